@@ -1,0 +1,29 @@
+"""One message round: whatever must be opened now, in one collective."""
+
+from collections.abc import Sequence
+
+import torch
+from crypten import communicator
+from torch.distributed import ReduceOp
+
+
+def open_sum(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the values of additively shared words; one round for all of them."""
+    return _open(shares, ReduceOp.SUM)
+
+
+def open_xor(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the values of XOR-shared words; one round for all of them."""
+    return _open(shares, ReduceOp.BXOR)
+
+
+def _open(shares: Sequence[torch.Tensor], op: ReduceOp) -> list[torch.Tensor]:
+    flat = torch.cat([share.reshape(-1) for share in shares])
+    opened = communicator.get().all_reduce(flat, op=op)
+    pieces = opened.split([share.numel() for share in shares])
+    return [piece.reshape(share.shape) for piece, share in zip(pieces, shares, strict=True)]
+
+
+def is_leader() -> bool:
+    """Whether this party is the one that adds public constants to its share."""
+    return bool(communicator.get().get_rank() == 0)

@@ -1,0 +1,317 @@
+"""Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
+
+import math
+from typing import Any
+
+import crypten
+import torch
+
+from crypten_ext.nn import adopt
+from crypten_ext.ring import CrypTenRing, ring_of
+from crypten_ext.tape import PublicBatch, Recorded, SharedBatch, SummedLoss, Tape
+from extensions.accounting import Ledger
+from extensions.dpsgd import LayerShape, StepPlan, dpsgd_step
+from extensions.errors import ArgumentError, GradientError
+from extensions.layers import LayerGradient
+from extensions.randomness import NoiseSource, SystemSource
+from extensions.sampling import check_sample_rate
+
+DEFAULT_FEATURE_NORM = 32.0
+DEFAULT_WEIGHT_NORM = 400.0
+INITIAL_WEIGHT_SHARE = 0.25
+
+
+class _RecordedStep(crypten.optim.Optimizer):
+    """Adopts a model, reads the tape after each backward pass and applies one update."""
+
+    private: bool
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        lr: float,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        max_feature_norm: float | None,
+        max_weight_norm: float,
+        expected_batch_size: float | None,
+        colluders: int,
+        degree: int,
+        source: NoiseSource | None,
+    ) -> None:
+        if not getattr(model, "encrypted", False):
+            raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
+        self._tape = Tape()
+        adopt(model, self._tape)
+        self._model = model
+        super().__init__(list(model.parameters()), {"lr": lr})
+        self._noise_multiplier = noise_multiplier
+        self._max_grad_norm = max_grad_norm
+        self._max_feature_norm = max_feature_norm
+        self._max_weight_norm = max_weight_norm
+        self._expected_batch_size = expected_batch_size
+        self._colluders = colluders
+        self._degree = degree
+        self._source = source or SystemSource()
+        self._steps = 0
+        self._pull = 0.0
+        self._noise_energy = 0.0
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the previous backward pass; call it before each one."""
+        super().zero_grad(set_to_none=set_to_none)
+        self._tape.clear()
+
+    def step(self, closure: None = None) -> None:
+        """Applies one update to the encrypted parameters.
+
+        Raises:
+            GradientError: no backward pass, one that was used already, one that did not reach
+                every parameter, or one that does not fit the optimizer's settings.
+            ArgumentError: the step's integers would not fit the ring.
+        """
+        if closure is not None:
+            raise ArgumentError("closure", closure, "None", "Call backward() before step().")
+        records, loss = self._tape.take()
+        self._check_coverage(records)
+        ring = ring_of(records[0].inputs)
+        public: PublicBatch | None = getattr(records[0].inputs, "public_batch", None)
+        shared: SharedBatch | None = getattr(records[0].inputs, "shared_batch", None)
+        padding = self._padding(shared, loss)
+        plan = self._plan(ring, records, loss, public)
+        self._check_weights(plan)
+        gradients = [
+            LayerGradient(
+                inputs=r.inputs.share,
+                deltas=r.deltas,
+                squared_norm=shared.squared_norms if shared is not None and i == 0 else None,
+                has_bias=r.bias is not None,
+            )
+            for i, r in enumerate(records)
+        ]
+        updates = dpsgd_step(ring, gradients, plan, self._source, padding)
+        for record, (weight, bias) in zip(records, updates, strict=True):
+            record.weight.share = record.weight.share - weight
+            if bias is not None:
+                record.bias.share = record.bias.share - bias
+        self._steps += 1
+        self._account(public)
+
+    def _account(self, public: PublicBatch | None) -> None:
+        raise NotImplementedError
+
+    def _check_coverage(self, records: list[Recorded]) -> None:
+        reached = {id(p) for r in records for p in (r.weight, r.bias) if p is not None}
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad and id(parameter) not in reached:
+                raise GradientError(
+                    f"Parameter {name!r} received no per-example gradient. Every trained parameter "
+                    "must belong to a layer that the loss depends on."
+                )
+
+    def _padding(self, shared: SharedBatch | None, loss: SummedLoss) -> torch.Tensor | None:
+        if shared is not None and loss.padding is None:
+            raise GradientError(
+                "The inputs are a padded batch but the targets are not: pass both tensors that "
+                "poisson_batches yields, unchanged, to the model and to the loss."
+            )
+        return loss.padding
+
+    def _plan(
+        self,
+        ring: CrypTenRing,
+        records: list[Recorded],
+        loss: SummedLoss,
+        public: PublicBatch | None,
+    ) -> StepPlan:
+        rows = records[0].inputs.size(0)
+        expected = self._expected_batch_size
+        if expected is None:
+            expected = public.expected_size if public and public.expected_size else float(rows)
+        shapes: list[LayerShape] = []
+        delta_norm = loss.delta_norm
+        for record in reversed(records):
+            batch = getattr(record.inputs, "public_batch", None)
+            first = record is records[0]
+            input_norm = self._max_feature_norm if first else None
+            if input_norm is None:
+                input_norm = batch.feature_norm if batch else DEFAULT_FEATURE_NORM
+            out_features, in_features = record.weight.size()
+            shapes.append(
+                LayerShape(
+                    in_features=in_features,
+                    out_features=out_features,
+                    has_bias=record.bias is not None,
+                    input_norm=input_norm,
+                    delta_norm=delta_norm,
+                )
+            )
+            delta_norm *= self._max_weight_norm
+        return StepPlan(
+            frac_bits=ring.frac_bits,
+            layers=tuple(reversed(shapes)),
+            rows=rows,
+            learning_rate=self.param_groups[0]["lr"],
+            expected_batch_size=expected,
+            max_grad_norm=self._max_grad_norm,
+            noise_multiplier=self._noise_multiplier,
+            parties=ring.parties,
+            colluders=self._colluders,
+            degree=self._degree,
+            private=self.private,
+        )
+
+    def _check_weights(self, plan: StepPlan) -> None:
+        """Refuses a step after which the norm bound of hidden layers might no longer hold."""
+        if len(plan.layers) == 1 or not plan.private:
+            return
+        self._pull += plan.largest_pull
+        self._noise_energy += plan.largest_noise**2
+        allowed = (1.0 - INITIAL_WEIGHT_SHARE) * self._max_weight_norm
+        if self._pull + math.sqrt(self._noise_energy) > allowed:
+            raise GradientError(
+                f"After {self._steps} steps the weights may have moved by more than {allowed:g} "
+                f"(max_weight_norm = {self._max_weight_norm:g}), beyond which the norms of hidden "
+                "gradients are no longer proven to fit the ring. Lower lr, train for fewer steps, "
+                "or declare a larger max_weight_norm."
+            )
+
+
+class DPSGD(_RecordedStep):
+    """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
+
+    Args:
+        model: an encrypted model of `crypten_ext.nn` layers, or of CrypTen's own Linear, Gemm,
+            ReLU, Sigmoid and Flatten, which are adopted in place.
+        lr: learning rate; the update is lr / expected_batch_size times the noisy sum.
+        max_grad_norm: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
+        noise_multiplier: sigma / C of the noise that `colluders` parties still face after they
+            subtract their own; the total standard deviation is sqrt(1.5) times that (3 parties or
+            more) or sqrt(2) times (2 parties).
+        sample_rate: Poisson sampling rate of the batches; with 1.0 every batch is the whole data.
+        expected_batch_size: public divisor; by default what the batch says, else its rows.
+        max_feature_norm: public bound of the norm of an input row; by default what the batch says,
+            else 32. You declare it; `poisson_batches` checks it.
+        max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
+            for models of more than one linear layer. A quarter of it is for the initial weights;
+            a run that might use up the rest is stopped.
+        colluders: number of parties whose pooled knowledge must not weaken the guarantee.
+        degree: of the clip factor's polynomial (2, 3 or 4).
+        source: where noise comes from; by default each party's operating system.
+
+    **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
+    C (1 + eta), eta documented in `extensions.dpsgd.StepPlan.eta`, against the other parties
+    (semi-honest, at most `colluders` together) and whoever sees the model. Nothing is opened.
+
+    **Cost.** One step of a linear model is 19 rounds after the backward pass.
+
+    **Raises.** ArgumentError when built with values out of range.
+    """
+
+    private = True
+
+    def __init__(
+        self,
+        model: Any,
+        lr: float,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        sample_rate: float,
+        *,
+        expected_batch_size: float | None = None,
+        max_feature_norm: float | None = None,
+        max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        colluders: int = 1,
+        degree: int = 2,
+        source: NoiseSource | None = None,
+    ) -> None:
+        _check_positive("lr", lr)
+        _check_positive("max_grad_norm", max_grad_norm)
+        if not 0.0 <= noise_multiplier < math.inf:
+            raise ArgumentError("noise_multiplier", noise_multiplier, "finite, at least 0")
+        self._sample_rate = check_sample_rate(sample_rate)
+        super().__init__(
+            model,
+            lr=lr,
+            max_grad_norm=max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            expected_batch_size=expected_batch_size,
+            colluders=colluders,
+            degree=degree,
+            source=source,
+        )
+        self.ledger = Ledger()
+
+    def _account(self, public: PublicBatch | None) -> None:
+        self.ledger.record(
+            "training",
+            noise_multiplier=self._noise_multiplier,
+            sample_rate=self._sample_rate,
+            steps=1,
+            overflow_probability=public.overflow_probability if public else 0.0,
+        )
+
+    def _plan(
+        self,
+        ring: CrypTenRing,
+        records: list[Recorded],
+        loss: SummedLoss,
+        public: PublicBatch | None,
+    ) -> StepPlan:
+        drawn = public.sample_rate if public else None
+        if drawn is not None and drawn != self._sample_rate:
+            raise GradientError(
+                f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
+                f"{self._sample_rate}. Give both the same rate."
+            )
+        return super()._plan(ring, records, loss, public)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Returns the epsilon spent so far at `delta`, by the PLD accountant.
+
+        The neighbouring relation is adding or removing one record of one party.
+        """
+        return self.ledger.get_epsilon(delta)
+
+
+class SGD(_RecordedStep):
+    """Plain SGD with our truncation: no clipping, no noise, **no privacy of the model**.
+
+    It exists to be compared with; lr and expected_batch_size mean what they mean in `DPSGD`.
+    """
+
+    private = False
+
+    def __init__(
+        self,
+        model: Any,
+        lr: float,
+        *,
+        expected_batch_size: float | None = None,
+        max_feature_norm: float | None = None,
+        max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+    ) -> None:
+        _check_positive("lr", lr)
+        super().__init__(
+            model,
+            lr=lr,
+            max_grad_norm=1.0,
+            noise_multiplier=0.0,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            expected_batch_size=expected_batch_size,
+            colluders=1,
+            degree=2,
+            source=None,
+        )
+
+    def _account(self, public: PublicBatch | None) -> None:
+        """Nothing to account for: the model is not private."""
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0.0 < value < math.inf:
+        raise ArgumentError(name, value, "positive and finite")

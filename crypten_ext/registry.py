@@ -1,0 +1,99 @@
+"""Switching the new methods on and off; importing the package alone changes nothing in CrypTen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import crypten
+from crypten.common.functions import approximations
+from crypten.cryptensor import CrypTensor
+from crypten.gradients import FUNCTION_REGISTRY, AutogradFunction
+from omegaconf import OmegaConf
+
+from crypten_ext.autograd import Activation, Linear
+from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
+from crypten_ext.ring import check_configuration
+from extensions.errors import ArgumentError, PeaError
+
+METHOD_KEY = "functions.inv_sqrt_method"
+METHODS = ("newton_raphson", "protocol1")
+
+_host_inv_sqrt: Callable[..., Any] = approximations.inv_sqrt
+
+
+class InvSqrt(AutogradFunction):
+    """CrypTen's ``x.inv_sqrt()``, by Protocol 1 and with its gradient where the user opted in.
+
+    Without ``cfg.functions.inv_sqrt_method = "protocol1"`` it is the host's, which has no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        if _chosen_method() == "protocol1":
+            return InverseSqrt.forward(ctx, x)
+        result = _host_inv_sqrt(x)
+        ctx.mark_non_differentiable(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Any) -> Any:
+        return InverseSqrt.backward(ctx, grad_output)
+
+
+def _inv_sqrt(self: Any) -> Any:
+    """Returns the inverse square root by the method that the configuration names."""
+    return self.inverse_sqrt() if _chosen_method() == "protocol1" else _host_inv_sqrt(self)
+
+
+def _chosen_method() -> str:
+    method = OmegaConf.select(crypten.cfg.config, METHOD_KEY, default=METHODS[0])
+    if method not in METHODS:
+        raise ArgumentError(f"cfg.{METHOD_KEY}", method, f"one of {METHODS}")
+    return str(method)
+
+
+FUNCTIONS: dict[str, type[AutogradFunction]] = {
+    "inverse_sqrt": InverseSqrt,
+    "clip_factor": ClipFactor,
+    "clip_by_norm": ClipByNorm,
+    "inv_sqrt": InvSqrt,
+    "private_linear": Linear,
+    "piecewise_linear": Activation,
+}
+
+
+def enable() -> None:
+    """Encrypted tensors have our methods from here on; calling it twice changes nothing more.
+
+    Adds ``inverse_sqrt``, ``clip_factor``, ``clip_by_norm`` (and what `crypten_ext.nn` calls) to
+    CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
+    ``cfg.functions.inv_sqrt_method`` ("newton_raphson", the host's, or "protocol1").
+
+    Raises:
+        InsecureError: CrypTen is configured for its replicated protocol or for active security.
+        PeaError: another extension has taken one of the names.
+    """
+    check_configuration()
+    taken = [
+        name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls
+    ]
+    if taken:
+        raise PeaError(f"CrypTen functions {taken} are registered by somebody else already.")
+    for name, cls in FUNCTIONS.items():
+        cls.name = name
+        FUNCTION_REGISTRY[name] = cls
+    approximations.inv_sqrt = _inv_sqrt
+    CrypTensor.inv_sqrt = _inv_sqrt
+
+
+def disable() -> None:
+    """CrypTen is as it was before `enable`; calling it twice changes nothing more."""
+    for name, cls in FUNCTIONS.items():
+        if FUNCTION_REGISTRY.get(name) is cls:
+            del FUNCTION_REGISTRY[name]
+    approximations.inv_sqrt = _host_inv_sqrt
+    CrypTensor.inv_sqrt = _host_inv_sqrt
+
+
+def is_enabled() -> bool:
+    """Whether `enable` is in force."""
+    return all(FUNCTION_REGISTRY.get(name) is cls for name, cls in FUNCTIONS.items())

@@ -1,0 +1,43 @@
+"""Errors of the project, so that a caller can catch them apart from the host's own."""
+
+
+class PeaError(Exception):
+    """Base class of every error that this project raises on purpose."""
+
+
+class ArgumentError(PeaError, ValueError):
+    """An argument lies outside its range; the message names argument, value, range and next step."""
+
+    def __init__(self, name: str, value: object, allowed: str, advice: str = "") -> None:
+        text = f"{name} = {value!r}: must be {allowed}."
+        super().__init__(f"{text} {advice}".rstrip())
+        self.argument = name
+
+
+class MissingExtraError(PeaError, ImportError):
+    """An optional dependency is not installed; the message gives the pip command."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed. Type: pip install 'pea-mpl[{extra}]'", name=package
+        )
+
+
+class InsecureError(PeaError, RuntimeError):
+    """The request would give a secret away; the message says what leaks and what to do."""
+
+
+class GradientError(PeaError, RuntimeError):
+    """The gradients at hand are not the ones that a private step may use."""
+
+
+class UnsupportedLayerError(PeaError, TypeError):
+    """A model holds a layer for which no per-example norm is defined; the message names it."""
+
+
+class PartyLostError(PeaError, ConnectionError):
+    """A party died or fell silent; the message begins with its rank."""
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(f"party {rank} {reason}")
+        self.rank = rank

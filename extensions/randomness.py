@@ -1,0 +1,66 @@
+"""Where noise and sampling come from: each party's operating system, unless a test says not."""
+
+import os
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.fixed_point import Integers
+
+
+class NoiseSource(Protocol):
+    """Draws that must be secret: the noise of Protocol 2 and the Poisson sampling."""
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Returns integers of the discrete Gaussian with parameter `scale`, for one party."""
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        """Returns independent coin flips, for one party."""
+
+
+class SystemSource:
+    """The source to use: seeded by the operating system, anew in every process.
+
+    `torch.manual_seed`, `numpy.random.seed` and their like have no influence on it.
+    """
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        from extensions.noise import discrete_gaussian
+
+        return discrete_gaussian(scale, shape)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        draws = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+        if probability >= 1.0:
+            return np.ones(size, dtype=np.bool_)
+        return draws < np.uint64(int(probability * 2.0**64))
+
+
+class InsecureSeededSource:
+    """A source that everybody who knows the seed can replay: for comparing runs, never for data.
+
+    Each party has its own stream, a function of (seed, party) and of the number of its previous
+    draws, so that a plaintext run and a secure run with equal seeds see equal noise.
+    """
+
+    def __init__(self, seed: int) -> None:
+        if not 0 <= seed < 2**63:
+            raise ArgumentError("seed", seed, "in 0..2^63 - 1")
+        self._seed = seed
+        self._streams: dict[tuple[str, int], np.random.Generator] = {}
+
+    def _stream(self, purpose: str, party: int) -> np.random.Generator:
+        key = (purpose, party)
+        if key not in self._streams:
+            entropy = [self._seed, party, int.from_bytes(purpose.encode(), "big")]
+            self._streams[key] = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+        return self._streams[key]
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        draws = self._stream("gaussian", party).normal(0.0, scale, shape)
+        return np.rint(draws).astype(np.int64)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        return self._stream("bernoulli", party).random(size) < probability
