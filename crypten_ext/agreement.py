@@ -5,9 +5,10 @@ import struct
 from dataclasses import astuple, dataclass
 
 import torch
-from crypten import communicator
 
 from extensions.errors import ArgumentError
+
+from crypten import communicator
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,17 @@ def agree(
     failed = [rank for rank, row in enumerate(everybody) if row[0]]
     if failed:
         raise ArgumentError(
-            "records", f"refused by party {failed[0]}", "valid at every party",
+            "records",
+            f"refused by party {failed[0]}",
+            "valid at every party",
             f"Nothing was shared. The reason is in the output of party {failed[0]}.",
         )
     odd = [rank for rank, row in enumerate(everybody) if row[1] != everybody[0][1]]
     if odd:
         raise ArgumentError(
-            "settings", f"different at party {odd[0]} than at party 0", "equal at every party",
+            "settings",
+            f"different at party {odd[0]} than at party 0",
+            "equal at every party",
             "Start all parties with the same arguments and crypten.cfg.",
         )
     announcements = [Announcement(*row[2:]) for row in everybody]

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from crypten.gradients import AutogradFunction
-from crypten.mpc import MPCTensor
-
 from crypten_ext.ring import as_tensor, ring_of
 from crypten_ext.tape import Tape
 from extensions.activations import PiecewiseLinear, activate, through
 from extensions.layers import backpropagate, linear
+
+from crypten.gradients import AutogradFunction
+from crypten.mpc import MPCTensor
 
 
 class Linear(AutogradFunction):

@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import crypten
 import numpy as np
 import numpy.typing as npt
 import torch
-from crypten import communicator
-from crypten.mpc import MPCTensor
-from crypten.mpc.primitives import ArithmeticSharedTensor
 
 from crypten_ext.agreement import Announcement, agree
 from crypten_ext.ring import CrypTenRing, as_tensor
 from crypten_ext.tape import PublicBatch, SharedBatch
+from extensions.dpsgd import ENCODING_SLACK
 from extensions.errors import ArgumentError
 from extensions.fixed_point import Integers
 from extensions.randomness import NoiseSource, SystemSource
@@ -26,6 +23,11 @@ from extensions.sampling import (
     check_sample_rate,
     draw_rows,
 )
+
+import crypten
+from crypten import communicator
+from crypten.mpc import MPCTensor
+from crypten.mpc.primitives import ArithmeticSharedTensor
 
 
 def poisson_batches(
@@ -77,7 +79,7 @@ def poisson_batches(
     sizes = [a.records for a in announcements]
     rows = [capacity(n, sample_rate, each) if n else 0 for n in sizes]
     public = PublicBatch(
-        feature_norm=max_feature_norm * (1 + 2.0**-8),
+        feature_norm=max_feature_norm * ENCODING_SLACK,
         expected_size=sample_rate * sum(sizes),
         sample_rate=sample_rate,
         overflow_probability=overflow_probability / steps,
@@ -158,7 +160,10 @@ def share_records(
     settings = (max_feature_norm, ring.frac_bits)
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
     rows = [a.records for a in announcements]
-    widths = max(a.features for a in announcements), classes or max(a.classes for a in announcements)
+    widths = (
+        max(a.features for a in announcements),
+        classes or max(a.classes for a in announcements),
+    )
     own = None if records is None else [records.features, records.labels]
     features, targets = share_rows(rows, [(widths[0],), (widths[1],)], own)
     return as_tensor(ring, features), as_tensor(ring, targets)
@@ -213,7 +218,9 @@ def _as_arrays(
     for name, value in (("x", x), ("y", y)):
         if isinstance(value, crypten.CrypTensor):
             raise ArgumentError(
-                name, "an encrypted tensor", "this party's own plaintext records",
+                name,
+                "an encrypted tensor",
+                "this party's own plaintext records",
                 "Private sampling is drawn by the owner of a record, before it is shared.",
             )
     if x is None or y is None:
@@ -224,7 +231,9 @@ def _as_arrays(
     if features.ndim != 2 or 0 in features.shape:
         raise ArgumentError("x", features.shape, "a shape (records, features), both at least 1")
     if labels.ndim not in (1, 2) or len(labels) != len(features):
-        raise ArgumentError("y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)")
+        raise ArgumentError(
+            "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"
+        )
     if not np.isfinite(labels.astype(np.float64)).all():
         raise ArgumentError("y", "NaN or infinity", "finite")
     return features, labels

@@ -34,8 +34,10 @@ def first_monomials() -> list[Monomial]:
     return monomials([*FIRST_GENERATE, FIRST_PROPAGATE])
 
 
-def _masked(wires: list[Word], terms: list[Term], *, ones: bool = False) -> tuple[list[Word], dict[Monomial, Word]]:
-    """Opens the wires under fresh masks; returns the public words and all shares of mask products."""
+def _masked(
+    wires: list[Word], terms: list[Term], *, ones: bool = False
+) -> tuple[list[Word], dict[Monomial, Word]]:
+    """Opens the wires under fresh masks; returns public words and shares of mask products."""
     masks, products = tuples.word_masks(wires[0].shape, len(wires), monomials(terms))
     opened = open_xor([wire ^ mask for wire, mask in zip(wires, masks, strict=True)])
     return opened, _with_singles(products, masks, terms)
@@ -44,7 +46,7 @@ def _masked(wires: list[Word], terms: list[Term], *, ones: bool = False) -> tupl
 def _with_singles(
     products: dict[Monomial, Word], masks: list[Word], terms: list[Term]
 ) -> dict[Monomial, Word]:
-    singles = {
+    singles: dict[Monomial, Word] = {
         ((factor.wire, factor.shift),): shift_word(masks[factor.wire], factor.shift)
         for term in terms
         for factor in term

@@ -1,11 +1,12 @@
 """Accuracy of an encrypted model on encrypted data: one number is opened, nothing else."""
 
 import torch
-from crypten.mpc import MPCTensor
 
 from crypten_ext.opening import open_sum
 from crypten_ext.ring import ring_of
 from extensions.errors import ArgumentError
+
+from crypten.mpc import MPCTensor
 
 
 def count_correct(logits: MPCTensor, targets: MPCTensor) -> int:

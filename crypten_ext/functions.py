@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from crypten.gradients import AutogradFunction
-from crypten.mpc import MPCTensor
-
 from crypten_ext.ring import as_tensor, ring_of
 from extensions import clipping
 from extensions.clipping import ClipPlan
 from extensions.errors import ArgumentError
 from extensions.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt
+
+from crypten.gradients import AutogradFunction
+from crypten.mpc import MPCTensor
 
 
 class InverseSqrt(AutogradFunction):
@@ -67,7 +67,7 @@ class ClipFactor(AutogradFunction):
 
 
 class ClipByNorm(AutogradFunction):
-    """``x.clip_by_norm(max_norm, range_bits=16, degree=2)``: rows of norm at most max_norm (1 + eta).
+    """``x.clip_by_norm(max_norm, range_bits=16, degree=2)``: no row longer than max_norm (1 + eta).
 
     Rows are what the first axis counts; a vector is one row. No gradient flows through it. See
     `extensions.clipping.clip_by_norm` for eta, the range and the edge cases.

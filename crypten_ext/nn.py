@@ -7,19 +7,16 @@ cases our optimizers adopt CrypTen's own Linear, Gemm, ReLU and Sigmoid modules 
 import math
 from typing import Any
 
-import crypten
-from crypten.mpc import MPCTensor
-from crypten.nn import Sequential
-
 from crypten_ext.ring import as_tensor, ring_of
 from crypten_ext.tape import PublicBatch, SharedBatch, SummedLoss, Tape
 from extensions import activations
 from extensions.errors import ArgumentError, GradientError, InsecureError, UnsupportedLayerError
 
-__all__ = ["BCEWithLogitsLoss", "Linear", "Loss", "ReLU", "Sequential", "Sigmoid", "adopt"]
+import crypten
+from crypten.mpc import MPCTensor
+from crypten.nn import Sequential
 
-DELTA_SLACK = 1.0 + 2.0**-10
-"""The sigmoid leaves [0, 1] by 2^-13 at most, so that |sigmoid - y| stays below this."""
+__all__ = ["BCEWithLogitsLoss", "Linear", "Loss", "ReLU", "Sequential", "Sigmoid", "adopt"]
 
 
 class Linear(crypten.nn.Linear):
@@ -36,7 +33,7 @@ class Linear(crypten.nn.Linear):
 
 
 class Gemm(crypten.nn.Gemm):
-    """The Linear of a converted model: a module without state whose inputs are (x, weight, bias)."""
+    """The Linear of a converted model: without state, its inputs are (x, weight, bias)."""
 
     tape: Tape | None = None
 
@@ -79,12 +76,17 @@ def _apply_linear(x: Any, weight: Any, bias: Any, tape: Tape | None) -> MPCTenso
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None and ring_of(value).frac_bits != ring.frac_bits:
             raise ArgumentError(
-                f"{name}.encoder", f"{ring_of(value).frac_bits} bits", f"{ring.frac_bits} bits",
+                f"{name}.encoder",
+                f"{ring_of(value).frac_bits} bits",
+                f"{ring.frac_bits} bits",
                 "Encrypt model and data under the same crypten.cfg.encoder.precision_bits.",
             )
     if x.dim() != 2 or x.size(1) != weight.size(1):
         raise ArgumentError(
-            "x", tuple(x.size()), f"(rows, {weight.size(1)})", "Flatten records before sharing them."
+            "x",
+            tuple(x.size()),
+            f"(rows, {weight.size(1)})",
+            "Flatten records before sharing.",
         )
     return x.private_linear(weight, bias, tape)
 
@@ -93,7 +95,9 @@ def _apply_activation(x: Any, function: activations.PiecewiseLinear) -> MPCTenso
     _check_enabled()
     result = x.piecewise_linear(function)
     features = math.prod(x.size()[1:])
-    result.public_batch = PublicBatch(feature_norm=DELTA_SLACK * function.bound * math.sqrt(features))
+    result.public_batch = PublicBatch(
+        feature_norm=activations.OUTPUT_SLACK * function.bound * math.sqrt(features)
+    )
     return result
 
 
@@ -117,7 +121,7 @@ class Loss:
         """Sends the gradient through the model; its layers record what the optimizer needs."""
         if not self._output.requires_grad:
             raise GradientError(
-                "The model's output needs no gradient: call model.train() and leave crypten.no_grad()."
+                "The model's output needs no gradient: call model.train(), leave crypten.no_grad()."
             )
         with self._announcement.flowing():
             self._output.backward(self._gradient)
@@ -157,7 +161,7 @@ class BCEWithLogitsLoss:
         value, _ = activations.activate(ring, logits.share, activations.sigmoid())
         shared: SharedBatch | None = getattr(targets, "shared_batch", None)
         announcement = SummedLoss(
-            delta_norm=DELTA_SLACK * math.sqrt(logits.size(1)),
+            delta_norm=activations.OUTPUT_SLACK * math.sqrt(logits.size(1)),
             padding=None if shared is None else shared.padding,
         )
         return Loss(logits, as_tensor(ring, value - targets.share), announcement)
@@ -170,7 +174,13 @@ _ADOPTED: dict[type, type] = {
     crypten.nn.Sigmoid: Sigmoid,
 }
 _SUPPORTED = (
-    Linear, Gemm, ReLU, Sigmoid, crypten.nn.Graph, crypten.nn.Flatten, crypten.nn.Parameter
+    Linear,
+    Gemm,
+    ReLU,
+    Sigmoid,
+    crypten.nn.Graph,
+    crypten.nn.Flatten,
+    crypten.nn.Parameter,
 )
 
 

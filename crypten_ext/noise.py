@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-import crypten
 import torch
-from crypten.mpc import MPCTensor
-from crypten.mpc.primitives import ArithmeticSharedTensor
 
 from crypten_ext.ring import CrypTenRing, as_tensor
 from extensions.noise import add_gaussian_noise
 from extensions.randomness import NoiseSource, SystemSource
+
+import crypten
+from crypten.mpc import MPCTensor
+from crypten.mpc.primitives import ArithmeticSharedTensor
 
 
 def gaussian_noise(

@@ -1,10 +1,12 @@
 """One message round: whatever must be opened now, in one collective."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from crypten import communicator
 from torch.distributed import ReduceOp
+
+from crypten import communicator
 
 
 def open_sum(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -17,7 +19,7 @@ def open_xor(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return _open(shares, ReduceOp.BXOR)
 
 
-def _open(shares: Sequence[torch.Tensor], op: ReduceOp) -> list[torch.Tensor]:
+def _open(shares: Sequence[torch.Tensor], op: Any) -> list[torch.Tensor]:
     flat = torch.cat([share.reshape(-1) for share in shares])
     opened = communicator.get().all_reduce(flat, op=op)
     pieces = opened.split([share.numel() for share in shares])

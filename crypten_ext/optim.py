@@ -3,21 +3,21 @@
 import math
 from typing import Any
 
-import crypten
 import torch
 
 from crypten_ext.nn import adopt
 from crypten_ext.ring import CrypTenRing, ring_of
 from crypten_ext.tape import PublicBatch, Recorded, SharedBatch, SummedLoss, Tape
 from extensions.accounting import Ledger
-from extensions.dpsgd import LayerShape, StepPlan, dpsgd_step
+from extensions.dpsgd import DEFAULT_WEIGHT_NORM, StepPlan, chain_of_shapes, dpsgd_step
 from extensions.errors import ArgumentError, GradientError
 from extensions.layers import LayerGradient
 from extensions.randomness import NoiseSource, SystemSource
 from extensions.sampling import check_sample_rate
 
+import crypten
+
 DEFAULT_FEATURE_NORM = 32.0
-DEFAULT_WEIGHT_NORM = 400.0
 INITIAL_WEIGHT_SHARE = 0.25
 
 
@@ -129,28 +129,19 @@ class _RecordedStep(crypten.optim.Optimizer):
         expected = self._expected_batch_size
         if expected is None:
             expected = public.expected_size if public and public.expected_size else float(rows)
-        shapes: list[LayerShape] = []
-        delta_norm = loss.delta_norm
-        for record in reversed(records):
-            batch = getattr(record.inputs, "public_batch", None)
-            first = record is records[0]
-            input_norm = self._max_feature_norm if first else None
-            if input_norm is None:
-                input_norm = batch.feature_norm if batch else DEFAULT_FEATURE_NORM
+        layers = []
+        for i, record in enumerate(records):
+            batch: PublicBatch | None = getattr(record.inputs, "public_batch", None)
+            input_norm = batch.feature_norm if batch else DEFAULT_FEATURE_NORM
+            if i == 0 and self._max_feature_norm is not None:
+                input_norm = self._max_feature_norm
             out_features, in_features = record.weight.size()
-            shapes.append(
-                LayerShape(
-                    in_features=in_features,
-                    out_features=out_features,
-                    has_bias=record.bias is not None,
-                    input_norm=input_norm,
-                    delta_norm=delta_norm,
-                )
-            )
-            delta_norm *= self._max_weight_norm
+            layers.append((in_features, out_features, record.bias is not None, input_norm))
         return StepPlan(
             frac_bits=ring.frac_bits,
-            layers=tuple(reversed(shapes)),
+            layers=chain_of_shapes(
+                layers, delta_norm=loss.delta_norm, weight_norm=self._max_weight_norm
+            ),
             rows=rows,
             learning_rate=self.param_groups[0]["lr"],
             expected_batch_size=expected,

@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-import crypten
-from crypten.common.functions import approximations
-from crypten.cryptensor import CrypTensor
-from crypten.gradients import FUNCTION_REGISTRY, AutogradFunction
 from omegaconf import OmegaConf
 
 from crypten_ext.autograd import Activation, Linear
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.ring import check_configuration
 from extensions.errors import ArgumentError, PeaError
+
+import crypten
+from crypten.common.functions import approximations
+from crypten.cryptensor import CrypTensor
+from crypten.gradients import FUNCTION_REGISTRY, AutogradFunction
 
 METHOD_KEY = "functions.inv_sqrt_method"
 METHODS = ("newton_raphson", "protocol1")
@@ -73,9 +74,7 @@ def enable() -> None:
         PeaError: another extension has taken one of the names.
     """
     check_configuration()
-    taken = [
-        name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls
-    ]
+    taken = [name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls]
     if taken:
         raise PeaError(f"CrypTen functions {taken} are registered by somebody else already.")
     for name, cls in FUNCTIONS.items():

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-import crypten
 import numpy as np
 import torch
-from crypten import communicator
-from crypten.mpc import MPCTensor
 from omegaconf import OmegaConf
 
 from crypten_ext import circuits, tuples
 from crypten_ext.opening import is_leader, open_sum, open_xor
-from extensions.errors import ArgumentError, InsecureError, PeaError
+from extensions.errors import ArgumentError, InsecureError
 from extensions.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
 from extensions.randomness import NoiseSource
+
+import crypten
+from crypten import communicator
+from crypten.mpc import MPCTensor
 
 OFFSET_BITS = 62
 
@@ -105,8 +106,7 @@ class CrypTenRing:
             ]
         )
         return [
-            self._shift_opened(c, pair, m)
-            for c, pair, m in zip(opened, pairs, shifts, strict=True)
+            self._shift_opened(c, pair, m) for c, pair, m in zip(opened, pairs, shifts, strict=True)
         ]
 
     def _shift_opened(self, c: torch.Tensor, pair: tuples.TruncationPair, m: int) -> torch.Tensor:
@@ -129,7 +129,7 @@ class CrypTenRing:
         return circuits.suffix_or(bits)
 
     def bits_to_arithmetic(self, bits: torch.Tensor, positions: Sequence[int]) -> torch.Tensor:
-        """Returns the bits at `positions` as integers; one round, one word opened for all of them."""
+        """Returns the bits at `positions` as integers; one round, one word opened for all."""
         kept = wrap(sum(1 << position for position in set(positions)))
         word, dealt = tuples.bit_words(bits.shape, positions)
         (opened,) = open_xor([(bits ^ word) & kept])
@@ -169,8 +169,10 @@ def ring_of(tensor: MPCTensor) -> CrypTenRing:
     """
     if not isinstance(tensor, MPCTensor) or tensor.ptype != crypten.mpc.arithmetic:
         raise ArgumentError(
-            "tensor", type(tensor).__name__, "an arithmetically shared CrypTensor",
-            "Encrypt it with crypten.cryptensor(...), or convert it with .to(crypten.mpc.arithmetic).",
+            "tensor",
+            type(tensor).__name__,
+            "an arithmetically shared CrypTensor",
+            "Encrypt it with crypten.cryptensor(...), or call .to(crypten.mpc.arithmetic).",
         )
     if tensor.device.type != "cpu":
         raise ArgumentError("tensor", str(tensor.device), "on the CPU", "Call .cpu() first.")

@@ -1,7 +1,7 @@
 """What one backward pass leaves for the optimizer: per-layer inputs and deltas, never gradients."""
 
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -90,9 +90,9 @@ class Tape:
         loss = SummedLoss._flowing
         if loss is None:
             raise GradientError(
-                "The gradient did not come from a sum-reduced loss of crypten_ext.nn: a mean divides "
-                "by the batch size before clipping, which breaks the bound of every example's "
-                "gradient. Use crypten_ext.nn.BCEWithLogitsLoss()."
+                "The gradient did not come from a sum-reduced loss of crypten_ext.nn: a mean "
+                "divides by the batch size before clipping, which breaks the bound of every "
+                "example's gradient. Use crypten_ext.nn.BCEWithLogitsLoss()."
             )
         if self._used:
             raise GradientError(

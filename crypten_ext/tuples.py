@@ -9,20 +9,21 @@ are built with some rounds of preprocessing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import crypten
 import torch
-from crypten.common.rng import generate_random_ring_element
-from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 
 from crypten_ext.opening import is_leader, open_xor
 from crypten_ext.words import Monomial, Word, shift_word
+
+import crypten
+from crypten.common.rng import generate_random_ring_element
+from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 
 Shape = Sequence[int]
 
 
 @dataclass(frozen=True)
 class RandomWords:
-    """A uniform word r: shared additively, shared bitwise, and with products of its shifted bits."""
+    """A uniform word r shared additively and bitwise, with products of its shifted bits."""
 
     value: torch.Tensor
     bits: Word
@@ -64,11 +65,7 @@ def _truncation_pair(shape: Shape, shift: int) -> TruncationPair:
         shifted = sum((bits[i] << (i - shift) for i in range(shift, 63)), start=zero)
         return TruncationPair(value, shifted, bits[63])
     r = _draw(shape)
-    plain = (
-        None
-        if r is None
-        else torch.stack([r, (r & (2**63 - 1)) >> shift, shift_word(r, -63)])
-    )
+    plain = None if r is None else torch.stack([r, (r & (2**63 - 1)) >> shift, shift_word(r, -63)])
     return TruncationPair(*_deal_sum((3, *shape), plain))
 
 
@@ -101,16 +98,19 @@ def _first_party_deals() -> bool:
 
 
 def _draw(shape: Shape) -> torch.Tensor | None:
-    return generate_random_ring_element(tuple(shape)) if is_leader() else None
+    if not is_leader():
+        return None
+    drawn: torch.Tensor = generate_random_ring_element(tuple(shape))
+    return drawn
 
 
 def _deal_sum(shape: Shape, plain: torch.Tensor | None) -> torch.Tensor:
-    share = ArithmeticSharedTensor.PRZS(tuple(shape)).share
+    share: torch.Tensor = ArithmeticSharedTensor.PRZS(tuple(shape)).share
     return share if plain is None else share + plain
 
 
 def _deal_xor(shape: Shape, plain: torch.Tensor | None) -> Word:
-    share = BinarySharedTensor.PRZS(tuple(shape)).share
+    share: Word = BinarySharedTensor.PRZS(tuple(shape)).share
     return share if plain is None else share ^ plain
 
 

@@ -1,5 +1,6 @@
 """64-bit words in torch: logical shifts, and sums of products of masked, shifted words."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -84,12 +85,10 @@ def sum_of_products(
                     grown[joined] = coefficient
             parts = grown
         for subset, coefficient in parts.items():
-            if subset == ():
-                if not leader:
-                    continue
-                piece = coefficient
-            else:
-                piece = masks[subset] if coefficient is None else coefficient & masks[subset]
+            if subset == () and not leader:
+                continue
+            factors = [w for w in (coefficient, masks.get(subset)) if w is not None]
+            piece = functools.reduce(torch.bitwise_and, factors)
             total = piece if total is None else total ^ piece
     assert total is not None
     return total

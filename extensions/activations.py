@@ -46,7 +46,14 @@ class PiecewiseLinear:
         return t, intercepts
 
 
-SIGMOID_KNOTS: Sequence[tuple[float, float]] = ((0.9375, 0.7292), (2.28125, 0.9179), (4.578125, 1.0))
+SIGMOID_KNOTS: Sequence[tuple[float, float]] = (
+    (0.9375, 0.7292),
+    (2.28125, 0.9179),
+    (4.578125, 1.0),
+)
+
+OUTPUT_SLACK = 1.0 + 2.0**-10
+"""Rounding and the sigmoid's ends leave an activation's range by less than this factor."""
 
 
 @functools.cache
@@ -124,7 +131,7 @@ def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Sh
 
 
 def through(ring: Ring, gradient: Share, slope: Share, function: PiecewiseLinear) -> Share:
-    """Returns the gradient at the input, given that at the output; 1 round, 2 if slopes truncate."""
+    """Returns the gradient at the input, given that at the output; 1 round or 2."""
     (product,) = ring.mul([(gradient, slope)])
     if function.slope_bits:
         (product,) = ring.truncate([(product, function.slope_bits)])

@@ -102,4 +102,6 @@ class ClearRing:
             [source.gaussian(party, s, value.shape) for value, s in zip(x, scale, strict=True)]
             for party in range(self.parties)
         ]
-        return [value + sum(column) for value, column in zip(x, zip(*draws, strict=True), strict=True)]
+        return [
+            value + sum(column) for value, column in zip(x, zip(*draws, strict=True), strict=True)
+        ]

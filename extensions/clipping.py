@@ -7,6 +7,7 @@ suffix-or has already, and the selection of Protocol 3 disappears.
 import functools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from extensions.errors import ArgumentError
 from extensions.fixed_point import SAFE_BITS, check_frac_bits
@@ -15,7 +16,7 @@ from extensions.polynomial import MINIMAX, OneSided, one_sided
 from extensions.ring import Ring, Share
 
 RATIO_BITS = 10
-"""Significant bits of the public 1/C^2; rounding it up shrinks the factor by 0.05 % at most."""
+"""Significant bits of the public 1/C^2; rounding it up shrinks the factor by 0.1 % at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,33 +40,51 @@ class ClipPlan:
         check_frac_bits(self.frac_bits)
         if self.degree not in MINIMAX:
             raise ArgumentError("degree", self.degree, f"one of {sorted(MINIMAX)}")
+        bottom = max(1, self.U_BITS - self.frac_bits)
         top = min(SAFE_BITS - self.U_BITS - self.frac_bits, 2 * self.frac_bits - 4)
-        if not 1 <= self.range_bits <= top:
-            raise ArgumentError("range_bits", self.range_bits, f"in 1..{top}")
+        if not bottom <= self.range_bits <= top:
+            raise ArgumentError("range_bits", self.range_bits, f"in {bottom}..{top}")
+        least = (1 - self.fit.relative_error()) * 2.0 ** (-self.range_bits / 2)
+        if least < self.shortfall(self.range_bits):
+            raise ArgumentError(
+                "range_bits",
+                self.range_bits,
+                f"smaller at degree {self.degree}, or rounding could turn the factor negative",
+                "Lower range_bits or the degree.",
+            )
 
     @property
     def live_bits(self) -> int:
+        """Ratios of 2^live_bits ulp or more give factor 0."""
         return self.frac_bits + self.range_bits
 
     @property
     def scale_bits(self) -> int:
         """Fractional bits h of 2^(-exp/2): s b x and the final sum both stay below 2^61."""
-        return min(SAFE_BITS - 1 - self.live_bits, SAFE_BITS - 2 - self.U_BITS - self.COEFFICIENT_BITS)
+        return min(
+            SAFE_BITS - 1 - self.live_bits, SAFE_BITS - 2 - self.U_BITS - self.COEFFICIENT_BITS
+        )
 
     @functools.cached_property
     def fit(self) -> OneSided:
+        """The polynomial in u."""
         return one_sided(self.degree, self.COEFFICIENT_BITS)
 
     def error_bound(self, exponent: int) -> float:
         """Returns how far rounding may lift s p(u) above its value, for r in that octave."""
         c1, c2, c3, c4 = (
-            abs(c) * 2.0**-self.COEFFICIENT_BITS for c in (*self.fit.coefficients, 0, 0)[:4]
+            math.ldexp(abs(c), -self.COEFFICIENT_BITS) for c in (*self.fit.coefficients, 0, 0)[:4]
         )
-        ulp_v, ulp_u, s = 2.0**-self.scale_bits, 2.0**-self.U_BITS, 2.0 ** (-exponent / 2)
+        ulp_v, ulp_u = math.ldexp(1.0, -self.scale_bits), math.ldexp(1.0, -self.U_BITS)
+        s = math.pow(2.0, -exponent / 2)
         if self.degree == 2:
             return 2 * (c1 + c2) * ulp_v + c2 * s * ulp_u
         inner = (c2 + c3 + c4) * (2 * s * ulp_u + 3 * ulp_v)
         return 2 * c1 * ulp_v + inner + s * (c3 + 3 * c4) * ulp_u
+
+    def shortfall(self, exponent: int) -> float:
+        """Returns how far below s p(u) the factor may be, for r in that octave."""
+        return 2 * self.error_bound(exponent) + 2.0 ** (1 - self.frac_bits)
 
 
 def clip_factor(ring: Ring, r: Share, plan: ClipPlan) -> Share:
@@ -76,8 +95,9 @@ def clip_factor(ring: Ring, r: Share, plan: ClipPlan) -> Share:
         r: shares of squared norms over squared bound, `plan.frac_bits` fractional bits, any shape.
         plan: the public constants.
 
-    **Guarantees.** One-sided for every rounding a host may choose; at most 0.7 % (degree 2) and a
-    few ulp below.
+    **Guarantees.** One-sided for every rounding a host may choose; at most 0.7 % (degree 2) and
+    two ulp below with the default range and up to 20 fractional bits, never negative, and in
+    general below by at most the fit's relative error and `plan.shortfall`.
 
     **Edge cases.**
 
@@ -140,18 +160,17 @@ def _times_polynomial(ring: Ring, u: Share, v: Share, plan: ClipPlan) -> Share:
     return product + v * (c[1] * one)
 
 
-def inverse_square_up(max_norm: float) -> tuple[int, int]:
-    """Returns (K, k) with K / 2^k just above 1 / max_norm^2 and K of RATIO_BITS bits or fewer.
+def inverse_square_up(max_norm: float, *, name: str = "max_norm") -> tuple[int, int]:
+    """Returns (K, k) with K / 2^k at least 1 / max_norm^2, by 0.2 % at most, and K < 2^RATIO_BITS.
 
     Raises:
         ArgumentError: max_norm is not a positive finite number between 2^-16 and 2^16.
     """
     if not 2.0**-16 <= max_norm <= 2.0**16:
-        raise ArgumentError("max_norm", max_norm, "between 2^-16 and 2^16", "Rescale the data.")
-    ratio = 1.0 / (max_norm * max_norm)
-    mantissa, exponent = math.frexp(ratio)
-    numerator = math.ceil(mantissa * (1 << RATIO_BITS))
-    denominator_bits = RATIO_BITS - exponent
+        raise ArgumentError(name, max_norm, "between 2^-16 and 2^16", "Rescale the data.")
+    ratio = 1 / Fraction(float(max_norm)) ** 2
+    denominator_bits = RATIO_BITS - math.frexp(ratio)[1]
+    numerator = math.ceil(ratio * Fraction(2) ** denominator_bits)
     while numerator % 2 == 0:
         numerator, denominator_bits = numerator // 2, denominator_bits - 1
     return numerator, denominator_bits
@@ -163,7 +182,7 @@ def ratio_up(ring: Ring, squared: Share, bits: int, max_norm: float) -> Share:
     Args:
         ring: the host.
         squared: shares of squared norms with `bits` fractional bits; with K of
-            `inverse_square_up`, squared K must stay below 2^62.
+            `inverse_square_up`, squared K must stay below 2^62, and so must the result.
         bits: fractional bits of `squared`.
         max_norm: the public bound C.
     """
@@ -186,10 +205,12 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
         plan: the public constants of the factor.
 
     **Guarantees.** eta = sqrt(features) 2^-f / C covers the truncation of the last product; the
-    factor itself is one-sided. Rows with norm below C come back exactly.
+    factor itself is one-sided. Rows of norm 0.998 C or less come back exactly, for f of 16 and
+    more and C of 2^-5 and more: public constants and squared norms are rounded up.
 
     **Edge cases.** Rows with norm of 2^(R/2) C or more become 0. The norm must stay below
-    2^(31 - f): beyond, its square leaves the ring, which cannot be noticed afterwards.
+    2^(31 - f), and below 2^((62 - f) / 2) C: beyond, its square or the ratio leaves the ring,
+    which cannot be noticed afterwards.
 
     **Cost.** Five rounds more than `clip_factor`.
     """

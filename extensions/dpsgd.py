@@ -21,6 +21,11 @@ LEARNING_RATE_BITS = 10
 FACTOR_EXTRA_BITS = 6
 MIN_NORM_BITS = 8
 MAX_ETA = 2.0**-8
+DEFAULT_WEIGHT_NORM = 400.0
+PLAIN_NORM = 64.0
+"""Plain SGD, which clips nothing, fits the ring while gradients average at most this norm."""
+ENCODING_SLACK = 1.0 + MAX_ETA
+"""Rounding of features to the ring lifts the norm of a row by less than this factor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,35 @@ class LayerShape:
         for name in ("input_norm", "delta_norm"):
             value = getattr(self, name)
             if not 0.0 < value <= 2.0**20:
-                raise ArgumentError(name, value, "in (0, 2^20]", "Rescale the features or cap them.")
+                raise ArgumentError(
+                    name, value, "in (0, 2^20]", "Rescale the features or cap them."
+                )
+
+
+def chain_of_shapes(
+    layers: Sequence[tuple[int, int, bool, float]], *, delta_norm: float, weight_norm: float
+) -> tuple[LayerShape, ...]:
+    """Returns the shapes of a chain of linear layers, from input to output.
+
+    Args:
+        layers: (in_features, out_features, has_bias, input_norm) of each.
+        delta_norm: bound of ||delta_j|| at the output.
+        weight_norm: bound of each weight's Frobenius norm; slopes in between are at most 1.
+    """
+    shapes: list[LayerShape] = []
+    for in_features, out_features, has_bias, input_norm in reversed(layers):
+        shapes.insert(
+            0,
+            LayerShape(
+                in_features=in_features,
+                out_features=out_features,
+                has_bias=has_bias,
+                input_norm=input_norm,
+                delta_norm=delta_norm,
+            ),
+        )
+        delta_norm *= weight_norm
+    return tuple(shapes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +89,7 @@ class StepPlan:
         frac_bits: fractional bits f.
         layers: shapes of the linear layers.
         rows: rows of the batch, padding included.
-        learning_rate: public; the update is learning_rate / expected_batch_size times the noisy sum.
+        learning_rate: public; the noisy sum is multiplied by learning_rate / expected_batch_size.
         expected_batch_size: public divisor of the sum.
         max_grad_norm: C.
         noise_multiplier: sigma / C that any `colluders` parties still face.
@@ -89,8 +122,17 @@ class StepPlan:
                 raise ArgumentError(name, value, "positive and finite")
         if not (0.0 <= self.noise_multiplier < math.inf):
             raise ArgumentError("noise_multiplier", self.noise_multiplier, "finite, at least 0")
-        inverse_square_up(self.max_grad_norm)
-        clip = ClipPlan(frac_bits=self.frac_bits, degree=self.degree)
+        inverse_square_up(self.max_grad_norm, name="max_grad_norm")
+        if not self.layers:
+            raise ArgumentError("layers", self.layers, "at least one LayerShape")
+        if self.rows < 1:
+            raise ArgumentError("rows", self.rows, "at least 1")
+        party_variance(self.parties, self.colluders)
+        clip = ClipPlan(
+            frac_bits=self.frac_bits,
+            range_bits=min(ClipPlan.range_bits, 2 * self.frac_bits - 4),
+            degree=self.degree,
+        )
         object.__setattr__(self, "clip", clip)
         if self.private:
             self._check_norms()
@@ -108,7 +150,12 @@ class StepPlan:
                 "Lower the bounds on features, activations or weights, or lower frac_bits.",
             )
         if self.eta > MAX_ETA:
-            raise ArgumentError("eta", self.eta, f"at most {MAX_ETA}", "Raise frac_bits.")
+            raise ArgumentError(
+                "frac_bits",
+                self.frac_bits,
+                f"such that eta, now {self.eta:.3g}, is at most {MAX_ETA}",
+                "Raise frac_bits or max_grad_norm.",
+            )
 
     def _check_update(self) -> None:
         shift = self.step_ratio[1] + self.factor_bits
@@ -116,7 +163,8 @@ class StepPlan:
             raise ArgumentError(
                 "learning_rate",
                 self.learning_rate,
-                "such that learning_rate / expected_batch_size is in 2^-30 .. 2^20",
+                "such that learning_rate / expected_batch_size is in "
+                f"2^{self.factor_bits - 52} .. 2^{self.factor_bits + 9}",
             )
 
     @property
@@ -133,7 +181,9 @@ class StepPlan:
         numerator, shift = inverse_square_up(self.max_grad_norm)
         taken = max(max(d, 0) + a for d, a in ranges) + math.ceil(math.log2(len(ranges)))
         budget = SAFE_BITS - 1 - taken - numerator.bit_length()
-        budget = min(budget, 4 * self.frac_bits, 2 * (SAFE_BITS // 2 - 1))
+        budget = min(
+            budget, 4 * self.frac_bits, 2 * (SAFE_BITS // 2 - 1), SAFE_BITS + self.frac_bits - shift
+        )
         result = []
         for _, a in ranges:
             a_bits = min(max((budget - a) // 2, 3), 2 * self.frac_bits)
@@ -149,9 +199,7 @@ class StepPlan:
         if self.private:
             largest = self.rows * self.max_grad_norm * (1 + MAX_ETA) + TAIL * self.noise_scale(1.0)
         else:
-            largest = self.rows * max(
-                s.delta_norm * max(s.input_norm, 1.0) for s in self.layers
-            )
+            largest = self.rows * PLAIN_NORM
         free = SAFE_BITS - 1 - self.frac_bits - LEARNING_RATE_BITS - math.ceil(math.log2(largest))
         if free < self.frac_bits - 4:
             raise ArgumentError(
@@ -164,9 +212,9 @@ class StepPlan:
 
     def noise_scale(self, slack: float) -> float:
         """Returns the standard deviation of all parties' noise together, before the division."""
-        variance = party_variance(self.parties, min(self.colluders, self.parties - 1))
-        return self.noise_multiplier * self.max_grad_norm * slack * math.sqrt(
-            variance * self.parties
+        variance = party_variance(self.parties, self.colluders)
+        return (
+            self.noise_multiplier * self.max_grad_norm * slack * math.sqrt(variance * self.parties)
         )
 
     @property
@@ -177,9 +225,10 @@ class StepPlan:
         is not rounded at all; what remains is the rounding of delta * factor, below one unit of
         2^-factor_bits in each of out_features coordinates, times the norm of (a_j, 1).
         """
-        error = sum(
-            s.out_features * (s.input_norm**2 + s.has_bias) for s in self.layers
-        ) * 4.0 ** -self.factor_bits
+        error = (
+            sum(s.out_features * (s.input_norm**2 + s.has_bias) for s in self.layers)
+            * 4.0**-self.factor_bits
+        )
         return math.sqrt(error) / self.max_grad_norm
 
     @property
@@ -205,9 +254,7 @@ class StepPlan:
         return round(mantissa * (1 << LEARNING_RATE_BITS)), LEARNING_RATE_BITS - exponent
 
 
-def squared_norm_ratios(
-    ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan
-) -> Share:
+def squared_norm_ratios(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> Share:
     """Returns ||g_j||^2 / C^2 of every example, rounded up, f fractional bits; 4 rounds."""
     f = ring.frac_bits
     wanted = [layer for layer in layers if layer.squared_norm is None]
@@ -216,7 +263,9 @@ def squared_norm_ratios(
     )
     computed = iter(squares[len(layers) :])
     raw = []
-    for layer, square, (delta_bits, input_bits) in zip(layers, squares, plan.norm_bits, strict=False):
+    for layer, square, (delta_bits, input_bits) in zip(
+        layers, squares, plan.norm_bits, strict=False
+    ):
         norm = next(computed).sum(-1) if layer.squared_norm is None else layer.squared_norm
         if layer.has_bias:
             norm = ring.add_public(norm, 1 << (2 * f))
@@ -259,6 +308,7 @@ def clipped_sums(
     **Cost.** 4 rounds for the norms, one `clip_factor`, 3 for the sums; one ring element a row for
     the factor and no (rows, parameters) tensor anywhere.
     """
+    _check_match(ring, layers, plan)
     f = ring.frac_bits
     if plan.private:
         ratios = squared_norm_ratios(ring, layers, plan)
@@ -268,7 +318,11 @@ def clipped_sums(
         products = ring.mul([(factor, layer.deltas) for layer in layers])
         scaled = ring.truncate([(product, 2 * f - plan.factor_bits) for product in products])
     else:
-        scaled = _rescale(ring, [layer.deltas for layer in layers], f, plan.factor_bits)
+        deltas = [layer.deltas for layer in layers]
+        if padding is not None:
+            real = ring.add_public(-padding, 1).reshape(-1, 1)
+            deltas = ring.mul([(real, delta) for delta in deltas])
+        scaled = _rescale(ring, deltas, f, plan.factor_bits)
     weights = ring.matmul(
         [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
     )
@@ -276,6 +330,18 @@ def clipped_sums(
         (weight, delta.sum(0) * (1 << f) if layer.has_bias else None)
         for weight, delta, layer in zip(weights, scaled, layers, strict=True)
     ]
+
+
+def _check_match(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> None:
+    for name in ("frac_bits", "parties"):
+        ours, theirs = getattr(plan, name), getattr(ring, name)
+        if ours != theirs:
+            raise ArgumentError("plan", f"{name} {ours}", f"made for the ring's {name}, {theirs}")
+    biases, planned = [[x.has_bias for x in of] for of in (layers, plan.layers)]
+    if biases != planned:
+        raise ArgumentError(
+            "layers", f"has_bias {biases}", f"those of the plan: has_bias {planned}"
+        )
 
 
 def _rescale(ring: Ring, shares: list[Share], bits: int, new_bits: int) -> list[Share]:
@@ -312,12 +378,10 @@ def dpsgd_step(
             plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta),
             frac_bits=bits,
             source=source,
-            colluders=min(plan.colluders, ring.parties - 1),
+            colluders=plan.colluders,
         )
     numerator, shift = plan.step_ratio
     updates = iter(
         ring.truncate([(share * numerator, shift + bits - ring.frac_bits) for share in flat])
     )
-    return [
-        (next(updates), None if bias is None else next(updates)) for _, bias in sums
-    ]
+    return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]

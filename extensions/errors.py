@@ -6,7 +6,7 @@ class PeaError(Exception):
 
 
 class ArgumentError(PeaError, ValueError):
-    """An argument lies outside its range; the message names argument, value, range and next step."""
+    """An argument is outside its range; the message names argument, value, range and next step."""
 
     def __init__(self, name: str, value: object, allowed: str, advice: str = "") -> None:
         text = f"{name} = {value!r}: must be {allowed}."

@@ -63,5 +63,5 @@ def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> In
 
 
 def decode(integers: npt.ArrayLike, frac_bits: int) -> Reals:
-    """Returns the real numbers that raw ring integers with `frac_bits` fractional bits stand for."""
+    """Returns the real numbers that ring integers with `frac_bits` fractional bits stand for."""
     return np.ldexp(np.asarray(integers, dtype=np.int64).astype(np.float64), -frac_bits)

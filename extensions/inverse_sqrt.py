@@ -43,7 +43,10 @@ class InverseSqrtPlan:
 
     @property
     def live_bits(self) -> int:
-        """Inputs of at least 2^live_bits ulp give 0: there 1/sqrt(x) is below two ulp."""
+        """Inputs of at least 2^live_bits ulp give 0: there 1/sqrt(x) is two ulp or less.
+
+        Beyond 21 fractional bits the ring is too narrow for that: 2^(3f/2 - 31) ulp or less.
+        """
         return min(SAFE_BITS, 3 * self.frac_bits - 2)
 
     @property
@@ -53,6 +56,7 @@ class InverseSqrtPlan:
 
     @functools.cached_property
     def fit(self) -> OneSided:
+        """The polynomial in u."""
         return one_sided(self.degree, COEFFICIENT_BITS)
 
     @property
@@ -101,7 +105,7 @@ def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
     ============================  ==========================================
     zero or negative              exactly 0
     1 ulp <= x, X < 2^live_bits   as guaranteed
-    X >= 2^live_bits              exactly 0 (the true value is below 2 ulp)
+    X >= 2^live_bits              exactly 0 (see `live_bits`)
     ============================  ==========================================
 
     **Cost.** The rounds of one bit decomposition, one suffix-or and one conversion of `live_bits`

@@ -21,11 +21,12 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
         x: shares of ring integers X with the ring's fractional bits f, any shape.
         width: w; the caller declares 0 < X < 2^w, w in 2..62.
 
-    **Guarantees.** Relative error in -0.855 % .. -0.01 % but for rounding of a few ulp on either
-    side: not one-sided once an ulp exceeds 1e-4 of the result. Use `inverse_sqrt` for clipping.
+    **Guarantees.** Relative error in -0.86 % .. -0.009 % (-0.87 % .. -0.002 % for w > 54, where
+    sqrt(1/2) keeps few bits) but for two ulp on either side: not one-sided once an ulp exceeds
+    1e-4 of the result. Use `inverse_sqrt` for clipping.
 
-    **Edge cases.** Zero, negative values and X >= 2^w give about 1.6 * 2^(-(w - f) / 2), a public
-    constant that means nothing.
+    **Edge cases.** Zero, negative values and X >= 2^w give about 1.6 * 2^-floor((w - f) / 2), a
+    public constant that means nothing.
 
     **Cost.** Two bit decompositions, one suffix-or, two conversions and 9 rounds or fewer.
 

@@ -49,6 +49,7 @@ class OneSided:
 
     @property
     def degree(self) -> int:
+        """Degree of the polynomial, that of the constant term being 0."""
         return len(self.coefficients)
 
     def relative_error(self, lowered_by: float = 0.0) -> float:
@@ -83,7 +84,9 @@ def one_sided(degree: int, coefficient_bits: int) -> OneSided:
         coefficient_bits=coefficient_bits,
         constant=0.0,
         slope_u=1.01 * float(np.abs(sum(k * c[k] * u ** (k - 1) for k in range(1, 5))).max()),
-        slope_w=1.01 * float(np.abs(c[2] + c[3] * u + 2 * c[4] * u**2).max()) if degree > 2 else 0.0,
+        slope_w=1.01 * float(np.abs(c[2] + c[3] * u + 2 * c[4] * u**2).max())
+        if degree > 2
+        else 0.0,
     )
     constant = float(np.min(u**-0.5 - _without_constant(fit, u))) - _GRID_SLACK
     return OneSided(**{**vars(fit), "constant": constant})

@@ -55,7 +55,9 @@ class InsecureSeededSource:
         key = (purpose, party)
         if key not in self._streams:
             entropy = [self._seed, party, int.from_bytes(purpose.encode(), "big")]
-            self._streams[key] = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+            self._streams[key] = np.random.Generator(
+                np.random.Philox(np.random.SeedSequence(entropy))
+            )
         return self._streams[key]
 
     def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:

@@ -1,4 +1,4 @@
-"""Poisson batches that hide who was sampled: each owner draws in private and pads to a public size."""
+"""Poisson batches that hide who was sampled: owners draw in private, and pad to a public size."""
 
 import math
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def check_records(
     encoded = encode(x, frac_bits, name="features")
     norms = np.sqrt((np.ldexp(encoded.astype(np.float64), -frac_bits) ** 2).sum(axis=1))
     slack = math.sqrt(x.shape[1]) * 2.0**-frac_bits
-    if norms.max() > max_feature_norm + slack:
+    if not norms.max() <= max_feature_norm + slack:
         row = int(norms.argmax())
         raise ArgumentError(
             "features",
@@ -101,11 +101,10 @@ def check_records(
 
 
 def _one_hot(labels: npt.NDArray[np.generic], classes: int) -> npt.NDArray[np.float64]:
-    integers = labels.astype(np.int64)
-    wrong = (integers != labels) | (integers < 0) | (integers >= classes)
+    wrong = ~np.isin(labels, np.arange(classes))
     if wrong.any():
         raise ArgumentError("labels", labels[wrong][0].item(), f"an integer in 0..{classes - 1}")
-    return np.eye(classes)[integers]
+    return np.eye(classes)[labels.astype(np.int64)]
 
 
 def check_sample_rate(sample_rate: float) -> float:

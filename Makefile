@@ -1,0 +1,47 @@
+# Every target sets itself up in .venv; it needs Python 3.11 and access to packages, nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help demo test test-all check clean
+
+help:
+	@echo "make demo      train a private model between three parties on the digits data"
+	@echo "make test      run the tests that take seconds"
+	@echo "make test-all  run all tests, also those that take minutes"
+	@echo "make check     lint, format, types and import rules"
+	@echo "make clean     remove the virtual environment and all caches"
+	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
+
+demo: .venv/demo.stamp
+	$(BIN)/pea train --backend crypten --parties 3 --data digits --epsilon 2 --delta 1e-5
+
+test: .venv/dev.stamp
+	$(BIN)/python -m pytest
+
+test-all: .venv/dev.stamp
+	$(BIN)/python -m pytest -m ""
+
+check: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	  echo "PYTHON = $(PYTHON): must be Python 3.11, but is $$($(PYTHON) --version 2>&1)." \
+	       "Type: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable '.[crypten]'
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) install --quiet --editable '.[all,dev]'
+	@touch $@ .venv/demo.stamp

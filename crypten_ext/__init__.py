@@ -1,0 +1,27 @@
+"""CrypTen programs gain this project's protocols; importing the package makes CrypTen importable.
+
+Import it before ``crypten``: the released CrypTen does not import on current torch without it.
+Nothing in CrypTen changes until `enable` is called.
+"""
+
+from crypten_ext import compat
+
+compat.apply()
+
+from crypten_ext import nn, optim  # noqa: E402
+from crypten_ext.batches import poisson_batches, share_records  # noqa: E402
+from crypten_ext.evaluation import count_correct  # noqa: E402
+from crypten_ext.noise import gaussian_noise  # noqa: E402
+from crypten_ext.registry import disable, enable, is_enabled  # noqa: E402
+
+__all__ = [
+    "count_correct",
+    "disable",
+    "enable",
+    "gaussian_noise",
+    "is_enabled",
+    "nn",
+    "optim",
+    "poisson_batches",
+    "share_records",
+]

@@ -1,0 +1,134 @@
+"""The programme of one party that a launcher started: it answers tasks until the launcher goes.
+
+Run as ``python -m crypten_ext.worker CONTROL_FD LAUNCHER_PID`` by `crypten_ext.launch.Parties`.
+The control channel has file descriptors of its own, so nothing that a task prints can reach it.
+One frame is one pickled pair (kind, body); an empty frame means "I am alive" on the way to the
+launcher and "leave" on the way to the party.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import operator
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from crypten_ext.failures import Failure
+
+BEAT_INTERVAL = 1.0
+ORPHANED = 71
+_PR_SET_PDEATHSIG = 1
+
+
+class Context:
+    """What a task may know and say: its rank, the number of parties, and a way to emit events."""
+
+    def __init__(self, rank: int, world_size: int, channel: _Channel) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self._channel = channel
+
+    def emit(self, event: dict[str, Any]) -> None:
+        """The launcher's `on_event` gets (rank, event), in the order in which a rank emits."""
+        self._channel.say("event", event)
+
+
+class _Channel:
+    """The party's end of the control channel; threads may share it."""
+
+    def __init__(self, control: Connection) -> None:
+        self._control = control
+        self._lock = threading.Lock()
+        self.tasks: SimpleQueue[bytes] = SimpleQueue()
+        for loop in (self._listen, self._beat):
+            threading.Thread(target=loop, daemon=True).start()
+
+    def say(self, kind: str, body: object) -> None:
+        frame = pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL)
+        with self._lock:
+            self._control.send_bytes(frame)
+
+    def _beat(self) -> None:
+        with suppress(OSError):
+            while True:
+                with self._lock:
+                    self._control.send_bytes(b"")
+                time.sleep(BEAT_INTERVAL)
+
+    def _listen(self) -> None:
+        """The process ends as soon as the launcher's end of the channel is closed."""
+        try:
+            while True:
+                self.tasks.put(self._control.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(ORPHANED)
+
+
+def _die_with(launcher_pid: int) -> None:
+    """The kernel kills this process when its launcher dies, even while this process is stopped.
+
+    Linux only; elsewhere the closed control channel tells. The kernel watches the thread that
+    started the process, so a launcher passes 0 unless that was its main thread.
+    """
+    if launcher_pid and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != launcher_pid:
+            os._exit(ORPHANED)
+
+
+def _join_computation() -> None:
+    """CrypTen is initialised with the environment's rank and rendezvous."""
+    import torch
+
+    import crypten
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    crypten.init()
+
+
+def _perform(context: Context, frame: bytes) -> Any:
+    path, arguments = pickle.loads(frame)
+    module, _, name = path.partition(":")
+    task = operator.attrgetter(name)(importlib.import_module(module))
+    return task(context, **arguments)
+
+
+def _report(channel: _Channel, kind: str, work: Callable[[], Any]) -> None:
+    """The launcher gets (kind, result), or ("failed", why) if there is no result to send."""
+    try:
+        channel.say(kind, work())
+    except BaseException as error:
+        channel.say("failed", Failure.of(error))
+
+
+def main() -> None:
+    """The party serves its launcher until it is told to leave; a failure is told, not fatal.
+
+    After a failure the sockets to the other parties stay open, so that no peer sees a broken
+    connection and is mistaken for the party that failed first.
+    """
+    control_fd, launcher_pid = int(sys.argv[1]), int(sys.argv[2])
+    _die_with(launcher_pid)
+    os.set_inheritable(control_fd, False)
+    channel = _Channel(Connection(control_fd))
+    context = Context(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), channel)
+    _report(channel, "ready", _join_computation)
+    while frame := channel.tasks.get():
+        _report(channel, "done", partial(_perform, context, frame))
+
+
+if __name__ == "__main__":
+    from crypten_ext.worker import main as _main  # one copy of the classes above, not two
+
+    _main()

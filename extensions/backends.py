@@ -1,0 +1,56 @@
+"""Backends of `pea train`, found by entry point, so that a host can be added without the core."""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from extensions.config import TrainConfig
+from extensions.errors import ArgumentError
+
+GROUP = "pea.backends"
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+class Backend(Protocol):
+    """What a module behind an entry point of the group ``pea.backends`` offers."""
+
+    NOTICE: str
+    """What the user must know about this backend's trust, printed once a run; or empty."""
+
+    def train(
+        self,
+        config: TrainConfig,
+        files: Sequence[Path],
+        progress: Progress,
+        *,
+        save: Path | None,
+        timeout: float,
+    ) -> dict[str, Any]:
+        """Returns the report of a run over the parties' files, all on this machine."""
+
+    def train_party(
+        self,
+        config: TrainConfig,
+        records: Path,
+        *,
+        rank: int,
+        rendezvous: str,
+        progress: Progress,
+        save: Path | None,
+    ) -> dict[str, Any]:
+        """Returns this party's report of a run whose parties were started one by one."""
+
+
+def find(name: str) -> Backend:
+    """Returns the backend of that name.
+
+    Raises:
+        ArgumentError: no installed distribution offers it.
+        MissingExtraError: its host is not installed; the message has the pip command.
+    """
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        raise ArgumentError("backend", name, f"one of {sorted(found)}", "Install pea-mpl with pip.")
+    return cast(Backend, found[name].load())

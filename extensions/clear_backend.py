@@ -1,0 +1,30 @@
+"""The plaintext backend of `pea train`: for comparison, private towards nobody in the room."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from extensions.backends import Progress
+from extensions.clear_training import train as train_in_clear
+from extensions.config import TrainConfig
+from extensions.data import read_party_file
+from extensions.errors import ArgumentError
+
+NOTICE = "The clear backend computes on plaintext in one process: use it for comparison only."
+
+
+def train(
+    config: TrainConfig,
+    files: Sequence[Path],
+    progress: Progress,
+    *,
+    save: Path | None,
+    timeout: float,
+) -> dict[str, Any]:
+    """Returns the report of one plaintext run; `save` and `timeout` have no use here."""
+    return train_in_clear(config, [read_party_file(path) for path in files], progress)
+
+
+def train_party(config: TrainConfig, records: Path, **_: Any) -> dict[str, Any]:
+    """Raises ArgumentError: plaintext training has no parties that could run apart."""
+    raise ArgumentError("backend", "clear", "a backend with one process for each party")

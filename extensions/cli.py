@@ -1,0 +1,191 @@
+"""The `pea` command."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from extensions import console
+from extensions.backends import find
+from extensions.config import TrainConfig
+from extensions.data import load, write_party_files
+from extensions.errors import ArgumentError, PeaError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    help="Train models on several parties' private data.",
+)
+
+Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; needs --delta.")]
+Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee, in (0, 1).")]
+Noise = Annotated[float | None, typer.Option(help="sigma / C, instead of --epsilon.")]
+Steps = Annotated[int | None, typer.Option(help="Number of updates (default 120).")]
+Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: steps = epochs / rate.")]
+Rate = Annotated[float, typer.Option(help="Poisson sampling rate of each record, in (0, 1].")]
+Lr = Annotated[float, typer.Option(help="Learning rate of the averaged noisy sum.")]
+GradNorm = Annotated[float, typer.Option(help="C, the bound of each example's gradient.")]
+Model = Annotated[str, typer.Option(help="logistic, or mlp:H with H hidden units.")]
+Bits = Annotated[int, typer.Option(help="Fractional bits of the ring.")]
+Reveal = Annotated[str, typer.Option(help="mpc: open the accuracy; opened: open the model.")]
+NoDp = Annotated[bool, typer.Option("--no-dp", help="No clipping and no noise: NOT private.")]
+Fixed = Annotated[
+    int | None,
+    typer.Option(
+        help="Draw sampling and noise from this public seed: for comparison, NOT private."
+    ),
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
+Save = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the model: model.npz if opened, else each party's shares."),
+]
+
+
+@app.command()
+def train(
+    backend: Annotated[
+        str, typer.Option(help="crypten, or clear (plaintext comparison).")
+    ] = "crypten",
+    parties: Annotated[int, typer.Option(help="Number of parties, one process each.")] = 3,
+    data: Annotated[str, typer.Option(help="digits (embedded) or mnist.")] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    noise_multiplier: Noise = None,
+    steps: Steps = None,
+    epochs: Epochs = None,
+    lr: Lr = 10.0,
+    max_grad_norm: GradNorm = 1.0,
+    sample_rate: Rate = 0.1,
+    seed_data: Annotated[int, typer.Option(help="Seed of splitting the data; public.")] = 0,
+    model: Model = "logistic",
+    frac_bits: Bits = 20,
+    evaluate: Reveal = "mpc",
+    no_dp: NoDp = False,
+    insecure_fixed_randomness: Fixed = None,
+    json_out: Json = None,
+    save: Save = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds after which the run is given up.")
+    ] = 3600.0,
+) -> None:
+    """Train one model on the records of several parties, all on this machine."""
+    config = _config(
+        backend=backend,
+        parties=parties,
+        data=data,
+        epsilon=epsilon,
+        delta=delta,
+        noise_multiplier=noise_multiplier,
+        steps=_steps(steps, epochs, sample_rate),
+        lr=lr,
+        max_grad_norm=max_grad_norm,
+        sample_rate=sample_rate,
+        seed_data=seed_data,
+        model=model,
+        frac_bits=frac_bits,
+        evaluate=evaluate,
+        private=not no_dp,
+        insecure_seed=insecure_fixed_randomness,
+    )
+    engine = find(config.backend)
+    split = load(config.data, data_dir, config.seed_data)
+    config = config.resolved()
+    console.notices(config, engine.NOTICE)
+    with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
+        files = write_party_files(split, config.parties, Path(folder))
+        report = engine.train(config, files, show, save=save, timeout=timeout)
+    console.finish(report, json_out, save)
+
+
+@app.command()
+def party(
+    rank: Annotated[int, typer.Option(help="This party's rank, 0..N-1.")],
+    world_size: Annotated[int, typer.Option(help="Number of parties N.")],
+    rendezvous: Annotated[str, typer.Option(help="tcp://HOST:PORT of party 0.")],
+    records: Annotated[Path, typer.Option(help="This party's .npz file.")],
+    data: Annotated[str, typer.Option(help="Name of the data, for the report.")] = "own records",
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    max_feature_norm: Annotated[float, typer.Option(help="Public bound of a row's norm.")] = 1.0,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    noise_multiplier: Noise = None,
+    steps: Steps = None,
+    epochs: Epochs = None,
+    lr: Lr = 10.0,
+    max_grad_norm: GradNorm = 1.0,
+    sample_rate: Rate = 0.1,
+    model: Model = "logistic",
+    frac_bits: Bits = 20,
+    evaluate: Reveal = "mpc",
+    no_dp: NoDp = False,
+    json_out: Json = None,
+    save: Save = None,
+) -> None:
+    """Run one party of a training run; start the others, on their hosts, with the same options."""
+    engine = find(TrainConfig.backend)
+    config = _config(
+        parties=world_size,
+        data=data,
+        classes=classes,
+        max_feature_norm=max_feature_norm,
+        epsilon=epsilon,
+        delta=delta,
+        noise_multiplier=noise_multiplier,
+        steps=_steps(steps, epochs, sample_rate),
+        lr=lr,
+        max_grad_norm=max_grad_norm,
+        sample_rate=sample_rate,
+        model=model,
+        frac_bits=frac_bits,
+        evaluate=evaluate,
+        private=not no_dp,
+    ).resolved()
+    console.notices(config, engine.NOTICE)
+    with console.progress(config) as show:
+        report = engine.train_party(
+            config, records, rank=rank, rendezvous=rendezvous, progress=show, save=save
+        )
+    console.finish(report, json_out, save)
+
+
+@app.command()
+def split(
+    out: Annotated[Path, typer.Option(help="Folder for party-0.npz, party-1.npz, ...")],
+    parties: Annotated[int, typer.Option(help="Number of parties.")] = 3,
+    data: Annotated[str, typer.Option(help="digits (embedded) or mnist.")] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
+    seed_data: Annotated[int, typer.Option(help="Seed of the split; public.")] = 0,
+) -> None:
+    """Cut a data set into one file for each party, to try `pea party` with."""
+    for path in write_party_files(load(data, data_dir, seed_data), parties, out):
+        typer.echo(path)
+
+
+def _steps(steps: int | None, epochs: float | None, sample_rate: float) -> int:
+    if steps is not None and epochs is not None:
+        raise ArgumentError("steps, epochs", (steps, epochs), "at most one of them given")
+    if epochs is not None:
+        if not 0.0 < epochs < 1e6 or not 0.0 < sample_rate <= 1.0:
+            raise ArgumentError("epochs", epochs, "positive, with a sample rate in (0, 1]")
+        return max(1, round(epochs / sample_rate))
+    return TrainConfig.steps if steps is None else steps
+
+
+def _config(**settings: Any) -> TrainConfig:
+    return TrainConfig(**settings)
+
+
+def main() -> None:
+    """Runs the command; an error of the project is one line on standard error and status 1."""
+    try:
+        app()
+    except PeaError as error:
+        print(f"pea: {error}", file=sys.stderr)
+        for note in getattr(error, "__notes__", []):
+            print(note, file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,99 @@
+"""What the `pea` command shows: notices, progress and the report."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from extensions.accounting import epsilon
+from extensions.config import TrainConfig
+from extensions.data import write_private
+
+EPSILON_EVERY = 2.0
+
+_err = Console(stderr=True)
+_out = Console()
+
+
+def notices(config: TrainConfig, backend_notice: str) -> None:
+    """Prints, once a run, what is not protected."""
+    lines = [backend_notice] if backend_notice else []
+    if not config.private:
+        lines.append("--no-dp: the model is not private; it may give training records away.")
+    if config.insecure_seed is not None:
+        lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
+    for line in lines:
+        _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
+
+
+@contextmanager
+def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Shows steps, rounds, bytes and epsilon so far; yields what to call after each step."""
+    columns = (
+        TextColumn("step {task.completed}/{task.total}"),
+        BarColumn(),
+        TextColumn("{task.fields[traffic]}"),
+        TextColumn("{task.fields[spent]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err) as bar:
+        task = bar.add_task("", total=config.steps, traffic="", spent="")
+        last = 0.0
+
+        def show(event: dict[str, Any]) -> None:
+            nonlocal last
+            traffic = f"{event['rounds']} rounds, {event['bytes'] / 1e6:.1f} MB"
+            bar.update(task, completed=event["step"], traffic=traffic)
+            now = time.monotonic()
+            if now - last > EPSILON_EVERY or event["step"] == config.steps:
+                bar.update(task, spent=_spent(config, event["step"]))
+                last = now
+
+        yield show
+
+
+def _spent(config: TrainConfig, steps: int) -> str:
+    if not config.private or config.delta is None or config.noise_multiplier is None:
+        return "not private"
+    if config.noise_multiplier == 0.0:
+        return "epsilon infinite"
+    value = epsilon(
+        noise_multiplier=config.noise_multiplier,
+        sample_rate=config.sample_rate,
+        steps=steps,
+        delta=config.delta,
+        accountant="rdp",
+    )
+    return f"epsilon <= {value:.2f}"
+
+
+def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
+    """Prints the report, and writes it and the opened model where asked to."""
+    parameters = report.pop("parameters")
+    table = Table(show_header=False, box=None)
+    for key, value in report.items():
+        if value is not None:
+            table.add_row(key.replace("_", " "), _show(value))
+    _out.print(table)
+    if json_out is not None:
+        json_out.parent.mkdir(parents=True, exist_ok=True)
+        json_out.write_text(json.dumps(report, indent=2) + "\n")
+    if save is not None and parameters is not None:
+        arrays = {
+            name: value
+            for i, pair in enumerate(parameters)
+            for name, value in zip((f"weight_{i}", f"bias_{i}"), pair, strict=True)
+        }
+        write_private(save / "model.npz", **arrays)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "; ".join(value) if isinstance(value, list) else str(value)

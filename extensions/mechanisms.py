@@ -1,0 +1,91 @@
+"""The Poisson-subsampled Gaussian mechanism, and the ranges of privacy arguments."""
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from extensions.errors import ArgumentError
+
+_RANGES: dict[str, tuple[str, Callable[[float], bool], str]] = {
+    "epsilon": ("a finite number above 0", lambda v: v > 0, "Common values are 1 to 10."),
+    "delta": (
+        "a number above 0 and below 1",
+        lambda v: 0 < v < 1,
+        "Choose it well below one over the number of records.",
+    ),
+    "sample_rate": (
+        "a number above 0 and at most 1",
+        lambda v: 0 < v <= 1,
+        "It is the expected batch size over the number of records.",
+    ),
+    "noise_multiplier": (
+        "a finite number of at least 0",
+        lambda v: v >= 0,
+        "It is the standard deviation of the noise over the clipping norm.",
+    ),
+    "overflow_probability": (
+        "a number of at least 0 and below 1",
+        lambda v: 0 <= v < 1,
+        "It is the probability that a padded batch was too small, over the whole run.",
+    ),
+}
+
+
+def check_real(name: str, value: object) -> float:
+    """The value as a float that lies in the range of the argument of that name.
+
+    Raises:
+        ArgumentError: the value is no real number, is not finite, or lies outside the range.
+    """
+    allowed, inside, advice = _RANGES[name]
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise ArgumentError(name, value, allowed, advice)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or not inside(number):
+        raise ArgumentError(name, value, allowed, advice)
+    return number
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Returns only if the value is one of the choices, else raises ArgumentError."""
+    if not isinstance(value, str) or value not in choices:
+        raise ArgumentError(name, value, "one of " + ", ".join(map(repr, choices)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsampledGaussian:
+    """`steps` Gaussian mechanisms, each on a Poisson sample of the records.
+
+    Attributes:
+        noise_multiplier: standard deviation over clipping norm, after the noise that a curious
+            party can subtract has been taken off.
+        sample_rate: probability with which a record enters a step, independently of all others.
+        steps: number of steps.
+        overflow_probability: probability, over all the steps together, that the sampling deviated
+            from the analysed one because a padded batch was too small.
+    """
+
+    noise_multiplier: float
+    sample_rate: float
+    steps: int
+    overflow_probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("noise_multiplier", "sample_rate", "overflow_probability"):
+            object.__setattr__(self, name, check_real(name, getattr(self, name)))
+        if (
+            not isinstance(self.steps, numbers.Integral)
+            or isinstance(self.steps, bool)
+            or self.steps < 1
+        ):
+            raise ArgumentError(
+                "steps",
+                self.steps,
+                "an integer of at least 1",
+                "Count optimiser steps, not epochs.",
+            )
+        object.__setattr__(self, "steps", int(self.steps))

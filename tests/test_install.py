@@ -1,0 +1,157 @@
+"""The project installs as promised: our names win, the wheel is lean, the commands exist."""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+SHIPPED = {"extensions", "crypten_ext", "tfe_ext", "fl"}
+TARGETS = ("demo", "test", "test-all", "check", "clean")
+
+
+def make(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs make as a user would, even where make itself started the tests."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with nothing but what set-up reads."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def test_checkout_only_packages_are_not_shipped():
+    assert {"benchmarks", "tests"} <= set(PACKAGES) - SHIPPED
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_our_package_wins_over_the_hosts_in_the_tests(package):
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert Path(str(spec.origin)) == ROOT / package / "__init__.py"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_our_package_wins_over_the_hosts_from_the_checkout(package):
+    code = f"import importlib.util as u; print(u.find_spec({package!r}).origin)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert Path(run.stdout.strip()) == ROOT / package / "__init__.py"
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS))
+def test_extra_resolves_by_name(extra):
+    for line in EXTRAS[extra]:
+        requirement = Requirement(line)
+        if requirement.name == PROJECT["name"]:
+            assert requirement.extras <= set(EXTRAS)
+            continue
+        try:
+            version = importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            pytest.skip(f"{requirement.name} is not installed: type pip install -e '.[{extra}]'")
+        assert requirement.specifier.contains(version, prereleases=True), (line, version)
+
+
+def test_entry_points_lead_to_modules():
+    targets = [*PROJECT["scripts"].values(), *PROJECT["entry-points"]["pea.backends"].values()]
+    for target in targets:
+        module = target.partition(":")[0]
+        assert importlib.util.find_spec(module) is not None, module
+
+
+def test_this_python_is_one_that_the_project_claims():
+    assert platform.python_version() in SpecifierSet(PROJECT["requires-python"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_make_target_exists(checkout, target):
+    run = make("--dry-run", target, cwd=checkout)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout
+
+
+def test_make_sets_up_again_when_the_requirements_change(checkout):
+    python, stamp = checkout / ".venv/bin/python", checkout / ".venv/dev.stamp"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    stamp.touch()
+    pyproject = checkout / "pyproject.toml"
+    later = pyproject.stat().st_mtime + 10
+    os.utime(stamp, (later, later))
+    assert "pip" not in make("--dry-run", "test", cwd=checkout).stdout
+    os.utime(pyproject, (later + 10, later + 10))
+    assert re.search(r"pip .*install .*\.\[all,dev\]", make("-n", "test", cwd=checkout).stdout)
+
+
+def test_make_refuses_another_python(checkout):
+    other = checkout / "python3.9"
+    other.write_text("#!/bin/sh\necho 'Python 3.9.1'\nexit 1\n")
+    other.chmod(0o755)
+    run = make("test", f"PYTHON={other}", cwd=checkout)
+    assert run.returncode != 0
+    assert "must be Python 3.11, but is Python 3.9.1" in run.stderr
+    assert not (checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "passes"),
+    [
+        ("echo '===== 2 failed, 3 passed in 1.00s ====='; exit 1", False),
+        ("echo '===== no tests ran in 0.01s ====='; exit 5", False),
+        ("echo '===== 7 deselected in 0.01s ====='", False),
+        ("echo '===== 9 skipped in 0.01s ====='", False),
+        ("true", False),
+        ("echo '===== 31 passed, 2 skipped in 61.20s (0:01:01) ====='", True),
+    ],
+)
+def test_ci_passes_only_if_a_test_passed(tmp_path, recipe, passes):
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
+    (tmp_path / "Makefile").write_text(f"check:\n\t@echo checked\ntest:\n\t@{recipe}\n")
+    run = subprocess.run(
+        [tmp_path / ".ci/run"], cwd="/", capture_output=True, text=True, check=False
+    )
+    assert (run.returncode == 0) == passes, run
+    assert run.stdout.startswith("checked\n")
+    if passes:
+        assert run.stdout.splitlines()[-1].startswith("===== 31 passed")
+
+
+@pytest.mark.long
+def test_wheel_holds_our_packages_alone(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.partition("/")[0] for name in names}
+    metadata = {top for top in tops if top.endswith(".dist-info")}
+    assert len(metadata) == 1
+    assert tops - metadata == SHIPPED & set(PACKAGES)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if "__pycache__" in name]

@@ -1,0 +1,9 @@
+"""TF Encrypted programs gain this project's protocols; importing the package makes it importable.
+
+Import it before ``tf_encrypted`` and before ``tf.keras`` is used: the released TF Encrypted does
+not import on current TensorFlow without it.
+"""
+
+from . import compat
+
+compat.apply()

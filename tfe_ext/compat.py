@@ -1,0 +1,131 @@
+"""TF Encrypted 0.9.1 imports and builds graphs on TensorFlow 2.18 and later.
+
+Each function answers one change made upstream after TF Encrypted's last release, and does
+nothing where that change is absent. TensorFlow itself stays as it was but for two things: the
+choice of Keras, which it makes once for the whole process, and one attribute that it gets back.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from extensions.errors import MissingExtraError
+
+_DISTRIBUTIONS = {
+    "tensorflow": "tensorflow",
+    "tf_keras": "tf-keras",
+    "tf_encrypted": "tf-encrypted",
+}
+
+
+def apply() -> None:
+    """TF Encrypted is imported and works with the TensorFlow at hand; a second call is harmless.
+
+    Must run before the first ``import tf_encrypted`` of the process, and before ``tf.keras`` is
+    used. TF Encrypted's own random operations are not its subject: where they are missing,
+    TF Encrypted says so in its log and its stock protocol can share nothing.
+
+    Raises:
+        MissingExtraError: TensorFlow, tf-keras or TF Encrypted is not installed.
+    """
+    for module, distribution in _DISTRIBUTIONS.items():
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(distribution, "tfe")
+    choose_legacy_keras()
+    restore_control_captures()
+    with while_parallelism(), pkg_resources_accepted():
+        importlib.import_module("tf_encrypted")
+    build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
+
+
+def choose_legacy_keras() -> None:
+    """``tf.keras`` is Keras 2 for the rest of the process, unless the environment says otherwise.
+
+    Answers TensorFlow 2.16: ``tf.keras`` became Keras 3, and TF Encrypted's layers were written
+    for Keras 2. TensorFlow reads ``TF_USE_LEGACY_KERAS`` when it is imported and again when
+    ``tf.keras`` is first used; a value set by the user is kept.
+
+    Warns:
+        RuntimeWarning: ``tf.keras`` was used as Keras 3 before and can no longer be exchanged.
+    """
+    if os.environ.setdefault("TF_USE_LEGACY_KERAS", "1") not in ("1", "true", "True"):
+        return
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return
+    keras = vars(vars(tensorflow)["keras"])
+    version = keras.get("_tfll_keras_version") or keras.get("__version__", "")
+    if version.startswith(("3", "keras_3")):
+        warnings.warn(
+            "tf.keras was used as Keras 3 before tfe_ext was imported, but TF Encrypted's layers "
+            "need Keras 2. Import tfe_ext first, or start with TF_USE_LEGACY_KERAS=1.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return
+    spec = importlib.util.find_spec("tf_keras")
+    if spec is not None and spec.origin is not None:
+        legacy = os.path.join(os.path.dirname(spec.origin), "api", "_v2")
+        if legacy not in tensorflow.__path__:
+            tensorflow.__path__ = [legacy, *tensorflow.__path__]
+
+
+@contextmanager
+def while_parallelism() -> Iterator[None]:
+    """Inside the block ``while_v2.glob_stateful_parallelism`` can be imported.
+
+    Answers TensorFlow 2.13, which removed this experiment; False was its default.
+    """
+    while_v2 = importlib.import_module("tensorflow.python.ops.while_v2")
+    if hasattr(while_v2, "glob_stateful_parallelism"):
+        yield
+        return
+    while_v2.glob_stateful_parallelism = False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del while_v2.glob_stateful_parallelism
+
+
+@contextmanager
+def pkg_resources_accepted() -> Iterator[None]:
+    """Inside the block ``pkg_resources`` can be imported without its deprecation warning.
+
+    Answers setuptools 80, which warns, and 81, from which our extra keeps away.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated", DeprecationWarning)
+        yield
+
+
+def restore_control_captures() -> None:
+    """``FuncGraph.control_captures`` holds the control inputs that a graph captured.
+
+    Answers TensorFlow 2.13, which keeps them in ``function_captures``; ``ABY3.while_loop`` asks
+    for them by the old name whenever it is traced.
+    """
+    func_graph: Any = importlib.import_module("tensorflow.python.framework.func_graph").FuncGraph
+    if not hasattr(func_graph, "control_captures"):
+        func_graph.control_captures = property(lambda graph: graph.function_captures.control)
+
+
+def build_while_without_parallelism(aby3: Any) -> None:
+    """``ABY3.while_loop`` builds its graph node with the arguments that TensorFlow accepts.
+
+    Answers TensorFlow 2.13: ``_build_while_op`` lost the argument ``stateful_parallelism``.
+    """
+    build = aby3._build_while_op
+    if "stateful_parallelism" in inspect.signature(build).parameters:
+        return
+
+    def build_while_op(*args: Any, stateful_parallelism: bool = False, **kwargs: Any) -> Any:
+        return build(*args, **kwargs)
+
+    aby3._build_while_op = build_while_op
