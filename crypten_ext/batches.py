@@ -10,7 +10,6 @@ import torch
 from crypten_ext.agreement import Announcement, agree
 from crypten_ext.ring import CrypTenRing, as_tensor
 from crypten_ext.tape import PublicBatch, SharedBatch
-from extensions.dpsgd import ENCODING_SLACK
 from extensions.errors import ArgumentError
 from extensions.fixed_point import Integers
 from extensions.randomness import NoiseSource, SystemSource
@@ -23,6 +22,7 @@ from extensions.sampling import (
     check_sample_rate,
     draw_rows,
 )
+from extensions.step_plan import ENCODING_SLACK
 
 import crypten
 from crypten import communicator

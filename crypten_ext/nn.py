@@ -129,8 +129,8 @@ class Loss:
     def get_plain_text(self, dst: int | None = None) -> None:
         """Raises InsecureError: a loss opened each step is a release that nothing pays for."""
         raise InsecureError(
-            "The loss of a training step is not computed and cannot be opened: it would release "
-            "training data that the privacy accounting does not cover. Evaluate on held-out data."
+            "The loss of a training step is not computed and cannot be opened: it would "
+            "release training data that nothing accounts for. Evaluate on held-out data."
         )
 
 
@@ -148,8 +148,8 @@ class BCEWithLogitsLoss:
     def __init__(self, reduction: str = "sum") -> None:
         if reduction != "sum":
             raise GradientError(
-                f"reduction = {reduction!r}: must be 'sum'. A mean divides by the batch size before "
-                "clipping; the optimizer divides by the expected batch size after it."
+                f"reduction = {reduction!r}: must be 'sum'. A mean divides by the batch size "
+                "before clipping; the optimizer divides by the expected batch size after it."
             )
 
     def __call__(self, logits: MPCTensor, targets: MPCTensor) -> Loss:

@@ -12,14 +12,9 @@ from extensions.activations import OUTPUT_SLACK, relu
 from extensions.clear import ClearRing
 from extensions.config import TrainConfig
 from extensions.data import Split
-from extensions.dpsgd import (
-    DEFAULT_WEIGHT_NORM,
-    ENCODING_SLACK,
-    StepPlan,
-    chain_of_shapes,
-    dpsgd_step,
-)
+from extensions.dpsgd import dpsgd_step
 from extensions.fixed_point import Integers, decode, encode
+from extensions.layers import chain_of_shapes
 from extensions.model import ModelSpec, Parameters, backward, forward
 from extensions.randomness import InsecureSeededSource, NoiseSource, SystemSource
 from extensions.report import result
@@ -30,6 +25,7 @@ from extensions.sampling import (
     check_records,
     draw_rows,
 )
+from extensions.step_plan import DEFAULT_WEIGHT_NORM, ENCODING_SLACK, StepPlan
 
 Progress = Callable[[dict[str, Any]], None]
 

@@ -23,6 +23,7 @@ app = typer.Typer(
 Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; needs --delta.")]
 Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee, in (0, 1).")]
 Noise = Annotated[float | None, typer.Option(help="sigma / C, instead of --epsilon.")]
+Calibration = Annotated[str, typer.Option(help="How epsilon becomes noise: pld, rdp or paper.")]
 Steps = Annotated[int | None, typer.Option(help="Number of updates (default 120).")]
 Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: steps = epochs / rate.")]
 Rate = Annotated[float, typer.Option(help="Poisson sampling rate of each record, in (0, 1].")]
@@ -56,6 +57,7 @@ def train(
     epsilon: Epsilon = None,
     delta: Delta = None,
     noise_multiplier: Noise = None,
+    calibration: Calibration = "pld",
     steps: Steps = None,
     epochs: Epochs = None,
     lr: Lr = 10.0,
@@ -81,6 +83,7 @@ def train(
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
+        calibration=calibration,
         steps=_steps(steps, epochs, sample_rate),
         lr=lr,
         max_grad_norm=max_grad_norm,
@@ -114,6 +117,7 @@ def party(
     epsilon: Epsilon = None,
     delta: Delta = None,
     noise_multiplier: Noise = None,
+    calibration: Calibration = "pld",
     steps: Steps = None,
     epochs: Epochs = None,
     lr: Lr = 10.0,
@@ -136,6 +140,7 @@ def party(
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
+        calibration=calibration,
         steps=_steps(steps, epochs, sample_rate),
         lr=lr,
         max_grad_norm=max_grad_norm,

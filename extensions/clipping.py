@@ -201,7 +201,7 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
     Args:
         ring: the host.
         x: shares of (batch, features), f fractional bits.
-        max_norm: the public bound C, between 2^-16 and 2^16.
+        max_norm: the public bound C, between 2^(-f / 2) and 2^16.
         plan: the public constants of the factor.
 
     **Guarantees.** eta = sqrt(features) 2^-f / C covers the truncation of the last product; the
@@ -209,12 +209,17 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
     more and C of 2^-5 and more: public constants and squared norms are rounded up.
 
     **Edge cases.** Rows with norm of 2^(R/2) C or more become 0. The norm must stay below
-    2^(31 - f), and below 2^((62 - f) / 2) C: beyond, its square or the ratio leaves the ring,
-    which cannot be noticed afterwards.
+    2^(31 - f): beyond, its square leaves the ring, which cannot be noticed afterwards.
+
+    **Raises.** ArgumentError for a bound out of range: below it, the ratio could leave the ring.
 
     **Cost.** Five rounds more than `clip_factor`.
     """
     f = ring.frac_bits
+    if max_norm < 2.0 ** (-f / 2):
+        raise ArgumentError(
+            "max_norm", max_norm, f"at least 2^{-f / 2:g}", "Rescale the data, or raise frac_bits."
+        )
     (square,) = ring.mul([(x, x)])
     bits = min(2 * f, max(f, 2 * f - RATIO_BITS - 1))
     (squared,) = ring.truncate([(square.sum(-1), 2 * f - bits)])

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from extensions.accounting import calibrate_noise
+from extensions.accounting import CALIBRATIONS, calibrate_noise
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
@@ -30,6 +30,7 @@ class TrainConfig:
         epsilon: target, with `delta`; None if `noise_multiplier` is given.
         delta: of the guarantee.
         noise_multiplier: sigma / C; None until `resolved`.
+        calibration: how epsilon becomes noise: "pld", "rdp" or "paper".
         private: False trains without clipping and noise, for comparison.
         max_feature_norm: public bound of the norm of a record's features.
         frac_bits: fractional bits of the ring.
@@ -51,6 +52,7 @@ class TrainConfig:
     epsilon: float | None = None
     delta: float | None = None
     noise_multiplier: float | None = None
+    calibration: str = "pld"
     private: bool = True
     max_feature_norm: float = 1.0
     frac_bits: int = 20
@@ -72,6 +74,8 @@ class TrainConfig:
             value = getattr(self, name)
             if not 0.0 < value < math.inf:
                 raise ArgumentError(name, value, "positive and finite")
+        if self.calibration not in CALIBRATIONS:
+            raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
         check_sample_rate(self.sample_rate)
         check_frac_bits(self.frac_bits)
         if self.private:
@@ -103,6 +107,7 @@ class TrainConfig:
             delta=self.delta,
             sample_rate=self.sample_rate,
             steps=self.steps,
+            calibration=self.calibration,
             overflow_probability=OVERFLOW_PROBABILITY,
         )
         return replace(self, noise_multiplier=sigma, epsilon=None)

@@ -1,7 +1,9 @@
-"""Linear layers over a ring, and what a private step must remember of them."""
+"""Linear layers over a ring: their arithmetic, their bounds, and what a private step remembers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from extensions.errors import ArgumentError
 from extensions.ring import Ring, Share
 
 
@@ -21,6 +23,59 @@ class LayerGradient:
     deltas: Share
     squared_norm: Share | None = None
     has_bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """The public facts about one linear layer that the bounds need.
+
+    Attributes:
+        in_features: columns of its weight.
+        out_features: rows of its weight.
+        has_bias: whether it has a bias.
+        input_norm: bound of ||a_j||, the Euclidean norm of one row of its input.
+        delta_norm: bound of ||delta_j||.
+    """
+
+    in_features: int
+    out_features: int
+    has_bias: bool
+    input_norm: float
+    delta_norm: float
+
+    def __post_init__(self) -> None:
+        for name in ("input_norm", "delta_norm"):
+            value = getattr(self, name)
+            if not 0.0 < value <= 2.0**20:
+                raise ArgumentError(
+                    name, value, "in (0, 2^20]", "Rescale the features or cap them."
+                )
+
+
+def chain_of_shapes(
+    layers: Sequence[tuple[int, int, bool, float]], *, delta_norm: float, weight_norm: float
+) -> tuple[LayerShape, ...]:
+    """Returns the shapes of a chain of linear layers, from input to output.
+
+    Args:
+        layers: (in_features, out_features, has_bias, input_norm) of each.
+        delta_norm: bound of ||delta_j|| at the output.
+        weight_norm: bound of each weight's Frobenius norm; slopes in between are at most 1.
+    """
+    shapes: list[LayerShape] = []
+    for in_features, out_features, has_bias, input_norm in reversed(layers):
+        shapes.insert(
+            0,
+            LayerShape(
+                in_features=in_features,
+                out_features=out_features,
+                has_bias=has_bias,
+                input_norm=input_norm,
+                delta_norm=delta_norm,
+            ),
+        )
+        delta_norm *= weight_norm
+    return tuple(shapes)
 
 
 def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None) -> Share:

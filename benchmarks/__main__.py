@@ -1,0 +1,12 @@
+"""``python -m benchmarks NAME``: one module a table; results go to benchmarks/results."""
+
+import typer
+
+from benchmarks import accounting, inverse_sqrt
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+app.command("inverse-sqrt")(inverse_sqrt.main)
+app.command("accounting")(accounting.main)
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,49 @@
+"""Writing a table as JSON, with the machine that made it, and as Markdown."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("numpy", "torch", "crypten", "dp-accounting", "opendp")
+
+
+def machine() -> dict[str, Any]:
+    """Returns what a reader needs to judge the times: processor, cores, versions."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.system() + " " + platform.machine(),
+        "cores": os.cpu_count(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns the rows as a Markdown table; the first row decides the columns."""
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
+    lines += ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
+    """Prints the table and writes ``results/NAME.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    content = {"machine": machine(), "settings": settings, "rows": list(rows)}
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    print(markdown(rows))
