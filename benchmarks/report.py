@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -47,3 +48,22 @@ def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
     print(markdown(rows))
+
+
+README = Path(__file__).parent.parent / "README.md"
+_SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def with_tables(text: str) -> str:
+    """Returns the text with its ``<!-- table: NAME -->`` slots filled from ``results/NAME.json``."""
+
+    def fill(slot: re.Match[str]) -> str:
+        rows = json.loads((RESULTS / f"{slot[1]}.json").read_text())["rows"]
+        return f"<!-- table: {slot[1]} -->\n{markdown(rows)}\n<!-- end -->"
+
+    return _SLOT.sub(fill, text)
+
+
+def main() -> None:
+    """Write the recorded results into the README's tables."""
+    README.write_text(with_tables(README.read_text()))

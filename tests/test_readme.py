@@ -1,0 +1,93 @@
+"""What the README shows runs as it stands, and its tables are the recorded results."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import with_tables
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BIN = Path(sys.executable).parent
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def run(command: list[str], folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, **env},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def passed(result: subprocess.CompletedProcess[str]) -> str:
+    assert result.returncode == 0, result.stderr[-2000:]
+    return result.stdout
+
+
+def test_tables_are_the_recorded_results():
+    assert README.count("<!-- table:") == 3
+    assert with_tables(README) == README
+
+
+@pytest.mark.parametrize("index", [0, 2], ids=["primitives", "plaintext ring"])
+def test_python_block_runs(tmp_path, index):
+    passed(run([sys.executable, "-c", blocks("python")[index]], tmp_path))
+
+
+@pytest.mark.parametrize("script", ["crypten_primitives.py", "plaintext_protocol.py"])
+def test_example_runs_in_one_process(tmp_path, script):
+    assert passed(run([sys.executable, str(ROOT / "examples" / script)], tmp_path))
+
+
+def test_training_loop_of_the_readme_is_that_of_the_example():
+    def squeezed(code: str) -> str:
+        return re.sub(r"\s|#.*", "", code).replace(",)", ")")
+
+    shown = squeezed(blocks("python")[1])
+    example = squeezed((ROOT / "examples" / "crypten_script.py").read_text())
+    assert shown.partition("forxb")[0] in example
+    assert "optimizer.zero_grad()loss(model(xb),yb).backward()optimizer.step()" in shown
+    assert "optimizer.zero_grad()loss(model(xb),yb).backward()optimizer.step()" in example
+
+
+def test_script_runs_under_a_standard_launcher(tmp_path):
+    (command,) = [block for block in blocks("sh") if "torchrun" in block]
+    assert "epsilon = " in passed(
+        run(["bash", "-c", command.replace("examples/", f"{ROOT}/examples/")], tmp_path)
+    )
+
+
+def test_two_terminals(tmp_path):
+    (block,) = [block for block in blocks("sh") if "pea split" in block]
+    split, first, second = [line for line in block.splitlines() if line.startswith("pea ")]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    passed(run(["bash", "-c", split], tmp_path))
+    both = f"{first} --steps 2 & {second} --steps 2; status=$?; wait $! && exit $status"
+    output = passed(
+        run(["bash", "-c", both.replace("29500", port)], tmp_path, GLOO_SOCKET_IFNAME="lo")
+    )
+    assert output.count("accuracy") == 2
+
+
+def test_experimenter_commands_run(tmp_path):
+    (block,) = [block for block in blocks("sh") if "pea train --help" in block]
+    commands = [line for line in block.splitlines() if "clear" in line or "--help" in line]
+    assert len(commands) == 3
+    for command in commands:
+        passed(run(["bash", "-c", command], tmp_path))
