@@ -13,11 +13,19 @@ from crypten import communicator
 
 @dataclass(frozen=True)
 class Announcement:
-    """Public facts about one party's records."""
+    """Public facts about one party's records.
 
-    records: int
-    features: int
-    classes: int
+    Attributes:
+        records: their number.
+        features: columns of the features.
+        classes: outputs that the labels need.
+        columns: columns of the labels if they are targets, 0 if they are integers.
+    """
+
+    records: int = 0
+    features: int = 0
+    classes: int = 0
+    columns: int = 0
 
 
 def agree(
@@ -32,7 +40,7 @@ def agree(
 
     Raises:
         ArgumentError: `problem` in the party that has one; in the others, who it was. Likewise
-            where settings or the number of features differ.
+            where settings or the widths of features or targets differ.
     """
     digest = hashlib.sha256(struct.pack(f"{len(settings)}d", *settings)).digest()[:7]
     message = torch.tensor(
@@ -63,4 +71,8 @@ def agree(
         raise ArgumentError(
             "x", f"rows of {sorted(widths)} features", "of one width at every party"
         )
+    outputs = max(a.classes for a in announcements)
+    if any(a.columns not in (0, outputs) for a in announcements):
+        needed = sorted({a.classes for a in announcements if a.records})
+        raise ArgumentError("y", f"labels for {needed} classes", "for one number of classes")
     return announcements

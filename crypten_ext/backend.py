@@ -12,6 +12,7 @@ from crypten_ext.training import train as train_here
 from crypten_ext.worker import Context
 from extensions.backends import Progress
 from extensions.config import TrainConfig
+from extensions.data import read_party_file
 from extensions.errors import ArgumentError
 
 import crypten
@@ -82,13 +83,14 @@ def train_party(
         save: folder for this party's shares, or None.
 
     Raises:
-        ArgumentError: a rank or rendezvous out of range.
+        ArgumentError: a rank or rendezvous out of range, or a file that holds no records.
         PartyLostError: another party died or fell silent; within 60 s.
     """
     if not 0 <= rank < config.parties:
         raise ArgumentError("rank", rank, f"in 0..{config.parties - 1}")
     if not rendezvous.startswith(("tcp://", "file://")):
         raise ArgumentError("rendezvous", rendezvous, "tcp://HOST:PORT of party 0, or file://PATH")
+    read_party_file(records)
     os.environ.update(
         RANK=str(rank),
         WORLD_SIZE=str(config.parties),

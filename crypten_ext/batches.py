@@ -182,7 +182,7 @@ def _prepare(
     The labels are encoded only once the number of classes is agreed.
     """
     problem: ArgumentError | None = None
-    own = Announcement(records=0, features=0, classes=0)
+    own = Announcement()
     try:
         features, labels = _as_arrays(x, y)
         if features is not None and labels is not None:
@@ -194,10 +194,15 @@ def _prepare(
                 classes=needed,
                 max_feature_norm=max_feature_norm,
             )
-            own = Announcement(records=len(features), features=features.shape[1], classes=needed)
+            own = Announcement(
+                records=len(features),
+                features=features.shape[1],
+                classes=needed,
+                columns=labels.shape[1] if labels.ndim == 2 else 0,
+            )
     except ArgumentError as error:
         problem = error
-    announcements = agree(own, settings, problem)
+    announcements = agree(own, (*settings, classes or 0), problem)
     if not any(a.records for a in announcements):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
     if features is None or labels is None:
@@ -227,13 +232,17 @@ def _as_arrays(
         if x is not y:
             raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
         return None, None
-    features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
+    try:
+        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
+        finite = np.isfinite(labels.astype(np.float64)).all()
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("x, y", "something else", "arrays of numbers") from error
     if features.ndim != 2 or 0 in features.shape:
         raise ArgumentError("x", features.shape, "a shape (records, features), both at least 1")
     if labels.ndim not in (1, 2) or len(labels) != len(features):
         raise ArgumentError(
             "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"
         )
-    if not np.isfinite(labels.astype(np.float64)).all():
+    if not finite:
         raise ArgumentError("y", "NaN or infinity", "finite")
     return features, labels

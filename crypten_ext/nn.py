@@ -70,6 +70,17 @@ class Sigmoid(crypten.nn.Sigmoid):
         return _apply_activation(x, activations.sigmoid())
 
 
+class Flatten(crypten.nn.Flatten):
+    """Each record as one vector; the batch keeps what `poisson_batches` says of it."""
+
+    def forward(self, x: MPCTensor) -> MPCTensor:
+        result = super().forward(x)
+        for name in ("public_batch", "shared_batch"):
+            if hasattr(x, name):
+                setattr(result, name, getattr(x, name))
+        return result
+
+
 def _apply_linear(x: Any, weight: Any, bias: Any, tape: Tape | None) -> MPCTensor:
     _check_enabled()
     ring = ring_of(x)
@@ -93,6 +104,7 @@ def _apply_linear(x: Any, weight: Any, bias: Any, tape: Tape | None) -> MPCTenso
 
 def _apply_activation(x: Any, function: activations.PiecewiseLinear) -> MPCTensor:
     _check_enabled()
+    ring_of(x)
     result = x.piecewise_linear(function)
     features = math.prod(x.size()[1:])
     result.public_batch = PublicBatch(
@@ -172,14 +184,15 @@ _ADOPTED: dict[type, type] = {
     crypten.nn.Gemm: Gemm,
     crypten.nn.ReLU: ReLU,
     crypten.nn.Sigmoid: Sigmoid,
+    crypten.nn.Flatten: Flatten,
 }
 _SUPPORTED = (
     Linear,
     Gemm,
     ReLU,
     Sigmoid,
+    Flatten,
     crypten.nn.Graph,
-    crypten.nn.Flatten,
     crypten.nn.Parameter,
 )
 
@@ -187,8 +200,8 @@ _SUPPORTED = (
 def adopt(model: Any, tape: Tape) -> None:
     """The model's linear layers record on `tape` from here on.
 
-    CrypTen's own Linear, Gemm, ReLU and Sigmoid modules become ours, in place; a ReLU gets the
-    default cap.
+    CrypTen's own Linear, Gemm, ReLU, Sigmoid and Flatten modules become ours, in place; a ReLU
+    gets the default cap.
 
     Raises:
         UnsupportedLayerError: a module has no per-example norm; the message names it.
@@ -196,10 +209,8 @@ def adopt(model: Any, tape: Tape) -> None:
     modules = list(model.named_modules())
     for name, module in modules:
         kind = type(module)
-        is_plain_gemm = kind is not crypten.nn.Gemm or (
-            module.alpha == 1.0 and module.beta == 1.0 and not module.trans_a and module.trans_b
-        )
-        if not (kind in _ADOPTED or isinstance(module, _SUPPORTED)) or not is_plain_gemm:
+        known = kind in _ADOPTED or isinstance(module, _SUPPORTED)
+        if not known or not _keeps_records_apart(module):
             supported = "Linear, ReLU, Sigmoid, Flatten, Sequential"
             raise UnsupportedLayerError(
                 f"Layer {name or '(the model)'!r} ({kind.__name__}) is not supported by private "
@@ -210,3 +221,11 @@ def adopt(model: Any, tape: Tape) -> None:
         module.__class__ = _ADOPTED.get(type(module), type(module))
         if isinstance(module, Linear | Gemm):
             module.tape = tape
+
+
+def _keeps_records_apart(module: Any) -> bool:
+    """Whether the module is the special case of its kind in which one row is one example."""
+    if isinstance(module, crypten.nn.Gemm):
+        plain = module.alpha == 1.0 and module.beta == 1.0
+        return plain and not module.trans_a and bool(module.trans_b)
+    return not isinstance(module, crypten.nn.Flatten) or module.axis == 1

@@ -36,7 +36,7 @@ def train(
         config: resolved settings, the same at every party.
         records: this party's own file.
         emit: called with {"step", "steps", "rounds", "bytes"} after each step.
-        save: folder for this party's shares of the model, or None.
+        save: folder for this party's shares of a model that is not opened, or None.
     """
     started = time.perf_counter()
     enable()
@@ -91,7 +91,7 @@ def train(
         opened = ["the number of correct predictions on held-out records"]
     with crypten.no_grad():
         correct = count_correct(model(x), y)
-    if save is not None:
+    if save is not None and parameters is None:
         save_shares(model, config, save)
     return result(
         config,

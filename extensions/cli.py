@@ -11,7 +11,7 @@ from extensions import console
 from extensions.backends import find
 from extensions.config import TrainConfig
 from extensions.data import load, write_party_files
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import ArgumentError, PartyLostError, PeaError
 
 app = typer.Typer(
     add_completion=False,
@@ -186,11 +186,15 @@ def _config(**settings: Any) -> TrainConfig:
 
 
 def main() -> None:
-    """Runs the command; an error of the project is one line on standard error and status 1."""
+    """Runs the command; an error of the project is one line on standard error and status 1.
+
+    Only where a party was lost do further lines say what it last printed.
+    """
     try:
         app()
-    except PeaError as error:
+    except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        for note in getattr(error, "__notes__", []):
-            print(note, file=sys.stderr)
+        if isinstance(error, PartyLostError):
+            for note in getattr(error, "__notes__", []):
+                print(note, file=sys.stderr)
         sys.exit(1)

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from extensions.accounting import CALIBRATIONS, calibrate_noise
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
+from extensions.model import ModelSpec
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 
 Backend = Literal["crypten", "clear"]
@@ -76,6 +77,9 @@ class TrainConfig:
                 raise ArgumentError(name, value, "positive and finite")
         if self.calibration not in CALIBRATIONS:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
+        if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
+            raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
+        ModelSpec.parse(self.model, 1, self.classes)
         check_sample_rate(self.sample_rate)
         check_frac_bits(self.frac_bits)
         if self.private:

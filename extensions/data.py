@@ -1,9 +1,12 @@
 """Data sets for `pea train`, cut into one file for each party."""
 
 import gzip
+import math
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -82,11 +85,15 @@ def _mnist(folder: Path | None, seed: int) -> Split:
 def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     if not path.is_file():
         raise ArgumentError("data_dir", str(path.parent), f"a folder that holds {path.name}")
-    raw = gzip.decompress(path.read_bytes())
+    damaged = ArgumentError("data_dir", path.name, "an undamaged idx file", "Download it again.")
     header = 4 * (1 + dimensions)
-    magic, *shape = struct.unpack(f">{1 + dimensions}I", raw[:header])
-    if magic != IDX_MAGIC[dimensions] or len(raw) != header + int(np.prod(shape)):
-        raise ArgumentError("data_dir", path.name, "an undamaged idx file", "Download it again.")
+    try:
+        raw = gzip.decompress(path.read_bytes())
+        magic, *shape = struct.unpack_from(f">{1 + dimensions}I", raw)
+    except (OSError, EOFError, zlib.error, struct.error) as error:
+        raise damaged from error
+    if magic != IDX_MAGIC[dimensions] or len(raw) != header + math.prod(shape):
+        raise damaged
     return np.frombuffer(raw, dtype=np.uint8, offset=header).reshape(shape)
 
 
@@ -145,13 +152,31 @@ def read_party_file(path: Path) -> Split:
     """Returns the records in a file with arrays train_x, train_y, test_x and test_y.
 
     Raises:
-        ArgumentError: the file or an array is missing, or is not numeric.
+        ArgumentError: the file or an array is missing, is not numeric, or they do not belong
+            together.
     """
     if not path.is_file():
         raise ArgumentError("records", str(path), "an existing .npz file")
+    names = list(Split.__dataclass_fields__)
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return Split(**{name: arrays[name] for name in Split.__dataclass_fields__})
-    except (KeyError, ValueError, OSError) as error:
-        names = ", ".join(Split.__dataclass_fields__)
-        raise ArgumentError("records", str(path), f"an .npz file with arrays {names}") from error
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            split = Split(**{name: arrays[name] for name in names})
+    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
+        allowed = f"an .npz file with arrays {', '.join(names)}"
+        raise ArgumentError("records", str(path), allowed) from error
+    shapes = {name: array.shape for name, array in vars(split).items()}
+    belong = (
+        all(array.dtype.kind in "biuf" for array in vars(split).values())
+        and len(split.train_x.shape) == len(split.test_x.shape) == 2
+        and split.train_x.shape[1] == split.test_x.shape[1]
+        and split.train_x.shape[:1] == split.train_y.shape[:1]
+        and split.test_x.shape[:1] == split.test_y.shape[:1]
+    )
+    if not belong:
+        raise ArgumentError(
+            "records",
+            str(path),
+            "numeric, with as many labels as rows and equally wide rows for training and testing",
+            f"Its shapes are {shapes}.",
+        )
+    return split

@@ -1,0 +1,28 @@
+"""Ten million truncations at 2^50: none of ours is wrong, and hundreds of the host's own are."""
+
+import pytest
+from scipy import stats
+
+from tests.conformance.arena import CrypTenArena
+from tests.strategies import ALARM
+
+COUNT = 10_000_000
+SIZE = {"count": COUNT, "bits": 50, "shift": 16, "seed": 7, "chunk": 500_000}
+
+
+def test_none_of_ours_is_wrong(crypten_arena: CrypTenArena):
+    for answer in crypten_arena.run("count_wrong_truncations", ours=True, **SIZE):
+        assert answer["wrong"] == 0
+        assert answer["largest"] == 1
+
+
+def test_the_hosts_own_fails_as_often_as_its_shares_wrap(crypten_arena: CrypTenArena):
+    # With uniform shares it fails with probability |z| / 2^64 a value, independently: a sum of so
+    # many rare events is Poisson but for the sum of their squares, here below 1e-7.
+    for answer in crypten_arena.run("count_wrong_truncations", ours=False, **SIZE):
+        law = stats.poisson(answer["sum_of_magnitudes"] / 2**64)
+        assert law.mean() == pytest.approx(0.75 * COUNT * 2.0**-14, rel=1e-3)
+        assert 2 * min(law.cdf(answer["wrong"]), law.sf(answer["wrong"] - 1)) > ALARM
+        assert law.cdf(0) < 1e-100
+        assert answer["wrong"] > 0
+        assert answer["largest"] > 2**47

@@ -1,0 +1,56 @@
+"""What all tests may share: pools of real parties, started when a test first asks for them."""
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from crypten_ext.launch import Parties
+
+TASK_TIMEOUT = 240.0
+
+
+class Pools:
+    """One pool of CrypTen parties a size, for the whole session.
+
+    An error in a task ends its pool, as `Parties` promises; the next test gets a new one and sees
+    nothing of it.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, Parties] = {}
+
+    def run(self, parties: int, task: str, **arguments: Any) -> list[Any]:
+        """Returns what the task returned in each party, by rank."""
+        try:
+            return self._pool(parties).run(task, **arguments)
+        except BaseException:
+            self._close(parties)
+            raise
+
+    def _pool(self, parties: int) -> "Parties":
+        from crypten_ext.launch import Parties
+
+        if parties not in self._open:
+            pool = Parties(parties, timeout=TASK_TIMEOUT, env={"PYTHONWARNINGS": "error"})
+            self._open[parties] = pool.__enter__()
+        return self._open[parties]
+
+    def _close(self, parties: int) -> None:
+        if pool := self._open.pop(parties, None):
+            pool.__exit__(*sys.exc_info())
+
+    def close(self) -> None:
+        """Ends all parties."""
+        for parties in list(self._open):
+            self._close(parties)
+
+
+@pytest.fixture(scope="session")
+def pools() -> Iterator[Pools]:
+    """Pools of 2, 3 or more CrypTen processes: ``pools.run(3, "module:function", ...)``."""
+    pools = Pools()
+    yield pools
+    pools.close()

@@ -1,0 +1,105 @@
+"""DPSGD by PyTorch's per-example gradients and NumPy, with the interval that rounding leaves.
+
+Errors are propagated layer by layer: every truncation is off by at most an ulp, the clip factor is
+below its true value by the polynomial's error at most and never above it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from extensions.activations import relu, sigmoid
+from extensions.clipping import inverse_square_up
+from extensions.noise import party_variance
+from extensions.randomness import InsecureSeededSource
+from extensions.step_plan import StepPlan
+
+Array = npt.NDArray[np.float64]
+
+
+def piecewise_sigmoid(z: Array) -> Array:
+    function = sigmoid()
+    rises = np.array(function.slopes[1:-1]) / 2**function.slope_bits * np.diff(function.thresholds)
+    return np.interp(z, function.thresholds, function.offset + np.cumsum([0.0, *rises]))
+
+
+@dataclass
+class Gradients:
+    """Per-example gradients that PyTorch materialises, and how far rounding may move them.
+
+    Attributes:
+        values: (rows, parameters).
+        errors: (rows, parameters).
+        rounded_up: (rows,), how much the ring may add to their squared norms.
+    """
+
+    values: Array
+    errors: Array
+    rounded_up: Array
+
+
+def gradients(parameters: list[Array], x: Array, y: Array, plan: StepPlan) -> Gradients:
+    leaves = [torch.from_numpy(p).requires_grad_() for p in parameters]
+    remaining, ulp, error, a = iter(leaves), 2.0**-plan.frac_bits, 0.0, torch.from_numpy(x)
+    weights, inputs, outputs = [], [], []
+    for shape in plan.layers:
+        if outputs:
+            assert (outputs[-1].abs() > 4 * error).all(), "a slope that rounding decides"
+            a = outputs[-1].clamp(0.0, relu().bound)
+        weight, bias = next(remaining), next(remaining) if shape.has_bias else None
+        weights.append(weight.detach().numpy())
+        inputs.append((np.abs(a.detach().numpy()), error))
+        outputs.append(torch.nn.functional.linear(a, weight, bias))
+        error = error * np.abs(weights[-1]).sum(axis=1).max() + ulp
+    deltas = torch.from_numpy(piecewise_sigmoid(outputs[-1].detach().numpy()) - y)
+    each = [
+        torch.autograd.grad(row, [*leaves, *outputs], delta, retain_graph=True)
+        for row, delta in zip(outputs[-1], deltas, strict=True)
+    ]
+    values = [np.concatenate([g.ravel() for g in found[: len(leaves)]]) for found in each]
+
+    error = error * max(sigmoid().slopes) / 2.0 ** sigmoid().slope_bits + 2 * ulp
+    errors: list[Array] = []
+    rounded_up = np.zeros(len(x))
+    for i in reversed(range(len(weights))):
+        (a, a_error), has_bias = inputs[i], plan.layers[i].has_bias
+        delta = np.abs([found[len(leaves) + i][j].numpy() for j, found in enumerate(each)])
+        unit = 2.0**-plan.factor_bits + error
+        of_weight = unit * (a + a_error)[:, None, :] + delta[:, :, None] * a_error
+        errors.insert(0, of_weight.reshape(len(x), -1))
+        if has_bias:
+            errors.insert(1, np.full_like(delta, unit))
+        delta_unit, a_unit = (2.0 ** (1 - bits) for bits in plan.norm_bits[i])
+        squares = [((v + e) ** 2).sum(axis=1) for v, e in ((delta, error), (a, a_error))]
+        rounded_up += delta_unit * (squares[1] + has_bias + a_unit) + squares[0] * a_unit
+        error = error * np.abs(weights[i]).sum(axis=0).max() + ulp
+    return Gradients(np.array(values), np.concatenate(errors, axis=1), rounded_up)
+
+
+def factors(found: Gradients, plan: StepPlan) -> tuple[Array, Array]:
+    """Returns the least and the largest factor that the guarantees of the clip factor allow."""
+    norms, errors = (np.linalg.norm(v, axis=1) for v in (found.values, found.errors))
+    if not plan.private:
+        return np.ones_like(norms), np.ones_like(norms)
+    numerator, shift = inverse_square_up(plan.max_grad_norm)
+    least = np.maximum(norms - errors, 1e-9) / plan.max_grad_norm
+    most = ((norms + errors) ** 2 + found.rounded_up) * numerator / 2**shift
+    most += 2.0 ** (1 - plan.frac_bits)
+    clipped = (1 - plan.clip.fit.relative_error()) / np.sqrt(most) - plan.clip.shortfall(1)
+    return np.where(most < 1.0, 1.0, clipped), np.minimum(1 / least, 1.0)
+
+
+def noise_of(step: dict[str, Any], plan: StepPlan, source: InsecureSeededSource) -> Array:
+    """Returns the sum of what all parties drew in a step."""
+    bits = plan.frac_bits + plan.factor_bits
+    sigma = plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta)
+    scale = math.ldexp(math.sqrt(party_variance(plan.parties, plan.colluders)) * sigma, bits)
+    drawn = [
+        sum(source.gaussian(party, scale, p.shape).ravel() for party in range(plan.parties))
+        for p in step["before"]
+    ]
+    return np.ldexp(np.concatenate(drawn).astype(np.float64), -bits)
