@@ -55,7 +55,7 @@ _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
-    """Returns the text with its ``<!-- table: NAME -->`` slots filled from ``results/NAME.json``."""
+    """Returns the text with its table slots filled from the recorded results."""
 
     def fill(slot: re.Match[str]) -> str:
         rows = json.loads((RESULTS / f"{slot[1]}.json").read_text())["rows"]

@@ -1,5 +1,6 @@
 """The new methods of encrypted tensors, as CrypTen autograd functions."""
 
+import math
 from typing import Any
 
 from crypten_ext.ring import as_tensor, ring_of
@@ -86,7 +87,8 @@ class ClipByNorm(AutogradFunction):
             raise ArgumentError("x", "a scalar", "a tensor whose rows are to be clipped")
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
         shape = x.share.shape
-        rows = x.share.reshape(1 if len(shape) == 1 else shape[0], -1)
+        count, *features = (1, *shape) if len(shape) == 1 else shape
+        rows = x.share.reshape(count, math.prod(features))
         clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
         result = as_tensor(ring, clipped.reshape(shape))
         ctx.mark_non_differentiable(result)

@@ -1,7 +1,7 @@
 """Layers and losses whose gradients a private step can clip example by example.
 
 A model is built from them with `crypten.nn.Sequential`, or by `crypten.nn.from_pytorch`; in both
-cases our optimizers adopt CrypTen's own Linear, Gemm, ReLU and Sigmoid modules (`adopt`).
+cases our optimizers adopt CrypTen's own modules (`crypten_ext.adoption`).
 """
 
 import math
@@ -10,13 +10,13 @@ from typing import Any
 from crypten_ext.ring import as_tensor, ring_of
 from crypten_ext.tape import PublicBatch, SharedBatch, SummedLoss, Tape
 from extensions import activations
-from extensions.errors import ArgumentError, GradientError, InsecureError, UnsupportedLayerError
+from extensions.errors import ArgumentError, GradientError, InsecureError
 
 import crypten
 from crypten.mpc import MPCTensor
 from crypten.nn import Sequential
 
-__all__ = ["BCEWithLogitsLoss", "Linear", "Loss", "ReLU", "Sequential", "Sigmoid", "adopt"]
+__all__ = ["BCEWithLogitsLoss", "Linear", "Loss", "ReLU", "Sequential", "Sigmoid"]
 
 
 class Linear(crypten.nn.Linear):
@@ -39,6 +39,15 @@ class Gemm(crypten.nn.Gemm):
 
     def forward(self, x: list[MPCTensor]) -> MPCTensor:
         return _apply_linear(x[0], x[1], x[2], self.tape)
+
+
+class BiasFree(crypten.nn.MatMul):
+    """The Linear without bias of a converted model: its inputs are (x, weight)."""
+
+    tape: Tape | None = None
+
+    def forward(self, x: list[MPCTensor]) -> MPCTensor:
+        return _apply_linear(x[0], x[1], None, self.tape)
 
 
 class ReLU(crypten.nn.ReLU):
@@ -177,55 +186,3 @@ class BCEWithLogitsLoss:
             padding=None if shared is None else shared.padding,
         )
         return Loss(logits, as_tensor(ring, value - targets.share), announcement)
-
-
-_ADOPTED: dict[type, type] = {
-    crypten.nn.Linear: Linear,
-    crypten.nn.Gemm: Gemm,
-    crypten.nn.ReLU: ReLU,
-    crypten.nn.Sigmoid: Sigmoid,
-    crypten.nn.Flatten: Flatten,
-}
-_SUPPORTED = (
-    Linear,
-    Gemm,
-    ReLU,
-    Sigmoid,
-    Flatten,
-    crypten.nn.Graph,
-    crypten.nn.Parameter,
-)
-
-
-def adopt(model: Any, tape: Tape) -> None:
-    """The model's linear layers record on `tape` from here on.
-
-    CrypTen's own Linear, Gemm, ReLU, Sigmoid and Flatten modules become ours, in place; a ReLU
-    gets the default cap.
-
-    Raises:
-        UnsupportedLayerError: a module has no per-example norm; the message names it.
-    """
-    modules = list(model.named_modules())
-    for name, module in modules:
-        kind = type(module)
-        known = kind in _ADOPTED or isinstance(module, _SUPPORTED)
-        if not known or not _keeps_records_apart(module):
-            supported = "Linear, ReLU, Sigmoid, Flatten, Sequential"
-            raise UnsupportedLayerError(
-                f"Layer {name or '(the model)'!r} ({kind.__name__}) is not supported by private "
-                f"training: supported are {supported}. Extract features with it before sharing, "
-                "or replace it."
-            )
-    for _, module in modules:
-        module.__class__ = _ADOPTED.get(type(module), type(module))
-        if isinstance(module, Linear | Gemm):
-            module.tape = tape
-
-
-def _keeps_records_apart(module: Any) -> bool:
-    """Whether the module is the special case of its kind in which one row is one example."""
-    if isinstance(module, crypten.nn.Gemm):
-        plain = module.alpha == 1.0 and module.beta == 1.0
-        return plain and not module.trans_a and bool(module.trans_b)
-    return not isinstance(module, crypten.nn.Flatten) or module.axis == 1

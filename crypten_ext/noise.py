@@ -14,7 +14,7 @@ from crypten.mpc.primitives import ArithmeticSharedTensor
 
 
 def gaussian_noise(
-    shape: Sequence[int],
+    shape: int | Sequence[int],
     sigma: float,
     *,
     colluders: int = 1,
@@ -40,7 +40,8 @@ def gaussian_noise(
     **Source.** Ruan et al., S&P 2023, Protocol 2.
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    zero = ArithmeticSharedTensor.PRZS(torch.Size(tuple(shape))).share
+    size = torch.Size((shape,) if isinstance(shape, int) else tuple(shape))
+    zero = ArithmeticSharedTensor.PRZS(size).share
     (share,) = add_gaussian_noise(
         ring,
         [zero],

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from crypten_ext.nn import adopt
+from crypten_ext.adoption import adopt
 from crypten_ext.ring import CrypTenRing, ring_of
 from crypten_ext.tape import PublicBatch, Recorded, SharedBatch, SummedLoss, Tape
 from extensions.dpsgd import dpsgd_step

@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from crypten_ext import masks
 from crypten_ext.autograd import Activation, Linear
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.ring import check_configuration
@@ -69,6 +70,9 @@ def enable() -> None:
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
     ``cfg.functions.inv_sqrt_method`` ("newton_raphson", the host's, or "protocol1").
 
+    CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks`). If CrypTen is
+    initialised already, the parties agree on keys now, so that all of them must call this.
+
     Raises:
         InsecureError: CrypTen is configured for its replicated protocol or for active security.
         PeaError: another extension has taken one of the names.
@@ -82,6 +86,7 @@ def enable() -> None:
         FUNCTION_REGISTRY[name] = cls
     approximations.inv_sqrt = _inv_sqrt
     CrypTensor.inv_sqrt = _inv_sqrt
+    masks.install()
 
 
 def disable() -> None:
@@ -91,6 +96,7 @@ def disable() -> None:
             del FUNCTION_REGISTRY[name]
     approximations.inv_sqrt = _host_inv_sqrt
     CrypTensor.inv_sqrt = _host_inv_sqrt
+    masks.remove()
 
 
 def is_enabled() -> bool:

@@ -15,7 +15,7 @@ from crypten_ext.opening import is_leader, open_xor
 from crypten_ext.words import Monomial, Word, shift_word
 
 import crypten
-from crypten.common.rng import generate_random_ring_element
+from crypten.common import rng
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 
 Shape = Sequence[int]
@@ -85,7 +85,7 @@ def word_masks(
 ) -> tuple[list[Word], dict[Monomial, Word]]:
     """Returns a fresh uniform mask for each wire, and XOR shares of the named products of them."""
     if not _first_party_deals():
-        masks = list(generate_random_ring_element((wires, *shape)))
+        masks = list(rng.generate_random_ring_element((wires, *shape)))
         return masks, _multiply_masks(masks, products)
     r = _draw((wires, *shape))
     plain = None if r is None else torch.stack([*r, *(_product(m, list(r)) for m in products)])
@@ -100,7 +100,7 @@ def _first_party_deals() -> bool:
 def _draw(shape: Shape) -> torch.Tensor | None:
     if not is_leader():
         return None
-    drawn: torch.Tensor = generate_random_ring_element(tuple(shape))
+    drawn: torch.Tensor = rng.generate_random_ring_element(tuple(shape))
     return drawn
 
 

@@ -225,6 +225,6 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
     (squared,) = ring.truncate([(square.sum(-1), 2 * f - bits)])
     r = ratio_up(ring, ring.add_public(squared, 1), bits, max_norm)
     factor = clip_factor(ring, r, plan)
-    (product,) = ring.mul([(factor.reshape(-1, 1), x)])
+    (product,) = ring.mul([(factor[:, None], x)])
     (result,) = ring.truncate([(product, f)])
     return result

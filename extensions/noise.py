@@ -99,6 +99,8 @@ def add_gaussian_noise(
 
     **Cost.** No round and no byte; about 12 microseconds of one core a value and party.
     """
+    if not 0.0 <= sigma < math.inf:
+        raise ArgumentError("sigma", sigma, "finite, at least 0")
     scale = math.sqrt(party_variance(ring.parties, colluders)) * math.ldexp(sigma, frac_bits)
     check_noise_scale(scale * math.sqrt(ring.parties))
     return ring.add_noise(x, [scale] * len(x), source)

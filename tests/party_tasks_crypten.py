@@ -1,5 +1,6 @@
 """What the parties of the CrypTen tests do; every function runs in each party of a pool."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -51,9 +52,14 @@ def session(frac_bits: int = 20, **settings: Any) -> Iterator[None]:
 
 
 def outcome(action: Callable[[], Any]) -> Outcome:
-    """Returns type and text of the project's error that `action` raised, empty if none."""
+    """Returns type and text of the project's error that `action` raised, empty if none.
+
+    CrypTen warns of plaintext inputs before our layers refuse them.
+    """
     try:
-        action()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            action()
     except PeaError as error:
         return type(error).__name__, str(error)
     return "", ""
@@ -69,7 +75,7 @@ def recorded() -> Iterator[list[dict[str, Any]]]:
     """Yields a list that gets, for each collective of the block, its kind and what it opened.
 
     `small` counts opened words below 2^40 in magnitude, as a fixed-point value is and a masked one
-    is not; `live` the bit positions that are ever set, `ones` the bits that are.
+    is not; `live` the bit positions that are ever set, `ones` the bits that are, in either half.
     """
     host, log = communicator.get(), []
 
@@ -92,7 +98,7 @@ def recorded() -> Iterator[list[dict[str, Any]]]:
             delattr(host, name)
 
 
-def _summary(opened: Any) -> dict[str, int]:
+def _summary(opened: Any) -> dict[str, Any]:
     tensors = opened if isinstance(opened, list) else [opened]
     words = np.concatenate([t.numpy().ravel() for t in tensors if torch.is_tensor(t)] or [[]])
     words = words.astype(np.int64)
@@ -100,7 +106,9 @@ def _summary(opened: Any) -> dict[str, int]:
     return {
         "words": len(words),
         "small": int(((words > -SMALL) & (words < SMALL)).sum()),
-        "ones": int(np.unpackbits(words.view(np.uint8)).sum()),
+        "ones": [
+            int(np.unpackbits(half.view(np.uint8)).sum()) for half in np.array_split(words, 2)
+        ],
         "live": live.bit_count(),
     }
 
@@ -127,10 +135,11 @@ def build(style: str, parameters: list[tuple[Reals, Reals | None]], activation: 
     if style == "torch":
         layers: list[Any] = []
         for weight, bias in parameters:
-            layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
+            layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
             with torch.no_grad():
                 layer.weight.copy_(torch.from_numpy(weight))
-                layer.bias.copy_(torch.from_numpy(bias))
+                if bias is not None:
+                    layer.bias.copy_(torch.from_numpy(bias))
             layers += [layer, getattr(torch.nn, activation)()]
         model = torch.nn.Sequential(*layers[:-1]) if len(layers) > 2 else layers[0]
         return crypten.nn.from_pytorch(model, torch.zeros(1, parameters[0][0].shape[1]))

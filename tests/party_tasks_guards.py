@@ -174,9 +174,6 @@ GUARDS: dict[str, Scenario] = {
         converted(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), shape=(1, 1, 4, 4))
     ),
     "PyTorch's Softmax": lambda: dpsgd(converted(torch.nn.Linear(WIDTH, 5), torch.nn.Softmax(1))),
-    "PyTorch's Linear without bias": lambda: dpsgd(
-        converted(torch.nn.Linear(WIDTH, 5, bias=False), torch.nn.ReLU())
-    ),
 }
 
 
@@ -210,16 +207,22 @@ def adopted(context: Context) -> list[str]:
 
 
 def flattened(context: Context) -> list[dict[str, Any]]:
-    """Returns what one noiseless step does and costs with and without a Flatten in front."""
+    """Returns what one noiseless step does and costs: plain, behind CrypTen's or PyTorch's Flatten.
+
+    All start from zero.
+    """
     results = []
     with session():
         ((x, y),) = batches()
-        for layers in ([], [crypten.nn.Flatten()]):
-            linear = nn.Linear(WIDTH, CLASSES)
-            linear.set_parameter("weight", torch.zeros(CLASSES, WIDTH).requires_grad_())
-            linear.set_parameter("bias", torch.zeros(CLASSES).requires_grad_())
-            network = model(*layers, linear)
+        networks = [
+            model(),
+            model(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES)),
+            converted(torch.nn.Flatten(), torch.nn.Linear(WIDTH, CLASSES)),
+        ]
+        for network in networks:
             optimizer = dpsgd(network, noise_multiplier=0.0)
+            for parameter in network.parameters():
+                parameter.share = torch.zeros_like(parameter.share)
             nn.BCEWithLogitsLoss()(network(x), y).backward()
             optimizer.step()
             results.append(

@@ -4,6 +4,7 @@ Errors are propagated layer by layer: every truncation is off by at most an ulp,
 below its true value by the polynomial's error at most and never above it.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from extensions.activations import relu, sigmoid
+from extensions.activations import PiecewiseLinear, sigmoid
 from extensions.clipping import inverse_square_up
 from extensions.noise import party_variance
 from extensions.randomness import InsecureSeededSource
@@ -21,10 +22,12 @@ from extensions.step_plan import StepPlan
 Array = npt.NDArray[np.float64]
 
 
-def piecewise_sigmoid(z: Array) -> Array:
-    function = sigmoid()
-    rises = np.array(function.slopes[1:-1]) / 2**function.slope_bits * np.diff(function.thresholds)
-    return np.interp(z, function.thresholds, function.offset + np.cumsum([0.0, *rises]))
+def piecewise(z: torch.Tensor, function: PiecewiseLinear) -> torch.Tensor:
+    """Returns the function of z as a sum of clamped ramps, through which gradients flow."""
+    ends, total = itertools.pairwise(function.thresholds), torch.full_like(z, function.offset)
+    for (low, high), slope in zip(ends, function.slopes[1:-1], strict=True):
+        total = total + slope / 2**function.slope_bits * (z.clamp(low, high) - low)
+    return total
 
 
 @dataclass
@@ -42,20 +45,24 @@ class Gradients:
     rounded_up: Array
 
 
-def gradients(parameters: list[Array], x: Array, y: Array, plan: StepPlan) -> Gradients:
+def gradients(
+    parameters: list[Array], x: Array, y: Array, plan: StepPlan, activation: PiecewiseLinear
+) -> Gradients:
+    """Returns the gradients of the summed loss of a chain of linear layers and activations."""
     leaves = [torch.from_numpy(p).requires_grad_() for p in parameters]
     remaining, ulp, error, a = iter(leaves), 2.0**-plan.frac_bits, 0.0, torch.from_numpy(x)
     weights, inputs, outputs = [], [], []
     for shape in plan.layers:
         if outputs:
-            assert (outputs[-1].abs() > 4 * error).all(), "a slope that rounding decides"
-            a = outputs[-1].clamp(0.0, relu().bound)
+            far = [(outputs[-1] - t).abs().min() > 2 * error for t in activation.thresholds]
+            assert all(far), "rounding decides a slope"
+            a, error = piecewise(outputs[-1], activation), error + ulp
         weight, bias = next(remaining), next(remaining) if shape.has_bias else None
         weights.append(weight.detach().numpy())
         inputs.append((np.abs(a.detach().numpy()), error))
         outputs.append(torch.nn.functional.linear(a, weight, bias))
         error = error * np.abs(weights[-1]).sum(axis=1).max() + ulp
-    deltas = torch.from_numpy(piecewise_sigmoid(outputs[-1].detach().numpy()) - y)
+    deltas = piecewise(outputs[-1].detach(), sigmoid()) - torch.from_numpy(y)
     each = [
         torch.autograd.grad(row, [*leaves, *outputs], delta, retain_graph=True)
         for row, delta in zip(outputs[-1], deltas, strict=True)
@@ -76,7 +83,7 @@ def gradients(parameters: list[Array], x: Array, y: Array, plan: StepPlan) -> Gr
         delta_unit, a_unit = (2.0 ** (1 - bits) for bits in plan.norm_bits[i])
         squares = [((v + e) ** 2).sum(axis=1) for v, e in ((delta, error), (a, a_error))]
         rounded_up += delta_unit * (squares[1] + has_bias + a_unit) + squares[0] * a_unit
-        error = error * np.abs(weights[i]).sum(axis=0).max() + ulp
+        error = error * np.abs(weights[i]).sum(axis=0).max() + 2 * ulp
     return Gradients(np.array(values), np.concatenate(errors, axis=1), rounded_up)
 
 

@@ -1,0 +1,58 @@
+"""Uniform ring words from AES-256 in counter mode: what masks are drawn from."""
+
+import os
+from collections.abc import Sequence
+
+import torch
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from extensions.errors import ArgumentError
+
+KEY_BYTES = 32
+WORD_BYTES = 8
+_BLOCK = bytes(1 << 20)
+
+
+class Keystream:
+    """A stream of uniform 64-bit words that nobody without its key can tell from random.
+
+    Two streams of one key give equal words as long as they are asked for equal numbers of them.
+    The counter starts at zero and never repeats within 2^132 bytes; a key is used for one stream.
+
+    Args:
+        key: 32 secret bytes.
+
+    Raises:
+        ArgumentError: a key of another length.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ArgumentError("key", f"{len(key)} bytes", f"{KEY_BYTES} bytes")
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    @classmethod
+    def fresh(cls) -> "Keystream":
+        """Returns a stream that only this process knows, keyed by the operating system."""
+        return cls(os.urandom(KEY_BYTES))
+
+    def words(self, shape: Sequence[int]) -> torch.Tensor:
+        """Returns the next words of the stream as a torch.int64 tensor of that shape."""
+        size = torch.Size(tuple(shape))
+        result = bytearray()
+        missing = WORD_BYTES * size.numel()
+        while missing:
+            piece = min(missing, len(_BLOCK))
+            result += self._cipher.update(memoryview(_BLOCK)[:piece])
+            missing -= piece
+        if not result:
+            return torch.zeros(size, dtype=torch.int64)
+        return torch.frombuffer(result, dtype=torch.int64).reshape(size)
+
+
+def derive_key(secret: bytes, purpose: str) -> bytes:
+    """Returns a key for one purpose from a shared secret, by HKDF with SHA-256."""
+    kdf = HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=purpose.encode())
+    return kdf.derive(secret)
