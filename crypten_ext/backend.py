@@ -1,10 +1,14 @@
 """The CrypTen backend of `pea train` and `pea party`."""
 
+import datetime
+import functools
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from crypten_ext.launch import Parties
 from crypten_ext.liveness import watch_parties
@@ -13,7 +17,7 @@ from crypten_ext.worker import Context
 from extensions.backends import Progress
 from extensions.config import TrainConfig
 from extensions.data import read_party_file
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PeaError
 
 import crypten
 
@@ -71,6 +75,7 @@ def train_party(
     rendezvous: str,
     progress: Progress,
     save: Path | None,
+    join_timeout: float,
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
@@ -81,6 +86,7 @@ def train_party(
         rendezvous: tcp://HOST:PORT of party 0, or file://PATH on one machine.
         progress: called after each step.
         save: folder for this party's shares, or None.
+        join_timeout: seconds within which all parties must have joined.
 
     Raises:
         ArgumentError: a rank or rendezvous out of range, or a file that holds no records.
@@ -97,6 +103,25 @@ def train_party(
         RENDEZVOUS=rendezvous,
         DISTRIBUTED_BACKEND="gloo",
     )
-    crypten.init()
+    _join(rendezvous, config.parties, join_timeout)
     with watch_parties():
         return train_here(config, records, progress, save)
+
+
+def _join(rendezvous: str, parties: int, seconds: float) -> None:
+    """CrypTen is initialised, or an error says that parties are missing.
+
+    CrypTen passes no timeout on, so that it is lent to torch's function for this one call.
+    """
+    host = torch.distributed.init_process_group
+    limit = datetime.timedelta(seconds=seconds)
+    torch.distributed.init_process_group = functools.partial(host, timeout=limit)
+    try:
+        crypten.init()
+    except torch.distributed.DistError as error:
+        raise PeaError(
+            f"Not all {parties} parties joined at {rendezvous} within {seconds:g} s. Start the "
+            "missing ones with the same --world-size and --rendezvous; party 0 must be reachable."
+        ) from error
+    finally:
+        torch.distributed.init_process_group = host

@@ -29,6 +29,8 @@ from crypten import communicator
 from crypten.mpc import MPCTensor
 from crypten.mpc.primitives import ArithmeticSharedTensor
 
+MAX_CLASSES = 4096
+
 
 def poisson_batches(
     x: npt.ArrayLike | None,
@@ -245,4 +247,6 @@ def _as_arrays(
         )
     if not finite:
         raise ArgumentError("y", "NaN or infinity", "finite")
+    if labels.ndim == 1 and labels.max() >= MAX_CLASSES:
+        raise ArgumentError("y", labels.max().item(), f"a label below {MAX_CLASSES}")
     return features, labels

@@ -33,6 +33,8 @@ class DPSGD(RecordedStep):
             a run that might use up the rest is stopped.
         colluders: number of parties whose pooled knowledge must not weaken the guarantee.
         degree: of the clip factor's polynomial (2, 3 or 4).
+        steps: number of steps that are planned, if known: a run that could not be completed within
+            max_weight_norm is then refused at its first step.
         source: where noise comes from; by default each party's operating system.
 
     **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
@@ -59,6 +61,7 @@ class DPSGD(RecordedStep):
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         colluders: int = 1,
         degree: int = 2,
+        steps: int | None = None,
         source: NoiseSource | None = None,
     ) -> None:
         check_positive("lr", lr)
@@ -77,6 +80,7 @@ class DPSGD(RecordedStep):
             colluders=colluders,
             degree=degree,
             source=source,
+            steps=steps,
         )
         self.ledger = Ledger()
 
@@ -141,6 +145,7 @@ class SGD(RecordedStep):
             colluders=1,
             degree=2,
             source=None,
+            steps=None,
         )
 
     def _account(self, public: PublicBatch | None) -> None:

@@ -12,12 +12,11 @@ from extensions.dpsgd import dpsgd_step
 from extensions.errors import ArgumentError, GradientError
 from extensions.layers import LayerGradient, chain_of_shapes
 from extensions.randomness import NoiseSource, SystemSource
-from extensions.step_plan import StepPlan
+from extensions.step_plan import INITIAL_WEIGHT_SHARE, StepPlan
 
 import crypten
 
 DEFAULT_FEATURE_NORM = 32.0
-INITIAL_WEIGHT_SHARE = 0.25
 
 
 class RecordedStep(crypten.optim.Optimizer):
@@ -38,6 +37,7 @@ class RecordedStep(crypten.optim.Optimizer):
         colluders: int,
         degree: int,
         source: NoiseSource | None,
+        steps: int | None,
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
@@ -53,7 +53,9 @@ class RecordedStep(crypten.optim.Optimizer):
         self._colluders = colluders
         self._degree = degree
         self._source = source or SystemSource()
+        self._planned = steps
         self._steps = 0
+        self._last_batch: SharedBatch | None = None
         self._pull = 0.0
         self._noise_energy = 0.0
 
@@ -78,7 +80,14 @@ class RecordedStep(crypten.optim.Optimizer):
         public: PublicBatch | None = getattr(records[0].inputs, "public_batch", None)
         shared: SharedBatch | None = getattr(records[0].inputs, "shared_batch", None)
         padding = self._padding(shared, loss)
+        if shared is not None and shared is self._last_batch:
+            raise GradientError(
+                "The batch was used for the step before: the accounting takes each batch as a "
+                "fresh sample. Take the next one from poisson_batches."
+            )
         plan = self._plan(ring, records, loss, public)
+        if self._steps == 0 and self._planned is not None:
+            plan.check_drift(self._planned, self._max_weight_norm)
         self._check_weights(plan)
         gradients = [
             LayerGradient(
@@ -95,6 +104,7 @@ class RecordedStep(crypten.optim.Optimizer):
             if bias is not None:
                 record.bias.share = record.bias.share - bias
         self._steps += 1
+        self._last_batch = shared
         self._account(public)
 
     def _account(self, public: PublicBatch | None) -> None:

@@ -65,6 +65,7 @@ def train(
             max_grad_norm=config.max_grad_norm,
             noise_multiplier=config.noise_multiplier or 0.0,
             sample_rate=config.sample_rate,
+            steps=config.steps,
             source=source,
         )
     else:

@@ -39,6 +39,7 @@ class Backend(Protocol):
         rendezvous: str,
         progress: Progress,
         save: Path | None,
+        join_timeout: float,
     ) -> dict[str, Any]:
         """Returns this party's report of a run whose parties were started one by one."""
 

@@ -55,6 +55,7 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
     each = OVERFLOW_PROBABILITY / (config.steps * len(records))
     capacities = [capacity(len(own), config.sample_rate, each) for own in records]
     plan = _plan(config, spec, sum(capacities), config.sample_rate * sum(map(len, records)))
+    plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
     ledger = Ledger()
     for step in range(config.steps):
         x, y, norms, padding = _batch(records, capacities, config, source)

@@ -27,7 +27,10 @@ Calibration = Annotated[str, typer.Option(help="How epsilon becomes noise: pld, 
 Steps = Annotated[int | None, typer.Option(help="Number of updates (default 120).")]
 Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: steps = epochs / rate.")]
 Rate = Annotated[float, typer.Option(help="Poisson sampling rate of each record, in (0, 1].")]
-Lr = Annotated[float, typer.Option(help="Learning rate of the averaged noisy sum.")]
+Lr = Annotated[
+    float | None,
+    typer.Option(help="Learning rate of the averaged noisy sum (default 10, mlp: 1)."),
+]
 GradNorm = Annotated[float, typer.Option(help="C, the bound of each example's gradient.")]
 Model = Annotated[str, typer.Option(help="logistic, or mlp:H with H hidden units.")]
 Bits = Annotated[int, typer.Option(help="Fractional bits of the ring.")]
@@ -60,7 +63,7 @@ def train(
     calibration: Calibration = "pld",
     steps: Steps = None,
     epochs: Epochs = None,
-    lr: Lr = 10.0,
+    lr: Lr = None,
     max_grad_norm: GradNorm = 1.0,
     sample_rate: Rate = 0.1,
     seed_data: Annotated[int, typer.Option(help="Seed of splitting the data; public.")] = 0,
@@ -85,7 +88,7 @@ def train(
         noise_multiplier=noise_multiplier,
         calibration=calibration,
         steps=_steps(steps, epochs, sample_rate),
-        lr=lr,
+        lr=_learning_rate(lr, model),
         max_grad_norm=max_grad_norm,
         sample_rate=sample_rate,
         seed_data=seed_data,
@@ -98,6 +101,7 @@ def train(
     engine = find(config.backend)
     split = load(config.data, data_dir, config.seed_data)
     config = config.resolved()
+    console.prepare(json_out, save)
     console.notices(config, engine.NOTICE)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
         files = write_party_files(split, config.parties, Path(folder))
@@ -120,7 +124,7 @@ def party(
     calibration: Calibration = "pld",
     steps: Steps = None,
     epochs: Epochs = None,
-    lr: Lr = 10.0,
+    lr: Lr = None,
     max_grad_norm: GradNorm = 1.0,
     sample_rate: Rate = 0.1,
     model: Model = "logistic",
@@ -129,6 +133,7 @@ def party(
     no_dp: NoDp = False,
     json_out: Json = None,
     save: Save = None,
+    join_timeout: Annotated[float, typer.Option(help="Seconds to wait for all to join.")] = 300.0,
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     engine = find(TrainConfig.backend)
@@ -142,7 +147,7 @@ def party(
         noise_multiplier=noise_multiplier,
         calibration=calibration,
         steps=_steps(steps, epochs, sample_rate),
-        lr=lr,
+        lr=_learning_rate(lr, model),
         max_grad_norm=max_grad_norm,
         sample_rate=sample_rate,
         model=model,
@@ -150,10 +155,17 @@ def party(
         evaluate=evaluate,
         private=not no_dp,
     ).resolved()
+    console.prepare(json_out, save)
     console.notices(config, engine.NOTICE)
     with console.progress(config) as show:
         report = engine.train_party(
-            config, records, rank=rank, rendezvous=rendezvous, progress=show, save=save
+            config,
+            records,
+            rank=rank,
+            rendezvous=rendezvous,
+            progress=show,
+            save=save,
+            join_timeout=join_timeout,
         )
     console.finish(report, json_out, save)
 
@@ -179,6 +191,12 @@ def _steps(steps: int | None, epochs: float | None, sample_rate: float) -> int:
             raise ArgumentError("epochs", epochs, "positive, with a sample rate in (0, 1]")
         return max(1, round(epochs / sample_rate))
     return TrainConfig.steps if steps is None else steps
+
+
+def _learning_rate(lr: float | None, model: str) -> float:
+    if lr is not None:
+        return lr
+    return TrainConfig.lr if model == "logistic" else 1.0
 
 
 def _config(**settings: Any) -> TrainConfig:

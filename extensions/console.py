@@ -1,6 +1,7 @@
 """What the `pea` command shows: notices, progress and the report."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,15 @@ def notices(config: TrainConfig, backend_notice: str) -> None:
         lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
     for line in lines:
         _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
+
+
+def prepare(json_out: Path | None, save: Path | None) -> None:
+    """Makes sure, before anything runs, that the results can be written."""
+    if json_out is not None:
+        json_out.parent.mkdir(parents=True, exist_ok=True)
+        json_out.open("a").close()
+    if save is not None:
+        save.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 @contextmanager
@@ -82,8 +92,8 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
             table.add_row(key.replace("_", " "), _show(value))
     _out.print(table)
     if json_out is not None:
-        json_out.parent.mkdir(parents=True, exist_ok=True)
-        json_out.write_text(json.dumps(report, indent=2) + "\n")
+        finite = {k: None if v == math.inf else v for k, v in report.items()}
+        json_out.write_text(json.dumps(finite, indent=2, allow_nan=False) + "\n")
     if save is not None and parameters is not None:
         arrays = {
             name: value

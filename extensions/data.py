@@ -144,7 +144,7 @@ def write_private(path: Path, **arrays: npt.ArrayLike) -> Path:
     path.touch(mode=0o600)
     path.chmod(0o600)
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
     return path
 
 

@@ -6,20 +6,6 @@ from extensions.accounting import Ledger
 from extensions.config import TrainConfig
 from extensions.fixed_point import Reals
 
-KEYS = (
-    "accuracy",
-    "epsilon",
-    "delta",
-    "steps",
-    "rounds",
-    "bytes_per_party",
-    "seconds",
-    "parties",
-    "backend",
-    "data",
-    "opened",
-)
-
 
 def result(
     config: TrainConfig,

@@ -15,6 +15,8 @@ FACTOR_EXTRA_BITS = 6
 MIN_NORM_BITS = 8
 MAX_ETA = 2.0**-8
 DEFAULT_WEIGHT_NORM = 400.0
+INITIAL_WEIGHT_SHARE = 0.25
+"""The part of the bound on a weight's norm that is for its initial value."""
 PLAIN_NORM = 64.0
 """Plain SGD, which clips nothing, fits the ring while gradients average at most this norm."""
 ENCODING_SLACK = 1.0 + MAX_ETA
@@ -196,6 +198,21 @@ class StepPlan:
         parameters = sum(s.out_features * (s.in_features + s.has_bias) for s in self.layers)
         ratio = self.learning_rate / self.expected_batch_size
         return ratio * self.noise_scale(1 + self.eta) * (math.sqrt(parameters) + 10.0)
+
+    def check_drift(self, steps: int, max_weight_norm: float) -> None:
+        """Raises ArgumentError if weights might leave their bound within so many such steps.
+
+        Only the gradients of hidden layers depend on that bound.
+        """
+        moved = steps * self.largest_pull + math.sqrt(steps) * self.largest_noise
+        allowed = (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
+        if self.private and len(self.layers) > 1 and moved > allowed:
+            raise ArgumentError(
+                "learning_rate",
+                self.learning_rate,
+                f"such that {steps} steps move weights by {allowed:g} at most, not {moved:.4g}",
+                "Lower it, or train for fewer steps.",
+            )
 
     @property
     def step_ratio(self) -> tuple[int, int]:

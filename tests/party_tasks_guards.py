@@ -67,6 +67,29 @@ def step_twice() -> None:
     bench.optimizer.step()
 
 
+def same_batch() -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.optimizer.zero_grad()
+        bench.step_after(bench.loss())
+
+
+def own_forward() -> None:
+    class Twisted(crypten.nn.Sequential):
+        def forward(self, x: Any) -> Any:
+            return x.sum(0, keepdim=True)
+
+    dpsgd(Twisted(nn.Linear(WIDTH, CLASSES)).encrypt())
+
+
+def too_far_from_the_start() -> None:
+    network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    optimizer = dpsgd(network, lr=10.0, noise_multiplier=0.0, steps=1000)
+    x, y = next(batches())
+    nn.BCEWithLogitsLoss()(network(x), y).backward()
+    optimizer.step()
+
+
 def backward_after_step() -> None:
     bench = Bench()
     bench.step_after(bench.loss())
@@ -144,6 +167,9 @@ GUARDS: dict[str, Scenario] = {
     "step twice": step_twice,
     "backward twice": lambda: (b := Bench()).step_after(b.loss(), b.loss()),
     "backward after step": backward_after_step,
+    "same batch": same_batch,
+    "own forward": own_forward,
+    "too far": too_far_from_the_start,
     "host's BCEWithLogitsLoss": host_loss("BCEWithLogitsLoss"),
     "host's MSELoss": host_loss("MSELoss"),
     "mean": lambda: nn.BCEWithLogitsLoss(reduction="mean"),

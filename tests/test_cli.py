@@ -147,3 +147,19 @@ def test_the_clear_backend_reports_the_same_keys(tmp_path):
     assert (report["backend"], report["steps"], report["rounds"]) == ("clear", 5, 0)
     assert report["opened"] == ["everything: this backend is plaintext"]
     assert done.stderr.count("Notice:") == 1
+
+
+def test_a_run_without_noise_reports_no_epsilon_in_plain_json(tmp_path):
+    path = tmp_path / "report.json"
+    options = ("--noise-multiplier", 0, "--delta", 1e-5, "--steps", 2, "--json", path)
+    assert pea("train", "--backend", "clear", *options).returncode == 0
+    assert report_of(path)["epsilon"] is None
+    assert "Infinity" not in path.read_text()
+
+
+def test_hidden_layers_have_a_learning_rate_of_their_own(tmp_path):
+    options = ("--backend", "clear", *NOISE, "--model", "mlp:4", "--steps", 2)
+    assert pea("train", *options).returncode == 0
+    done = pea("train", *options, "--lr", 1000)
+    assert done.returncode == 1
+    assert "learning_rate = 1000.0: must be such that 2 steps move weights by" in done.stderr

@@ -51,6 +51,17 @@ def test_parties_started_by_hand_report_alike(tmp_path):
     assert first["rounds"] == 3 * 27 + 1
 
 
+def test_a_party_that_never_comes_is_missed(tmp_path):
+    with ExitStack() as stack:
+        first, second = parties_by_hand(stack, tmp_path, 2, "--join-timeout", 5)
+        second.process.kill()
+        begun = time.monotonic()
+        done = first.finish()
+    assert done.returncode == 1
+    assert "Not all 2 parties joined at tcp://127.0.0.1:" in done.stderr
+    assert time.monotonic() - begun < 40
+
+
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [

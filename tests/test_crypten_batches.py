@@ -99,7 +99,7 @@ def test_every_record_is_drawn_at_the_rate(run):
         counts = present.sum(axis=0)
         assert count_p_value(counts.sum(), present.size, RATE) > ALARM
         assert min(count_p_value(c, STEPS, RATE) for c in counts) * len(counts) > ALARM
-        assert count_p_value(counts.sum(), present.size, 0.9 * RATE) < ALARM
+        assert count_p_value(counts.sum(), present.size, 0.7 * RATE) < ALARM  # 17 deviations off
 
 
 def test_records_steps_and_parties_are_drawn_independently(run):
@@ -159,6 +159,7 @@ OWN = {
     "vector": ({"x": np.zeros(5)}, r"x = \(5,\): must be a shape \(records, features\)"),
     "no rows": ({"x": np.zeros((0, 3)), "y": np.zeros(0)}, r"x = \(0, 3\): must be a shape"),
     "words": ({"x": np.full((5, 3), "a")}, "arrays of numbers"),
+    "huge label": ({"y": np.full(5, 10**9)}, "y = 1000000000: must be a label below 4096"),
     "word labels": ({"y": np.full(5, "a")}, "arrays of numbers"),
     "half given": ({"y": None}, "x, y = 'one of them None': must be both arrays, or both None"),
     "encrypted": ({"encrypt": True}, "x = 'an encrypted tensor': must be this party's own"),
