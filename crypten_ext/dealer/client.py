@@ -1,4 +1,4 @@
-"""One party's side of the dealing: its own stream for every tuple, and where its shares come from."""
+"""One party's side of the dealing: its own stream for every tuple, put right by corrections."""
 
 from __future__ import annotations
 

@@ -36,7 +36,15 @@ class LocalDealer:
             launcher = os.getpid() if in_main_thread else 0
             arguments = [str(listener.fileno()), str(parties), str(launcher)]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-X", "faulthandler", "-m", "crypten_ext.dealer", *arguments],
+                [
+                    sys.executable,
+                    "-P",
+                    "-X",
+                    "faulthandler",
+                    "-m",
+                    "crypten_ext.dealer",
+                    *arguments,
+                ],
                 env=env,
                 stdin=subprocess.PIPE,
                 stdout=output,

@@ -26,7 +26,9 @@ class Tag:
     digest: bytes
 
 
-def announcement(generation: int, sequence: int, requests: Sequence[Request], *, plan: bool) -> bytes:
+def announcement(
+    generation: int, sequence: int, requests: Sequence[Request], *, plan: bool
+) -> bytes:
     """Returns the message that asks for one tuple, or that foretells those of every next step."""
     message = {
         "say": "plan" if plan else "tuple",
@@ -52,7 +54,7 @@ def pack(tag: Tag, correction: bytes) -> bytes:
 def unpack(message: bytes) -> tuple[Tag, memoryview]:
     """Returns the tag and the words; ValueError if the message is shorter than a tag."""
     if len(message) < _TAG.size:
-        raise ValueError(f"a message of {len(message)} bytes")
+        raise ValueError(f"sent a message of {len(message)} bytes")
     return Tag(*_TAG.unpack_from(message)), memoryview(message)[_TAG.size :]
 
 

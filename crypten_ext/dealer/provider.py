@@ -48,7 +48,7 @@ class DealerProvider(TupleProvider):
         """Returns uniform r, and how often the parties' shares of it wrap around when added."""
         return _arithmetic(_deal(device, "wraps", size))
 
-    def B2A_rng(self, size: Shape, device: Any = None) -> tuple[Any, Any]:  # noqa: N802
+    def B2A_rng(self, size: Shape, device: Any = None) -> tuple[Any, Any]:
         """Returns random bits, shared additively and bitwise."""
         bits, values = _deal(device, "bits", size)
         (arithmetic,) = _arithmetic([values])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from crypten_ext.dealer.requests import Request
@@ -64,7 +65,7 @@ class Recipe:
         """Returns one party's uncorrected shares: the masks', then the dependent words'."""
         pieces = (*self.masks, *self.dependents)
         sizes = [piece.words for piece in pieces]
-        drawn = stream.words((sum(sizes),)).split(sizes)
+        drawn = torch.split_with_sizes(stream.words((sum(sizes),)), sizes)
         return [
             (words & 1 if piece.sharing == "bit" else words).reshape(piece.shape)
             for piece, words in zip(pieces, drawn, strict=True)
@@ -72,8 +73,8 @@ class Recipe:
 
     def correction(self, shares: list[Shares]) -> torch.Tensor:
         """Returns the flat correction for the shares that all parties expanded."""
-        sums = [p.combine(column) for p, column in zip(self.masks, zip(*shares), strict=False)]
-        values = self.compute(sums, shares)
+        masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
+        values = self.compute(masks, shares)
         parts = [torch.empty(0, dtype=torch.int64)]
         for i, (piece, value) in enumerate(zip(self.dependents, values, strict=True)):
             drawn = piece.combine([own[len(self.masks) + i] for own in shares])
@@ -83,7 +84,7 @@ class Recipe:
     def correct(self, share: Shares, correction: torch.Tensor) -> Shares:
         """Returns the last party's shares, put right."""
         count = len(self.masks)
-        parts = correction.split([piece.words for piece in self.dependents])
+        parts = torch.split_with_sizes(correction, [piece.words for piece in self.dependents])
         fixed = [
             piece.correct(own, part.reshape(piece.shape))
             for piece, own, part in zip(self.dependents, share[count:], parts, strict=True)
@@ -122,7 +123,7 @@ def _square(size: Any) -> Recipe:
 
 
 def _binary(size0: Any, size1: Any) -> Recipe:
-    product = tuple(torch.broadcast_shapes(size0, size1))
+    product = tuple(np.broadcast_shapes(size0, size1))
     return Recipe(
         (Piece(size0, "xor"), Piece(size1, "xor")),
         (Piece(product, "xor"),),

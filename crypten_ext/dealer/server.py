@@ -90,7 +90,8 @@ class _Dealer:
         """Every party is connected; one that leaves before is lost."""
         watched: dict[int, Link] = {}
         while len(self._links) < self._parties:
-            readable, _, _ = select.select([listener, *watched.values()], [], [])
+            sources: list[socket.socket | Link] = [listener, *watched.values()]
+            readable, _, _ = select.select(sources, [], [])
             for rank in [r for r, link in watched.items() if link in readable]:
                 if watched.pop(rank).has_ended():
                     raise PartyLostError(rank, "closed its connection to the dealer")

@@ -25,7 +25,7 @@ _WELCOME = struct.Struct(f">{len(MAGIC)}s32s")
 _LENGTH = struct.Struct(">Q")
 _PATIENCE = 10.0
 _FAREWELL = 5.0
-_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class BrokenFrameError(Exception):
