@@ -28,6 +28,9 @@ class Corrections:
     Args:
         link: to the dealer.
         latest: seconds after which a correction is overdue.
+
+    Attributes:
+        announced: number of tuples that were asked for one by one.
     """
 
     def __init__(self, link: Link, latest: float = LATEST) -> None:

@@ -112,6 +112,7 @@ def connect(address: str, rank: int, parties: int, patience: float) -> tuple[Lin
         BrokenFrameError: whoever answers is no dealer, or refuses.
     """
     connection = _dial(parse_address(address), patience)
+    connection.settimeout(patience)
     own = X25519PrivateKey.generate()
     public = own.public_key().public_bytes_raw()
     connection.sendall(_HELLO.pack(MAGIC, rank, parties, public))
