@@ -3,13 +3,17 @@
 import datetime
 import functools
 import os
+import socket
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from crypten_ext import dealer as dealing
+from crypten_ext.dealer.wire import parse_address
 from crypten_ext.launch import Parties
 from crypten_ext.liveness import watch_parties
 from crypten_ext.training import train as train_here
@@ -21,10 +25,7 @@ from extensions.errors import ArgumentError, PeaError
 
 import crypten
 
-NOTICE = (
-    "CrypTen's default provider (trusted first party): party 0 deals all correlated randomness and "
-    "can reconstruct every secret of the others. Run it only where party 0 is trusted."
-)
+NOTICE = ""
 
 
 def train(
@@ -35,12 +36,13 @@ def train(
     save: Path | None,
     timeout: float,
 ) -> dict[str, Any]:
-    """Returns the report of a run with one process for each party on this machine.
+    """Returns the report of a run with one process for each party, and the dealer, if any, here.
 
     Each process opens its own file only and writes its own shares only.
 
     Raises:
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
+        DealerLostError: the dealer died.
     """
     started = time.perf_counter()
 
@@ -48,7 +50,8 @@ def train(
         if rank == 0:
             progress(event)
 
-    with Parties(config.parties, timeout=timeout) as parties:
+    pool = Parties(config.parties, timeout=timeout, dealer=config.provider == "dealer")
+    with pool as parties:
         reports = parties.run(
             "crypten_ext.backend:train_task",
             per_party=[{"records": str(path)} for path in files],
@@ -76,6 +79,7 @@ def train_party(
     progress: Progress,
     save: Path | None,
     join_timeout: float,
+    dealer: str | None = None,
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
@@ -87,9 +91,11 @@ def train_party(
         progress: called after each step.
         save: folder for this party's shares, or None.
         join_timeout: seconds within which all parties must have joined.
+        dealer: HOST:PORT of the dealer, if the config's provider is the dealer; else None.
 
     Raises:
-        ArgumentError: a rank or rendezvous out of range, or a file that holds no records.
+        ArgumentError: a rank, rendezvous or dealer out of range, or a file without records.
+        DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.
     """
     if not 0 <= rank < config.parties:
@@ -97,6 +103,17 @@ def train_party(
     if not rendezvous.startswith(("tcp://", "file://")):
         raise ArgumentError("rendezvous", rendezvous, "tcp://HOST:PORT of party 0, or file://PATH")
     read_party_file(records)
+    if (dealer is not None) != (config.provider == "dealer"):
+        raise ArgumentError(
+            "dealer",
+            dealer,
+            "HOST:PORT with the provider 'dealer', None with any other",
+            "Start `pea dealer` on a host that holds no data, or accept that party 0 sees "
+            "everything: --provider tfp.",
+        )
+    if dealer is not None:
+        parse_address(dealer)
+        os.environ[dealing.ADDRESS] = dealer
     os.environ.update(
         RANK=str(rank),
         WORLD_SIZE=str(config.parties),
@@ -105,7 +122,9 @@ def train_party(
     )
     _join(rendezvous, config.parties, join_timeout)
     with watch_parties():
-        return train_here(config, records, progress, save)
+        report = train_here(config, records, progress, save)
+        dealing.disconnect()
+        return report
 
 
 def _join(rendezvous: str, parties: int, seconds: float) -> None:
@@ -125,3 +144,24 @@ def _join(rendezvous: str, parties: int, seconds: float) -> None:
         ) from error
     finally:
         torch.distributed.init_process_group = host
+
+
+def deal(bind: str, parties: int) -> dict[str, Any]:
+    """Returns what was dealt: "tuples" and "bytes" of corrections, once all parties are done.
+
+    Args:
+        bind: HOST:PORT to listen at.
+        parties: number of parties.
+
+    Raises:
+        ArgumentError: not an address of this host.
+        PartyLostError: a party left without a goodbye.
+    """
+    host, port = parse_address(bind)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ArgumentError("bind", bind, "a free HOST:PORT of this host", str(error)) from error
+    with listener:
+        return asdict(dealing.serve(listener, parties))

@@ -18,9 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from queue import Empty
 from typing import Any, Self
 
+from crypten_ext.dealer.client import ADDRESS
+from crypten_ext.dealer.local import LocalDealer
 from crypten_ext.failures import Failure, PartyFailedError, root_cause
 from crypten_ext.process import Inbox, PartyProcess
 from extensions.errors import ArgumentError, PartyLostError, PeaError
@@ -43,6 +46,7 @@ class Parties:
         timeout: Seconds that starting, and each task, may take.
         env: Environment variables for the parties, over those of this process.
         silence: Seconds without a sign of life after which a party counts as lost.
+        dealer: Whether to start a dealer beside the parties (`crypten_ext.dealer`).
 
     **Guarantees**: traffic between the parties stays on the loopback interface; what they print
     is kept out of sight, and only its end is shown when a party dies; no process outlives the
@@ -60,6 +64,7 @@ class Parties:
         timeout: float = 600.0,
         env: dict[str, str] | None = None,
         silence: float = 20.0,
+        dealer: bool = False,
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
@@ -68,6 +73,8 @@ class Parties:
         self._silence = _positive("silence", silence)
         self._env = dict(env or {})
         self._parties: list[PartyProcess] = []
+        self._with_dealer = dealer
+        self._dealer: LocalDealer | None = None
         self._inbox: Inbox = Inbox()
         self._directory = ""
         self._closed = "it was never opened"
@@ -79,6 +86,10 @@ class Parties:
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
             common = self._environment()
+            if self._with_dealer:
+                log = Path(self._directory) / "dealer.log"
+                self._dealer = LocalDealer(self.world_size, common, log)
+                common[ADDRESS] = self._dealer.address
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
                 self._parties.append(PartyProcess(rank, env, self._inbox))
@@ -103,6 +114,11 @@ class Parties:
         """The parties' process ids, by rank."""
         return [party.pid for party in self._parties]
 
+    @property
+    def dealer_pid(self) -> int | None:
+        """The dealer's process id; None without one."""
+        return None if self._dealer is None else self._dealer.pid
+
     def run(
         self,
         task: str,
@@ -125,6 +141,7 @@ class Parties:
             PartyFailedError: A task raised. An error of this project that all parties raised
                 alike is raised here with its own type.
             PartyLostError: A party died, stopped answering or did not finish in time.
+            DealerLostError: The dealer died.
             PeaError: The pool is closed, as it is after any error while parties work.
         """
         if not all(task.partition(":")):
@@ -171,6 +188,8 @@ class Parties:
     def _end(self) -> None:
         for party in self._parties:
             party.end()
+        if self._dealer is not None:
+            self._dealer.end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _gather(self, limit: float, on_event: OnEvent | None) -> list[Any]:
@@ -193,9 +212,12 @@ class Parties:
             step, before = min(now - before, _LONGEST_STEP), now
             elapsed += step
             ended = {p.rank: status for p in self._parties if (status := p.status) is not None}
-            if failures or ended:
+            dealer_loss = self._dealer.loss() if self._dealer is not None else None
+            if failures or ended or dealer_loss:
                 settling += step
                 if settling >= _SETTLING or len(failures) + len(ended) >= self.world_size:
+                    if dealer_loss is not None and not ended:
+                        raise dealer_loss
                     raise root_cause(failures, ended, self.world_size)
                 continue
             for party in self._parties:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from crypten_ext.adoption import adopt
+from crypten_ext.dealer import begin_step
 from crypten_ext.ring import CrypTenRing, ring_of
 from crypten_ext.tape import PublicBatch, Recorded, SharedBatch, SummedLoss, Tape
 from extensions.dpsgd import dpsgd_step
@@ -60,7 +61,11 @@ class RecordedStep(crypten.optim.Optimizer):
         self._noise_energy = 0.0
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the previous backward pass; call it before each one."""
+        """Forgets the previous backward pass; call it before each one, in every party.
+
+        It is also where a step begins for the dealer (`crypten_ext.dealer.begin_step`).
+        """
+        begin_step()
         super().zero_grad(set_to_none=set_to_none)
         self._tape.clear()
 

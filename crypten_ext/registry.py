@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crypten_ext import masks
+from crypten_ext import dealer, masks
 from crypten_ext.autograd import Activation, Linear
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.ring import check_configuration
@@ -72,6 +72,7 @@ def enable() -> None:
 
     CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks`). If CrypTen is
     initialised already, the parties agree on keys now, so that all of them must call this.
+    ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
 
     Raises:
         InsecureError: CrypTen is configured for its replicated protocol or for active security.
@@ -87,6 +88,7 @@ def enable() -> None:
     approximations.inv_sqrt = _inv_sqrt
     CrypTensor.inv_sqrt = _inv_sqrt
     masks.install()
+    dealer.install()
 
 
 def disable() -> None:
@@ -97,6 +99,7 @@ def disable() -> None:
     approximations.inv_sqrt = _host_inv_sqrt
     CrypTensor.inv_sqrt = _host_inv_sqrt
     masks.remove()
+    dealer.remove()
 
 
 def is_enabled() -> bool:

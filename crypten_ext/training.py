@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from crypten_ext import nn
+from crypten_ext import dealer, nn
 from crypten_ext.batches import poisson_batches, share_records
 from crypten_ext.evaluation import count_correct
 from crypten_ext.optim import DPSGD, SGD
@@ -18,6 +18,7 @@ from extensions.config import TrainConfig
 from extensions.data import read_party_file, write_private
 from extensions.fixed_point import Reals, decode
 from extensions.model import ModelSpec
+from extensions.providers import DEALINGS
 from extensions.randomness import InsecureSeededSource
 from extensions.report import result
 
@@ -40,6 +41,7 @@ def train(
     """
     started = time.perf_counter()
     enable()
+    crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     crypten.cfg.encoder.precision_bits = config.frac_bits
     crypten.cfg.communicator.verbose = True
     crypten.reset_communication_stats()
@@ -77,6 +79,7 @@ def train(
         rounds, sent = traffic()
         emit({"step": step, "steps": config.steps, "rounds": rounds, "bytes": sent})
     training_rounds, training_bytes = traffic()
+    correction_bytes = dealer.corrected_bytes() if config.provider == "dealer" else None
 
     x, y = share_records(
         own.test_x,
@@ -103,6 +106,7 @@ def train(
         seconds=time.perf_counter() - started,
         opened=opened,
         parameters=parameters,
+        correction_bytes=correction_bytes,
     )
 
 

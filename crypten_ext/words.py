@@ -38,6 +38,13 @@ def shift_word(word: Word, shift: int, *, ones: bool = False) -> Word:
     return moved | ~kept if ones else moved
 
 
+def product_of(monomial: Monomial, words: Sequence[Word]) -> Word:
+    """Returns the AND of the shifted words that a monomial names."""
+    return functools.reduce(
+        torch.bitwise_and, [shift_word(words[wire], shift) for wire, shift in monomial]
+    )
+
+
 def monomials(terms: Iterable[Term]) -> list[Monomial]:
     """Returns the products of masks, of two masks or more, that the terms expand into."""
     found: set[Monomial] = set()

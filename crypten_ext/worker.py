@@ -75,7 +75,7 @@ class _Channel:
             os._exit(ORPHANED)
 
 
-def _die_with(launcher_pid: int) -> None:
+def die_with(launcher_pid: int) -> None:
     """The kernel kills this process when its launcher dies, even while this process is stopped.
 
     Linux only; elsewhere the closed control channel tells. The kernel watches the thread that
@@ -119,7 +119,7 @@ def main() -> None:
     connection and is mistaken for the party that failed first.
     """
     control_fd, launcher_pid = int(sys.argv[1]), int(sys.argv[2])
-    _die_with(launcher_pid)
+    die_with(launcher_pid)
     os.set_inheritable(control_fd, False)
     channel = _Channel(Connection(control_fd))
     context = Context(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), channel)

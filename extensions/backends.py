@@ -19,6 +19,9 @@ class Backend(Protocol):
     NOTICE: str
     """What the user must know about this backend's trust, printed once a run; or empty."""
 
+    def deal(self, bind: str, parties: int) -> dict[str, Any]:
+        """Returns what a dealer did, once all parties of a run said goodbye to it."""
+
     def train(
         self,
         config: TrainConfig,
@@ -40,6 +43,7 @@ class Backend(Protocol):
         progress: Progress,
         save: Path | None,
         join_timeout: float,
+        dealer: str | None,
     ) -> dict[str, Any]:
         """Returns this party's report of a run whose parties were started one by one."""
 

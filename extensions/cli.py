@@ -12,6 +12,7 @@ from extensions.backends import find
 from extensions.config import TrainConfig
 from extensions.data import load, write_party_files
 from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.providers import Provider
 
 app = typer.Typer(
     add_completion=False,
@@ -42,6 +43,10 @@ Fixed = Annotated[
         help="Draw sampling and noise from this public seed: for comparison, NOT private."
     ),
 ]
+Dealing = Annotated[
+    Provider,
+    typer.Option(help="Who deals: dealer (a process without data), or tfp (party 0, trusted)."),
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 Save = Annotated[
     Path | None,
@@ -55,6 +60,7 @@ def train(
         str, typer.Option(help="crypten, or clear (plaintext comparison).")
     ] = "crypten",
     parties: Annotated[int, typer.Option(help="Number of parties, one process each.")] = 3,
+    provider: Dealing = "tfp",
     data: Annotated[str, typer.Option(help="digits (embedded) or mnist.")] = "digits",
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
     epsilon: Epsilon = None,
@@ -82,6 +88,7 @@ def train(
     config = _config(
         backend=backend,
         parties=parties,
+        provider=provider,
         data=data,
         epsilon=epsilon,
         delta=delta,
@@ -115,6 +122,10 @@ def party(
     world_size: Annotated[int, typer.Option(help="Number of parties N.")],
     rendezvous: Annotated[str, typer.Option(help="tcp://HOST:PORT of party 0.")],
     records: Annotated[Path, typer.Option(help="This party's .npz file.")],
+    provider: Dealing = "tfp",
+    dealer: Annotated[
+        str | None, typer.Option(help="HOST:PORT of pea dealer, for --provider dealer.")
+    ] = None,
     data: Annotated[str, typer.Option(help="Name of the data, for the report.")] = "own records",
     classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
     max_feature_norm: Annotated[float, typer.Option(help="Public bound of a row's norm.")] = 1.0,
@@ -139,6 +150,7 @@ def party(
     engine = find(TrainConfig.backend)
     config = _config(
         parties=world_size,
+        provider=provider,
         data=data,
         classes=classes,
         max_feature_norm=max_feature_norm,
@@ -166,8 +178,22 @@ def party(
             progress=show,
             save=save,
             join_timeout=join_timeout,
+            dealer=dealer,
         )
     console.finish(report, json_out, save)
+
+
+@app.command(name="dealer")
+def serve_dealer(
+    bind: Annotated[str, typer.Option(help="HOST:PORT to listen at.")],
+    parties: Annotated[int, typer.Option(help="Number of parties.")],
+) -> None:
+    """Deal for one run of `pea party`: on a host of somebody who owns no data and sides with none.
+
+    It learns shapes and counts, ends with the run, and ends with status 1 if a party is lost.
+    """
+    dealt = find(TrainConfig.backend).deal(bind, parties)
+    typer.echo(f"dealt {dealt['tuples']} tuples, {dealt['bytes']} bytes of corrections")
 
 
 @app.command()

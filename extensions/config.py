@@ -8,6 +8,7 @@ from extensions.accounting import CALIBRATIONS, calibrate_noise
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
 from extensions.model import ModelSpec
+from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 
 Backend = Literal["crypten", "clear"]
@@ -21,6 +22,8 @@ class TrainConfig:
     Attributes:
         backend: "crypten" (processes) or "clear" (plaintext, one process, same arithmetic).
         parties: number of data owners.
+        provider: who deals correlated randomness: "dealer" (a process without data) or "tfp"
+            (party 0, which can then reconstruct every secret).
         data: name of the data set, for the report.
         model: "logistic" or "mlp:H".
         classes: number of outputs.
@@ -43,6 +46,7 @@ class TrainConfig:
 
     backend: Backend = "crypten"
     parties: int = 3
+    provider: Provider = "tfp"
     data: str = "digits"
     model: str = "logistic"
     classes: int = 10
@@ -62,7 +66,8 @@ class TrainConfig:
     insecure_seed: int | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("backend", get_args(Backend)), ("evaluate", get_args(Evaluate))):
+        choices = {"backend": Backend, "evaluate": Evaluate, "provider": Provider}
+        for name, allowed in ((name, get_args(kind)) for name, kind in choices.items()):
             if getattr(self, name) not in allowed:
                 raise ArgumentError(name, getattr(self, name), f"one of {allowed}")
         least = 2 if self.backend == "crypten" else 1

@@ -15,6 +15,7 @@ from rich.table import Table
 from extensions.accounting import epsilon
 from extensions.config import TrainConfig
 from extensions.data import write_private
+from extensions.providers import DEALINGS
 
 EPSILON_EVERY = 2.0
 
@@ -25,6 +26,8 @@ _out = Console()
 def notices(config: TrainConfig, backend_notice: str) -> None:
     """Prints, once a run, what is not protected."""
     lines = [backend_notice] if backend_notice else []
+    if config.backend == "crypten":
+        lines.append(DEALINGS[config.provider].notice)
     if not config.private:
         lines.append("--no-dp: the model is not private; it may give training records away.")
     if config.insecure_seed is not None:

@@ -41,3 +41,10 @@ class PartyLostError(PeaError, ConnectionError):
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(f"party {rank} {reason}")
         self.rank = rank
+
+
+class DealerLostError(PeaError, RuntimeError):
+    """The dealer died, fell silent or sent what cannot be used; begins with "the dealer"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the dealer {reason}")

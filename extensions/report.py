@@ -5,6 +5,7 @@ from typing import Any
 from extensions.accounting import Ledger
 from extensions.config import TrainConfig
 from extensions.fixed_point import Reals
+from extensions.providers import DEALINGS
 
 
 def result(
@@ -17,8 +18,21 @@ def result(
     seconds: float,
     opened: list[str],
     parameters: list[tuple[Reals, Reals]] | None,
+    correction_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the report; `parameters` holds the opened model, or None where it stays shared."""
+    """Returns the report.
+
+    Args:
+        config: resolved settings.
+        accuracy: on held-out records.
+        ledger: what was spent.
+        rounds: of training.
+        bytes_per_party: of training, sent and received among the parties.
+        seconds: in all.
+        opened: what was opened.
+        parameters: the opened model, or None where it stays shared.
+        correction_bytes: of training, from the dealer to the last party; None without a dealer.
+    """
     delta = config.delta if config.private else None
     return {
         "accuracy": accuracy,
@@ -30,6 +44,8 @@ def result(
         "seconds": round(seconds, 3),
         "parties": config.parties,
         "backend": config.backend,
+        "provider": DEALINGS[config.provider].title if config.backend == "crypten" else None,
+        "correction_bytes": correction_bytes,
         "data": config.data,
         "opened": opened,
         "model": config.model,

@@ -71,18 +71,21 @@ def test_script_runs_under_a_standard_launcher(tmp_path):
     )
 
 
-def test_two_terminals(tmp_path):
+def test_three_terminals(tmp_path):
     (block,) = [block for block in blocks("sh") if "pea split" in block]
-    split, first, second = [line for line in block.splitlines() if line.startswith("pea ")]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    split, dealer, first, second = [line for line in block.splitlines() if line.startswith("pea ")]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        ports = [str(probe.getsockname()[1]) for probe in (one, other)]
     passed(run(["bash", "-c", split], tmp_path))
-    both = f"{first} --steps 2 & {second} --steps 2; status=$?; wait $! && exit $status"
-    output = passed(
-        run(["bash", "-c", both.replace("29500", port)], tmp_path, GLOO_SOCKET_IFNAME="lo")
-    )
+    started = f"{dealer} & dealer=$!; {first} --steps 2 & first=$!; {second} --steps 2; status=$?"
+    script = f"{started}; wait $first && wait $dealer && exit $status"
+    script = script.replace("29500", ports[0]).replace("29400", ports[1])
+    output = passed(run(["bash", "-c", script], tmp_path, GLOO_SOCKET_IFNAME="lo"))
     assert output.count("accuracy") == 2
+    assert output.count("dealt ") == 1
 
 
 def test_experimenter_commands_run(tmp_path):

@@ -1,0 +1,29 @@
+"""A dealer of correlated randomness: a process that holds no data, so that no data party deals.
+
+    crypten_ext.enable()
+    crypten.cfg.mpc.provider = "DEALER"      # and DEALER_ADDRESS=HOST:PORT in the environment
+
+Each party shares a key with the dealer and expands its shares of a tuple from it. The dealer
+expands the same shares and sends the last party what its share lacks for the tuple to be right.
+It learns shapes and counts. **It must not collude with any party**: together with one it knows
+what the others hide. `pea dealer` runs one; `crypten_ext.launch.Parties(dealer=True)` starts one
+beside local parties.
+"""
+
+from crypten_ext.dealer.client import ADDRESS, corrected_bytes, current, disconnect
+from crypten_ext.dealer.provider import DealerProvider
+from crypten_ext.dealer.registration import begin_step, install, remove
+from crypten_ext.dealer.server import Dealt, serve
+
+__all__ = [
+    "ADDRESS",
+    "DealerProvider",
+    "Dealt",
+    "begin_step",
+    "corrected_bytes",
+    "current",
+    "disconnect",
+    "install",
+    "remove",
+    "serve",
+]

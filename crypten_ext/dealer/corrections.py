@@ -1,0 +1,140 @@
+"""The corrections that the last party receives: asked for one by one, or streamed ahead of need.
+
+A step that begins where the step before it was just complete is expected to need the same tuples
+again. The dealer then sends their corrections unasked. A correction is used only if it carries the
+tag of the very tuple that is due; those that a change of plan made useless are dropped.
+"""
+
+import threading
+import time
+from collections import deque
+
+import torch
+
+from crypten_ext.dealer import messages
+from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.wire import BrokenFrameError, Link
+from extensions.errors import DealerLostError, PeaError
+
+QUEUE_BYTES = 64 << 20
+LONGEST_STEP = 100_000
+LATEST = 30.0
+
+
+class Corrections:
+    """The last party's end of its link, read by a thread that holds at most `QUEUE_BYTES` ahead.
+
+    Args:
+        link: to the dealer.
+        latest: seconds after which a correction is overdue.
+
+    Attributes:
+        announced: number of tuples that were asked for one by one.
+    """
+
+    def __init__(self, link: Link, latest: float = LATEST) -> None:
+        self._link = link
+        self._latest = latest
+        self._plan: list[Request] = []
+        self._position = 0
+        self._recorded: list[Request] | None = None
+        self._generation = 0
+        self._queue: deque[tuple[Tag, memoryview]] = deque()
+        self._queued = 0
+        self._failure: PeaError | None = None
+        self._changed = threading.Condition()
+        self.announced = 0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
+        """Returns the correction, `words` long, of the tuple that has this number.
+
+        Raises:
+            DealerLostError: it is late, or what came cannot be used.
+            PartyLostError: the dealer ended because a party is lost.
+        """
+        if self._recorded is not None and len(self._recorded) <= LONGEST_STEP:
+            self._recorded.append(request)
+        if self._position < len(self._plan) and self._plan[self._position] == request:
+            self._position += 1
+        else:
+            self._plan = []
+            self.announced += 1
+            self._announce(sequence, [request], plan=False)
+        tag, payload = self._next()
+        if tag != Tag(self._generation, sequence, request.digest):
+            raise DealerLostError(f"sent a correction for another tuple than number {sequence}.")
+        if len(payload) != 8 * words:
+            raise DealerLostError(
+                f"sent a correction of {len(payload)} bytes where {8 * words} were due."
+            )
+        if not words:
+            return torch.empty(0, dtype=torch.int64)
+        return torch.frombuffer(bytearray(payload), dtype=torch.int64)
+
+    def begin_step(self, sequence: int) -> None:
+        """A step begins; if another one was just complete, the next are expected to be like it."""
+        recorded, self._recorded = self._recorded, []
+        if not recorded or len(recorded) > LONGEST_STEP:
+            return
+        if self._plan and self._position == len(self._plan):
+            self._position = 0
+            self._say(messages.STEP)
+        else:
+            self._plan, self._position = recorded, 0
+            self._announce(sequence, recorded, plan=True)
+
+    def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
+        with self._changed:
+            self._generation += 1
+            self._queue.clear()
+            self._queued = 0
+            self._changed.notify_all()
+        self._say(messages.announcement(self._generation, sequence, requests, plan=plan))
+
+    def _say(self, message: bytes) -> None:
+        try:
+            self._link.send(message)
+        except OSError as error:
+            raise DealerLostError(f"cannot be reached any more: {error}.") from error
+
+    def _next(self) -> tuple[Tag, memoryview]:
+        deadline = time.monotonic() + self._latest
+        with self._changed:
+            while not self._queue and self._failure is None:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise DealerLostError(f"sent no correction for {self._latest:g} s.")
+            if self._failure is not None:
+                raise self._failure
+            tag, payload = self._queue.popleft()
+            self._queued -= len(payload)
+            self._changed.notify_all()
+            return tag, payload
+
+    def _read(self) -> None:
+        reason = "closed its connection."
+        lost = None
+        try:
+            while lost is None and (message := self._link.receive()):
+                tag, payload = messages.unpack(message)
+                lost = messages.party_lost(tag, payload)
+                if lost is None:
+                    self._put(tag, payload)
+        except (BrokenFrameError, ValueError) as error:
+            reason = f"{error}."
+        except OSError as error:
+            reason = f"cannot be reached any more: {error}."
+        with self._changed:
+            self._failure = lost or DealerLostError(reason)
+            self._changed.notify_all()
+
+    def _put(self, tag: Tag, payload: memoryview) -> None:
+        """The correction is queued, as soon as there is room, unless a later plan replaced it."""
+        with self._changed:
+            while tag.generation == self._generation and self._queued > QUEUE_BYTES:
+                self._changed.wait()
+            if tag.generation >= self._generation:
+                self._queue.append((tag, payload))
+                self._queued += len(payload)
+                self._changed.notify_all()

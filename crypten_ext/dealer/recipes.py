@@ -1,0 +1,187 @@
+"""How each kind of tuple is dealt: which words are drawn, and which follow from them.
+
+Every party draws a share of every word from its own stream. The masks are what those shares add
+(or XOR) up to; the words that depend on them are put right by one correction, which the last party
+adds to its share: (value - sum of the drawn shares) for each dependent word.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from crypten_ext.dealer.requests import Request
+from crypten_ext.keystream import Keystream
+from crypten_ext.words import Word, product_of, shift_word
+from extensions.errors import ArgumentError
+
+from crypten.common.util import count_wraps
+
+Shares = list[torch.Tensor]
+Compute = Callable[[Shares, list[Shares]], Sequence[torch.Tensor]]
+
+OPERATIONS = ("mul", "matmul", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Words of one shape, shared additively, bitwise, or bitwise with one bit each."""
+
+    shape: tuple[int, ...]
+    sharing: Literal["sum", "xor", "bit"]
+
+    @property
+    def words(self) -> int:
+        """Number of 64-bit words."""
+        return torch.Size(self.shape).numel()
+
+    def combine(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Returns the value that the shares stand for."""
+        join = torch.add if self.sharing == "sum" else torch.bitwise_xor
+        return functools.reduce(join, shares)
+
+    def correct(self, share: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
+        """Returns the share with which the value is right."""
+        return share + correction if self.sharing == "sum" else share ^ correction
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Masks, dependent words, and how these follow from the masks (and the parties' shares)."""
+
+    masks: tuple[Piece, ...]
+    dependents: tuple[Piece, ...]
+    compute: Compute
+
+    @property
+    def corrected_words(self) -> int:
+        """Number of words of the correction."""
+        return sum(piece.words for piece in self.dependents)
+
+    def expand(self, stream: Keystream) -> Shares:
+        """Returns one party's uncorrected shares: the masks', then the dependent words'."""
+        pieces = (*self.masks, *self.dependents)
+        sizes = [piece.words for piece in pieces]
+        drawn = torch.split_with_sizes(stream.words((sum(sizes),)), sizes)
+        return [
+            (words & 1 if piece.sharing == "bit" else words).reshape(piece.shape)
+            for piece, words in zip(pieces, drawn, strict=True)
+        ]
+
+    def correction(self, shares: list[Shares]) -> torch.Tensor:
+        """Returns the flat correction for the shares that all parties expanded."""
+        masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
+        values = self.compute(masks, shares)
+        parts = [torch.empty(0, dtype=torch.int64)]
+        for i, (piece, value) in enumerate(zip(self.dependents, values, strict=True)):
+            drawn = piece.combine([own[len(self.masks) + i] for own in shares])
+            parts.append(value - drawn if piece.sharing == "sum" else value ^ drawn)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def correct(self, share: Shares, correction: torch.Tensor) -> Shares:
+        """Returns the last party's shares, put right."""
+        count = len(self.masks)
+        parts = torch.split_with_sizes(correction, [piece.words for piece in self.dependents])
+        fixed = [
+            piece.correct(own, part.reshape(piece.shape))
+            for piece, own, part in zip(self.dependents, share[count:], parts, strict=True)
+        ]
+        return [*share[:count], *fixed]
+
+
+@functools.lru_cache(maxsize=256)
+def recipe_of(request: Request) -> Recipe:
+    """Returns how the requested tuple is dealt.
+
+    Raises:
+        ArgumentError: no such kind, or no such operation.
+    """
+    if request.kind not in _KINDS:
+        raise ArgumentError("kind", request.kind, f"one of {tuple(_KINDS)}")
+    return _KINDS[request.kind](*request.parameters)
+
+
+def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe:
+    if op not in OPERATIONS:
+        raise ArgumentError("op", op, f"one of {OPERATIONS}")
+    function = getattr(torch, op)
+    options = dict(kwargs)
+    shapes = [torch.empty(size, dtype=torch.int64, device="meta") for size in (size0, size1)]
+    product = tuple(function(*shapes, *args, **options).shape)
+    return Recipe(
+        (Piece(size0, "sum"), Piece(size1, "sum")),
+        (Piece(product, "sum"),),
+        lambda masks, _: [function(*masks, *args, **options)],
+    )
+
+
+def _square(size: Any) -> Recipe:
+    return Recipe((Piece(size, "sum"),), (Piece(size, "sum"),), lambda m, _: [m[0] * m[0]])
+
+
+def _binary(size0: Any, size1: Any) -> Recipe:
+    product = tuple(np.broadcast_shapes(size0, size1))
+    return Recipe(
+        (Piece(size0, "xor"), Piece(size1, "xor")),
+        (Piece(product, "xor"),),
+        lambda masks, _: [masks[0] & masks[1]],
+    )
+
+
+def _wraps(size: Any) -> Recipe:
+    def compute(_: Shares, shares: list[Shares]) -> Shares:
+        return [count_wraps([own[0] for own in shares])]
+
+    return Recipe((Piece(size, "sum"),), (Piece(size, "sum"),), compute)
+
+
+def _bits(size: Any) -> Recipe:
+    return Recipe((Piece(size, "bit"),), (Piece(size, "sum"),), lambda masks, _: masks)
+
+
+def _random_words(shape: Any, products: Any) -> Recipe:
+    def compute(masks: Shares, _: list[Shares]) -> Shares:
+        return [masks[0], *(product_of(m, masks) for m in products)]
+
+    dependents = (Piece(shape, "xor"),) * (1 + len(products))
+    return Recipe((Piece(shape, "sum"),), dependents, compute)
+
+
+def _truncation_pairs(shapes: Any, shifts: Any) -> Recipe:
+    def compute(masks: Shares, _: list[Shares]) -> Shares:
+        pairs = zip(masks, shifts, strict=True)
+        return [w for r, m in pairs for w in ((r & (2**63 - 1)) >> m, shift_word(r, -63))]
+
+    masks = tuple(Piece(shape, "sum") for shape in shapes)
+    return Recipe(masks, tuple(piece for piece in masks for _ in range(2)), compute)
+
+
+def _bit_words(shape: Any, positions: Any) -> Recipe:
+    def compute(masks: Shares, _: list[Shares]) -> list[Word]:
+        return [torch.stack([(masks[0] >> i) & 1 for i in positions])]
+
+    return Recipe((Piece(shape, "xor"),), (Piece((len(positions), *shape), "sum"),), compute)
+
+
+def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
+    return Recipe(
+        (Piece(shape, "xor"),) * wires,
+        (Piece(shape, "xor"),) * len(products),
+        lambda masks, _: [product_of(m, masks) for m in products],
+    )
+
+
+_KINDS: dict[str, Callable[..., Recipe]] = {
+    "additive": _additive,
+    "square": _square,
+    "binary": _binary,
+    "wraps": _wraps,
+    "bits": _bits,
+    "random words": _random_words,
+    "truncation pairs": _truncation_pairs,
+    "bit words": _bit_words,
+    "word masks": _word_masks,
+}

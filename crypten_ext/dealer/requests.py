@@ -1,0 +1,58 @@
+"""What parties ask of the dealer: a kind of tuple and public numbers, never a value."""
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from extensions.errors import ArgumentError
+
+DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Request:
+    """One tuple to deal: its kind and its public parameters (shapes, counts, an operation's name).
+
+    Equal requests have equal digests, different ones different digests but for a collision of
+    128 bits of SHA-256.
+    """
+
+    kind: str
+    parameters: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, kind: str, *parameters: Any) -> "Request":
+        """Returns the request with its parameters as nested tuples of integers and strings."""
+        return cls(kind, tuple(_freeze(parameter) for parameter in parameters))
+
+    @classmethod
+    def parse(cls, plain: Any) -> "Request":
+        """Returns the request that `plain` described."""
+        kind, parameters = plain
+        return cls.of(str(kind), *parameters)
+
+    def plain(self) -> list[Any]:
+        """Returns what JSON can carry, from which `parse` makes an equal request."""
+        return [self.kind, self.parameters]
+
+    @property
+    def digest(self) -> bytes:
+        """Names this request among all others."""
+        return _digest(self)
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(request: Request) -> bytes:
+    return hashlib.sha256(json.dumps(request.plain()).encode()).digest()[:DIGEST_BYTES]
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, list | tuple | range):
+        return tuple(_freeze(entry) for entry in value)
+    if isinstance(value, int):
+        return int(value)
+    if value is None or isinstance(value, str):
+        return value
+    raise ArgumentError("parameter", type(value).__name__, "an integer, a string or a sequence")

@@ -1,0 +1,37 @@
+"""Who deals the correlated randomness of a run, and what that asks of the parties' trust."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Provider = Literal["dealer", "tfp"]
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """One provider: its name in a report, the host's own name, and what is printed once a run."""
+
+    title: str
+    host_name: str
+    notice: str
+
+
+DEALINGS: dict[Provider, Dealing] = {
+    "dealer": Dealing(
+        title="dealer",
+        host_name="DEALER",
+        notice=(
+            "A dealer, a process that holds no data, deals all correlated randomness. It must not "
+            "collude with any party: together with one it can reconstruct every secret of the "
+            "others."
+        ),
+    ),
+    "tfp": Dealing(
+        title="first party trusted",
+        host_name="TFP",
+        notice=(
+            "CrypTen's default provider (trusted first party): party 0 deals all correlated "
+            "randomness and can reconstruct every secret of the others. Run it only where party 0 "
+            "is trusted, or use --provider dealer."
+        ),
+    ),
+}
