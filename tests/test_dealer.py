@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +376,48 @@ def test_a_dealer_elsewhere_that_dies_is_named_by_the_party_that_needs_it():
         ):
             parties.run(TASKS + "multiply_for", seconds=90, on_event=lambda *_: elsewhere.kill())
         assert elsewhere.wait(10) == -signal.SIGKILL
+
+
+@contextmanager
+def altering_proxy(address: str, position: int) -> Iterator[str]:
+    """An address that leads there, but inverts one bit of what comes back over one connection."""
+    host, _, port = address.partition(":")
+
+    def pump(source: socket.socket, sink: socket.socket, altered: int | None) -> None:
+        passed = 0
+        with suppress(OSError):
+            while data := bytearray(source.recv(1 << 16)):
+                if altered is not None and passed <= altered < passed + len(data):
+                    data[altered - passed] ^= 1
+                passed += len(data)
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as connections:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    near = connections.enter_context(listener.accept()[0])
+                    far = connections.enter_context(socket.create_connection((host, int(port))))
+                    for ends in ((near, far, None), (far, near, position)):
+                        threading.Thread(target=pump, args=ends, daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_correction_altered_on_its_way_ends_the_run():
+    outcome: dict[str, Any] = {}
+    with (
+        dealer_here(2, outcome) as address,
+        altering_proxy(address, 5000) as altered,
+        Parties(2, timeout=100, env={ADDRESS: altered}) as parties,
+        pytest.raises(PartyFailedError, match="the dealer sent a message that was altered"),
+    ):
+        parties.run(TASKS + "multiply_for", seconds=90)
+    assert "lost" in outcome
 
 
 @pytest.mark.long
