@@ -18,6 +18,7 @@ from crypten import communicator
 
 ADDRESS = "DEALER_ADDRESS"
 _PATIENCE = 30.0
+_FAREWELL = 5.0
 
 
 def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
@@ -77,6 +78,8 @@ class Client:
         """The dealer knows that this party needs nothing more."""
         try:
             self._link.send(messages.BYE)
+            if self.corrections is not None:
+                self.corrections.drain(_FAREWELL)
         except OSError:
             return
         finally:

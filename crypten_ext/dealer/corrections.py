@@ -5,6 +5,7 @@ again. The dealer then sends their corrections unasked. A correction is used onl
 tag of the very tuple that is due; those that a change of plan made useless are dropped.
 """
 
+import sys
 import threading
 import time
 from collections import deque
@@ -45,7 +46,8 @@ class Corrections:
         self._failure: PeaError | None = None
         self._changed = threading.Condition()
         self.announced = 0
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
         """Returns the correction, `words` long, of the tuple that has this number.
@@ -84,6 +86,19 @@ class Corrections:
         else:
             self._plan, self._position = recorded, 0
             self._announce(sequence, recorded, plan=True)
+
+    def drain(self, seconds: float) -> None:
+        """What was dealt ahead in vain is dropped until the dealer closes its end.
+
+        To close this end before would reset the connection under what the dealer still sends, and
+        could overtake the goodbye.
+        """
+        with self._changed:
+            self._generation = sys.maxsize
+            self._queue.clear()
+            self._queued = 0
+            self._changed.notify_all()
+        self._reader.join(seconds)
 
     def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
         with self._changed:

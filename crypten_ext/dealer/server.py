@@ -73,7 +73,7 @@ class _Dealer:
                 readable, _, _ = select.select(list(present.values()), [], [], 0 if busy else None)
                 for rank in [r for r, link in present.items() if link in readable]:
                     if self._hear(rank):
-                        present.pop(rank)
+                        self._leave(present.pop(rank), rank)
                 if busy and not readable:
                     self._stream()
         except PartyLostError as lost:
@@ -102,6 +102,12 @@ class _Dealer:
                     rank, public, self._links[rank], self._keys[rank] = party
                     watched[rank] = self._links[rank]
                     self._view(rank, public)
+
+    def _leave(self, link: Link, rank: int) -> None:
+        """A party that said goodbye sees its connection closed; nothing is dealt ahead for it."""
+        link.close()
+        if rank == self._parties - 1:
+            self._plan = None
 
     def _hear(self, rank: int) -> bool:
         """Whether what this party said was goodbye."""
