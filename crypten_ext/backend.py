@@ -124,7 +124,8 @@ def train_party(
     with watch_parties():
         report = train_here(config, records, progress, save)
         dealing.disconnect()
-        return report
+    crypten.uninit()
+    return report
 
 
 def _join(rendezvous: str, parties: int, seconds: float) -> None:

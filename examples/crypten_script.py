@@ -28,3 +28,4 @@ for xb, yb in crypten_ext.poisson_batches(x, y, sample_rate=0.1, steps=30):
     optimizer.step()
 if rank == 0:
     print(f"epsilon = {optimizer.get_epsilon(delta=1e-5):.2f}")
+crypten.uninit()
