@@ -45,7 +45,8 @@ class Corrections:
         self._failure: PeaError | None = None
         self._changed = threading.Condition()
         self.announced = 0
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
         """Returns the correction, `words` long, of the tuple that has this number.
@@ -85,12 +86,25 @@ class Corrections:
             self._plan, self._position = recorded, 0
             self._announce(sequence, recorded, plan=True)
 
-    def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
+    def finish(self, seconds: float) -> None:
+        """The dealer knows that no more is needed, and what it had sent ahead is read and dropped.
+
+        A connection closed with unread messages would be reset, and the goodbye lost with it.
+        """
+        self._outdate()
+        self._link.send(messages.BYE)
+        self._reader.join(seconds)
+
+    def _outdate(self) -> None:
+        """All corrections of announcements so far are of no use."""
         with self._changed:
             self._generation += 1
             self._queue.clear()
             self._queued = 0
             self._changed.notify_all()
+
+    def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
+        self._outdate()
         self._say(messages.announcement(self._generation, sequence, requests, plan=plan))
 
     def _say(self, message: bytes) -> None:
