@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import torch
 
@@ -18,7 +19,7 @@ from crypten import communicator
 
 ADDRESS = "DEALER_ADDRESS"
 _PATIENCE = 30.0
-_FAREWELL = 5.0
+_LEAVING = 10.0
 
 
 def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
@@ -76,14 +77,12 @@ class Client:
 
     def close(self) -> None:
         """The dealer knows that this party needs nothing more."""
-        try:
-            self._link.send(messages.BYE)
+        with suppress(OSError):
             if self.corrections is not None:
-                self.corrections.drain(_FAREWELL)
-        except OSError:
-            return
-        finally:
-            self._link.close()
+                self.corrections.finish(_LEAVING)
+            else:
+                self._link.send(messages.BYE)
+        self._link.close()
 
 
 _client: Client | None = None

@@ -5,7 +5,6 @@ again. The dealer then sends their corrections unasked. A correction is used onl
 tag of the very tuple that is due; those that a change of plan made useless are dropped.
 """
 
-import sys
 import threading
 import time
 from collections import deque
@@ -87,25 +86,25 @@ class Corrections:
             self._plan, self._position = recorded, 0
             self._announce(sequence, recorded, plan=True)
 
-    def drain(self, seconds: float) -> None:
-        """What was dealt ahead in vain is dropped until the dealer closes its end.
+    def finish(self, seconds: float) -> None:
+        """The dealer knows that no more is needed, and what it had sent ahead is read and dropped.
 
-        To close this end before would reset the connection under what the dealer still sends, and
-        could overtake the goodbye.
+        A connection closed with unread messages would be reset, and the goodbye lost with it.
         """
-        with self._changed:
-            self._generation = sys.maxsize
-            self._queue.clear()
-            self._queued = 0
-            self._changed.notify_all()
+        self._outdate()
+        self._link.send(messages.BYE)
         self._reader.join(seconds)
 
-    def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
+    def _outdate(self) -> None:
+        """All corrections of announcements so far are of no use."""
         with self._changed:
             self._generation += 1
             self._queue.clear()
             self._queued = 0
             self._changed.notify_all()
+
+    def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
+        self._outdate()
         self._say(messages.announcement(self._generation, sequence, requests, plan=plan))
 
     def _say(self, message: bytes) -> None:

@@ -73,7 +73,7 @@ class _Dealer:
                 readable, _, _ = select.select(list(present.values()), [], [], 0 if busy else None)
                 for rank in [r for r, link in present.items() if link in readable]:
                     if self._hear(rank):
-                        self._leave(present.pop(rank), rank)
+                        present.pop(rank).close()
                 if busy and not readable:
                     self._stream()
         except PartyLostError as lost:
@@ -103,12 +103,6 @@ class _Dealer:
                     watched[rank] = self._links[rank]
                     self._view(rank, public)
 
-    def _leave(self, link: Link, rank: int) -> None:
-        """A party that said goodbye sees its connection closed; nothing is dealt ahead for it."""
-        link.close()
-        if rank == self._parties - 1:
-            self._plan = None
-
     def _hear(self, rank: int) -> bool:
         """Whether what this party said was goodbye."""
         try:
@@ -120,6 +114,7 @@ class _Dealer:
         self._view(rank, message)
         said = messages.parse(message)
         if said["say"] == "bye":
+            self._plan = self._plan if rank != self._parties - 1 else None
             return True
         if rank != self._parties - 1:
             raise PartyLostError(rank, "asked the dealer for what only the last party may")
