@@ -27,6 +27,7 @@ PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
 BAD_SETTINGS = [
     ("backend", "tfe"),
     ("evaluate", "all"),
+    ("provider", "nobody"),
     ("parties", 1),
     ("parties", 65),
     ("model", "forest"),
