@@ -7,3 +7,8 @@ not import on current TensorFlow without it.
 from . import compat
 
 compat.apply()
+
+from .aby3 import ABY3, fixed64_f20  # noqa: E402
+from .config import local_config  # noqa: E402
+
+__all__ = ["ABY3", "fixed64_f20", "local_config"]
