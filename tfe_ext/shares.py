@@ -62,8 +62,17 @@ class Share(Placed):
 
     def stack(self, others: "Sequence[Self]") -> Self:
         """Equal-shaped shares of this form along a new leading axis."""
-        columns = zip(self.parts, *(other.parts for other in others), strict=True)
-        return self._with([self._on(i, _stack, *column) for i, column in enumerate(columns)])
+        zero = np.zeros(self.shape, dtype=np.int64)
+
+        def stack(*parts: Part) -> tf.Tensor:
+            return tf.stack([zero if part is None else part for part in parts])
+
+        columns = list(zip(self.parts, *(other.parts for other in others), strict=True))
+        parts = []
+        for place, column in zip(self.PLACES, columns, strict=True):
+            with tf.device(self.servers[place]):
+                parts.append(stack(*column))
+        return self._with(parts)
 
     def add_public(self, value: Any) -> Self:
         """The sum with public ring integers."""
@@ -152,10 +161,6 @@ def in_one_form(shares: Sequence[Share]) -> list[Share]:
     if None not in (pairs := [share.additive2() for share in shares]):
         return list(pairs)
     return [share.additive3() for share in shares]
-
-
-def _stack(*parts: tf.Tensor) -> tf.Tensor:
-    return tf.stack(parts)
 
 
 def _graph() -> Any:
