@@ -17,6 +17,7 @@ from tests.test_compat_tfe import needs_tensorflow, run_fresh
         "outputs_are_masked_one_by_one",
         "small_types_are_masked",
         "only_public_numbers_are_sent_for_masks",
+        "host_loops_compute",
         "reset_changes_the_keys",
         "protocols_take_turns",
         "unsuitable_arguments_are_refused",

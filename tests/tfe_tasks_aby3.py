@@ -195,20 +195,21 @@ def steps_of_a_loop_differ():
 
 
 def outputs_are_masked_one_by_one():
-    """Zero times anything that broadcasts: each of the many outputs has shares of its own."""
-    one = np.zeros([1], np.int64)
-    many = np.zeros([50], np.int64)
+    """Copies of one sharing, multiplied by one value: only the masks tell the outputs apart."""
 
-    def given(value, boolean=False):
+    def given(shape, boolean=False):
         kind = ShareType.BOOLEAN if boolean else ShareType.ARITHMETIC
-        return private(value, apply_scaling=False, share_type=kind)
+        return private(np.zeros(shape, np.int64), apply_scaling=False, share_type=kind)
+
+    def copies(x):
+        return tfe.concat([x] * 50, axis=0)
 
     def shares():
         results = [
-            given(one) * given(many),
-            given(many) * given(one),
-            given(one, True) & given(many, True),
-            tfe.matmul(given(many.reshape(1, 1, 50)), given(np.zeros([9, 50, 2], np.int64))),
+            given([1]) * copies(given([1])),
+            copies(given([1])) * given([1]),
+            given([1], True) & copies(given([1], True)),
+            tfe.matmul(given([1, 1, 3]), copies(given([1, 3, 2]))),
         ]
         return [share_values(result) for result in results]
 
@@ -255,6 +256,21 @@ def only_public_numbers_are_sent_for_masks():
     sums = run()
     assert tf.add_n(sums) == 0
     assert all(part != 0 for part in sums)
+
+
+def host_loops_compute():
+    base = np.array([1.5, -1.1])
+
+    @graph
+    def run():
+        state = [tf.constant(0), private(base)]
+        _, x = tfe.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * x), state)
+        return share_values(x), x.reveal().to_native()
+
+    (first, opened), (second, _) = run(), run()
+    np.testing.assert_allclose(opened, base**8, atol=100 * ULP)
+    assert_replicated(first)
+    assert not np.any(first[0][0] == second[0][0])
 
 
 def reset_changes_the_keys():
