@@ -5,7 +5,7 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from crypten_ext import dealer as dealing
 from crypten_ext.dealer.wire import parse_address
 from crypten_ext.launch import Parties
 from crypten_ext.liveness import watch_parties
+from crypten_ext.preparation import prepare as prepare_here
 from crypten_ext.training import train as train_here
 from crypten_ext.worker import Context
 from extensions.backends import Progress
 from extensions.config import TrainConfig
-from extensions.data import read_party_file
+from extensions.data import Sizes, read_party_file
 from extensions.errors import ArgumentError, PeaError
 
 import crypten
@@ -35,12 +36,23 @@ def train(
     *,
     save: Path | None,
     timeout: float,
+    material: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run with one process for each party, and the dealer, if any, here.
 
     Each process opens its own file only and writes its own shares only.
 
+    Args:
+        config: resolved settings.
+        files: each party's records, by rank.
+        progress: called after each step.
+        save: folder for the parties' shares, or None.
+        timeout: seconds.
+        material: folder of `prepare`, instead of a running dealer.
+
     Raises:
+        ArgumentError: material for another run, or with another provider than the dealer.
+        MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
     """
@@ -50,24 +62,59 @@ def train(
         if rank == 0:
             progress(event)
 
-    pool = Parties(config.parties, timeout=timeout, dealer=config.provider == "dealer")
-    with pool as parties:
+    prepared: list[Path | None] = [None] * config.parties
+    if material is not None:
+        _check_provider(config)
+        prepared = [*dealing.paths_in(material, config.parties)]
+        for rank, path in enumerate(prepared):
+            _check_material(path, rank, config)
+    with_dealer = config.provider == "dealer" and material is None
+    with Parties(config.parties, timeout=timeout, dealer=with_dealer) as parties:
         reports = parties.run(
             "crypten_ext.backend:train_task",
-            per_party=[{"records": str(path)} for path in files],
+            per_party=[
+                {"records": records, "material": own}
+                for records, own in zip(files, prepared, strict=True)
+            ],
             on_event=first_party,
             config=config.to_dict(),
-            save=None if save is None else str(save),
+            save=save,
         )
     return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
 
 
 def train_task(
-    context: Context, *, config: dict[str, Any], records: str, save: str | None
+    context: Context,
+    *,
+    config: dict[str, Any],
+    records: Path,
+    material: Path | None,
+    save: Path | None,
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
-    folder = None if save is None else Path(save)
-    return train_here(TrainConfig(**config), Path(records), context.emit, folder)
+    return train_here(TrainConfig(**config), records, context.emit, save, material=material)
+
+
+def prepare(
+    config: TrainConfig, sizes: Sizes, folder: Path, progress: Callable[[int, int], None]
+) -> list[Path]:
+    """Returns each party's file of all tuples of one run (`crypten_ext.preparation.prepare`)."""
+    return prepare_here(config, sizes, folder, progress)
+
+
+def _check_provider(config: TrainConfig) -> None:
+    if config.provider != "dealer":
+        raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
+
+
+def _check_material(path: Path | None, rank: int, config: TrainConfig) -> None:
+    """What can be checked before the parties meet: whose file it is, for which run, and unused."""
+    assert path is not None
+    material = dealing.Material(path)
+    try:
+        material.header.check(rank, config.workload())
+    finally:
+        material.finish()
 
 
 def train_party(
@@ -80,6 +127,7 @@ def train_party(
     save: Path | None,
     join_timeout: float,
     dealer: str | None = None,
+    material: Path | None = None,
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
@@ -91,10 +139,14 @@ def train_party(
         progress: called after each step.
         save: folder for this party's shares, or None.
         join_timeout: seconds within which all parties must have joined.
-        dealer: HOST:PORT of the dealer, if the config's provider is the dealer; else None.
+        dealer: HOST:PORT of the dealer; None without one.
+        material: this party's file of `prepare`; None without one. With the dealer as provider
+            there is either a running one or material, with any other provider neither.
 
     Raises:
-        ArgumentError: a rank, rendezvous or dealer out of range, or a file without records.
+        ArgumentError: a rank, rendezvous or dealer out of range, a file without records, or
+            material for another run.
+        MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.
     """
@@ -102,18 +154,20 @@ def train_party(
         raise ArgumentError("rank", rank, f"in 0..{config.parties - 1}")
     if not rendezvous.startswith(("tcp://", "file://")):
         raise ArgumentError("rendezvous", rendezvous, "tcp://HOST:PORT of party 0, or file://PATH")
-    read_party_file(records)
-    if (dealer is not None) != (config.provider == "dealer"):
+    if [dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
         raise ArgumentError(
-            "dealer",
-            dealer,
-            "HOST:PORT with the provider 'dealer', None with any other",
-            "Start `pea dealer` on a host that holds no data, or accept that party 0 sees "
-            "everything: --provider tfp.",
+            "dealer, material",
+            (dealer, None if material is None else str(material)),
+            "one of them given with the provider 'dealer', none with any other",
+            "Start `pea dealer` on a host that holds no data, or have it `pea prepare` the run, "
+            "or accept that party 0 sees everything: --provider tfp.",
         )
+    read_party_file(records)
     if dealer is not None:
         parse_address(dealer)
         os.environ[dealing.ADDRESS] = dealer
+    if material is not None:
+        _check_material(material, rank, config)
     os.environ.update(
         RANK=str(rank),
         WORLD_SIZE=str(config.parties),
@@ -122,7 +176,7 @@ def train_party(
     )
     _join(rendezvous, config.parties, join_timeout)
     with watch_parties():
-        report = train_here(config, records, progress, save)
+        report = train_here(config, records, progress, save, material=material)
         dealing.disconnect()
     crypten.uninit()
     return report

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,13 @@ Emit = Callable[[dict[str, Any]], None]
 
 
 def train(
-    config: TrainConfig, records: Path, emit: Emit, save: Path | None = None
+    config: TrainConfig,
+    records: Path,
+    emit: Emit,
+    save: Path | None = None,
+    *,
+    material: Path | None = None,
+    rehearsed: int | None = None,
 ) -> dict[str, Any]:
     """Returns the report of this party; all parties return the same.
 
@@ -38,14 +45,19 @@ def train(
         records: this party's own file.
         emit: called with {"step", "steps", "rounds", "bytes"} after each step.
         save: folder for this party's shares of a model that is not opened, or None.
+        material: this party's prepared tuples, if they do not come from a running provider.
+        rehearsed: number of steps after which training ends, to learn what a run asks for.
     """
     started = time.perf_counter()
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     crypten.cfg.encoder.precision_bits = config.frac_bits
     crypten.cfg.communicator.verbose = True
-    crypten.reset_communication_stats()
     own = read_party_file(records)
+    if material is not None:
+        facts = own.facts(communicator.get().get_rank())
+        dealer.use_material(material, config.workload() | facts)
+    crypten.reset_communication_stats()
     source = None if config.insecure_seed is None else InsecureSeededSource(config.insecure_seed)
     spec = ModelSpec.parse(config.model, own.train_x.shape[-1], config.classes)
     batches = poisson_batches(
@@ -72,7 +84,7 @@ def train(
         )
     else:
         optimizer = SGD(model, lr=config.lr)
-    for step, (x, y) in enumerate(batches, start=1):
+    for step, (x, y) in enumerate(islice(batches, rehearsed), start=1):
         optimizer.zero_grad()
         loss(model(x), y).backward()
         optimizer.step()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from extensions.config import TrainConfig
+from extensions.data import Sizes
 from extensions.errors import ArgumentError
 
 GROUP = "pea.backends"
@@ -22,6 +23,11 @@ class Backend(Protocol):
     def deal(self, bind: str, parties: int) -> dict[str, Any]:
         """Returns what a dealer did, once all parties of a run said goodbye to it."""
 
+    def prepare(
+        self, config: TrainConfig, sizes: Sizes, folder: Path, progress: Callable[[int, int], None]
+    ) -> list[Path]:
+        """Returns each party's file of the correlated randomness of one run."""
+
     def train(
         self,
         config: TrainConfig,
@@ -30,6 +36,7 @@ class Backend(Protocol):
         *,
         save: Path | None,
         timeout: float,
+        material: Path | None = None,
     ) -> dict[str, Any]:
         """Returns the report of a run over the parties' files, all on this machine."""
 
@@ -44,6 +51,7 @@ class Backend(Protocol):
         save: Path | None,
         join_timeout: float,
         dealer: str | None,
+        material: Path | None,
     ) -> dict[str, Any]:
         """Returns this party's report of a run whose parties were started one by one."""
 

@@ -20,8 +20,11 @@ def train(
     *,
     save: Path | None,
     timeout: float,
+    material: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the report of one plaintext run; `save` and `timeout` have no use here."""
+    if material is not None:
+        raise ArgumentError("material", str(material), "None, since nothing is shared in the clear")
     return train_in_clear(config, [read_party_file(path) for path in files], progress)
 
 

@@ -10,7 +10,7 @@ import typer
 from extensions import console
 from extensions.backends import find
 from extensions.config import TrainConfig
-from extensions.data import load, write_party_files
+from extensions.data import Sizes, load, split_among, write_party_files
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.providers import Provider
 
@@ -60,7 +60,7 @@ def train(
         str, typer.Option(help="crypten, or clear (plaintext comparison).")
     ] = "crypten",
     parties: Annotated[int, typer.Option(help="Number of parties, one process each.")] = 3,
-    provider: Dealing = "tfp",
+    provider: Dealing = TrainConfig.provider,
     data: Annotated[str, typer.Option(help="digits (embedded) or mnist.")] = "digits",
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
     epsilon: Epsilon = None,
@@ -78,6 +78,9 @@ def train(
     evaluate: Reveal = "mpc",
     no_dp: NoDp = False,
     insecure_fixed_randomness: Fixed = None,
+    material: Annotated[
+        Path | None, typer.Option(help="Folder of `pea prepare`, instead of a running dealer.")
+    ] = None,
     json_out: Json = None,
     save: Save = None,
     timeout: Annotated[
@@ -112,7 +115,7 @@ def train(
     console.notices(config, engine.NOTICE)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
         files = write_party_files(split, config.parties, Path(folder))
-        report = engine.train(config, files, show, save=save, timeout=timeout)
+        report = engine.train(config, files, show, save=save, timeout=timeout, material=material)
     console.finish(report, json_out, save)
 
 
@@ -122,9 +125,12 @@ def party(
     world_size: Annotated[int, typer.Option(help="Number of parties N.")],
     rendezvous: Annotated[str, typer.Option(help="tcp://HOST:PORT of party 0.")],
     records: Annotated[Path, typer.Option(help="This party's .npz file.")],
-    provider: Dealing = "tfp",
+    provider: Dealing = TrainConfig.provider,
     dealer: Annotated[
         str | None, typer.Option(help="HOST:PORT of pea dealer, for --provider dealer.")
+    ] = None,
+    material: Annotated[
+        Path | None, typer.Option(help="This party's file of `pea prepare`, instead of --dealer.")
     ] = None,
     data: Annotated[str, typer.Option(help="Name of the data, for the report.")] = "own records",
     classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
@@ -179,6 +185,7 @@ def party(
             save=save,
             join_timeout=join_timeout,
             dealer=dealer,
+            material=material,
         )
     console.finish(report, json_out, save)
 
@@ -197,6 +204,70 @@ def serve_dealer(
 
 
 @app.command()
+def prepare(
+    out: Annotated[Path, typer.Option(help="Folder for party-0.material, party-1.material, ...")],
+    parties: Annotated[int, typer.Option(help="Number of parties.")] = 3,
+    data: Annotated[str, typer.Option(help="Sizes of a known data set.")] = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
+    records: Annotated[
+        str | None,
+        typer.Option(help="Instead of --data, each party's training records: 900,800,850."),
+    ] = None,
+    held_out: Annotated[
+        str | None, typer.Option(help="With --records: each party's held-out records.")
+    ] = None,
+    features: Annotated[int | None, typer.Option(help="With --records: columns.")] = None,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    max_feature_norm: Annotated[float, typer.Option(help="Public bound of a row's norm.")] = 1.0,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    noise_multiplier: Noise = None,
+    calibration: Calibration = "pld",
+    steps: Steps = None,
+    epochs: Epochs = None,
+    lr: Lr = None,
+    max_grad_norm: GradNorm = 1.0,
+    sample_rate: Rate = 0.1,
+    model: Model = "logistic",
+    frac_bits: Bits = 20,
+    no_dp: NoDp = False,
+) -> None:
+    """Deal for one run beforehand: on a host of somebody who owns no data and sides with none.
+
+    Each party gets its own file, in private, and gives the same options as here. A file is of use
+    once. It is known from public sizes alone which tuples the run needs.
+    """
+    config = _config(
+        parties=parties,
+        classes=classes,
+        max_feature_norm=max_feature_norm,
+        epsilon=epsilon,
+        delta=delta,
+        noise_multiplier=noise_multiplier,
+        calibration=calibration,
+        steps=_steps(steps, epochs, sample_rate),
+        lr=_learning_rate(lr, model),
+        max_grad_norm=max_grad_norm,
+        sample_rate=sample_rate,
+        model=model,
+        frac_bits=frac_bits,
+        private=not no_dp,
+    ).resolved()
+    if records is None:
+        sizes = Sizes.of(split_among(load(data, data_dir, seed=0), parties))
+    else:
+        sizes = Sizes(
+            train=_numbers("records", records),
+            test=_numbers("held_out", held_out),
+            features=features or 0,
+        )
+    with console.dealing() as show:
+        paths = find(config.backend).prepare(config, sizes, out, show)
+    for path in paths:
+        typer.echo(f"{path} {path.stat().st_size} bytes")
+
+
+@app.command()
 def split(
     out: Annotated[Path, typer.Option(help="Folder for party-0.npz, party-1.npz, ...")],
     parties: Annotated[int, typer.Option(help="Number of parties.")] = 3,
@@ -207,6 +278,13 @@ def split(
     """Cut a data set into one file for each party, to try `pea party` with."""
     for path in write_party_files(load(data, data_dir, seed_data), parties, out):
         typer.echo(path)
+
+
+def _numbers(name: str, text: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in (text or "").split(","))
+    except ValueError:
+        raise ArgumentError(name, text, "whole numbers, one a party, such as 900,800,850") from None
 
 
 def _steps(steps: int | None, epochs: float | None, sample_rate: float) -> int:

@@ -14,6 +14,11 @@ from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 Backend = Literal["crypten", "clear"]
 Evaluate = Literal["mpc", "opened"]
 
+_WORKLOAD = (
+    *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
+    *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -46,7 +51,7 @@ class TrainConfig:
 
     backend: Backend = "crypten"
     parties: int = 3
-    provider: Provider = "tfp"
+    provider: Provider = "dealer"
     data: str = "digits"
     model: str = "logistic"
     classes: int = 10
@@ -120,6 +125,10 @@ class TrainConfig:
             overflow_probability=OVERFLOW_PROBABILITY,
         )
         return replace(self, noise_multiplier=sigma, epsilon=None)
+
+    def workload(self) -> dict[str, Any]:
+        """Returns the settings that decide what the parties compute, whatever their records are."""
+        return {name: getattr(self, name) for name in _WORKLOAD}
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

@@ -71,6 +71,19 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield show
 
 
+@contextmanager
+def dealing() -> Iterator[Callable[[int, int], None]]:
+    """Shows how many tuples are dealt; yields what to call with their number and that of all."""
+    columns = (
+        TextColumn("tuple {task.completed}/{task.total}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def _spent(config: TrainConfig, steps: int) -> str:
     if not config.private or config.delta is None or config.noise_multiplier is None:
         return "not private"

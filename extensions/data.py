@@ -4,6 +4,7 @@ import gzip
 import math
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
@@ -32,6 +33,67 @@ class Split:
     train_y: Labels
     test_x: Reals
     test_y: Labels
+
+    def facts(self, rank: int) -> dict[str, int]:
+        """Returns the public sizes, by name, of the records that party `rank` holds."""
+        return _facts(rank, len(self.train_x), len(self.test_x), self.train_x.shape[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Public sizes of all parties' records.
+
+    Attributes:
+        train: number of training records of each party.
+        test: number of held-out records of each party.
+        features: columns.
+
+    Raises:
+        ArgumentError: not one number of each kind for every party, or one below 1.
+    """
+
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+    features: int
+
+    def __post_init__(self) -> None:
+        if len(self.train) != len(self.test):
+            given = (len(self.train), len(self.test))
+            raise ArgumentError("records, held_out", given, "as many numbers of either")
+        for name in ("train", "test"):
+            if min(getattr(self, name), default=0) < 1:
+                raise ArgumentError(name, getattr(self, name), "at least 1 record a party")
+        if self.features < 1:
+            raise ArgumentError("features", self.features, "at least 1")
+
+    @property
+    def parties(self) -> int:
+        """Number of parties."""
+        return len(self.train)
+
+    @classmethod
+    def of(cls, parts: Sequence[Split]) -> "Sizes":
+        """Returns the sizes of each party's records."""
+        return cls(
+            train=tuple(len(part.train_x) for part in parts),
+            test=tuple(len(part.test_x) for part in parts),
+            features=parts[0].train_x.shape[1],
+        )
+
+    def facts(self) -> dict[str, int]:
+        """Returns the sizes by name, of every party."""
+        facts: dict[str, int] = {}
+        for rank, (train, test) in enumerate(zip(self.train, self.test, strict=True)):
+            facts |= _facts(rank, train, test, self.features)
+        return facts
+
+
+def _facts(rank: int, train: int, test: int, features: int) -> dict[str, int]:
+    return {
+        f"training records of party {rank}": train,
+        f"held-out records of party {rank}": test,
+        "features": features,
+    }
 
 
 def load(name: str, data_dir: Path | None, seed: int) -> Split:

@@ -43,6 +43,10 @@ class PartyLostError(PeaError, ConnectionError):
         self.rank = rank
 
 
+class MaterialError(PeaError, RuntimeError):
+    """Prepared tuples were used before, or are not those that a run asks for."""
+
+
 class DealerLostError(PeaError, RuntimeError):
     """The dealer died, fell silent or sent what cannot be used; begins with "the dealer"."""
 

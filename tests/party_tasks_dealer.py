@@ -1,6 +1,7 @@
 """What the parties of test_dealer.py do: they open tuples, compute, and count."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ import torch
 import crypten_ext
 from crypten_ext import dealer, tuples
 from crypten_ext.circuits import first_monomials
+from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.opening import open_sum, open_xor
 from crypten_ext.words import product_of, shift_word
 from crypten_ext.worker import Context
@@ -15,6 +17,7 @@ from crypten_ext.worker import Context
 import crypten
 from crypten import communicator
 from crypten.common.util import count_wraps
+from crypten.mpc.primitives import ArithmeticSharedTensor
 
 CONVOLUTIONS = [
     ("conv1d", (2, 3, 9), (4, 3, 3), {"stride": 2, "padding": 1}),
@@ -195,8 +198,8 @@ def _times(x: torch.Tensor) -> torch.Tensor:
 
 
 def _announced() -> int:
-    corrections = dealer.current().corrections
-    return 0 if corrections is None else corrections.announced
+    source = dealer.current().source
+    return source.announced if isinstance(source, Corrections) else 0
 
 
 def multiply_for(context: Context, seconds: float, pause: float = 0.0) -> int:
@@ -227,3 +230,16 @@ def repeat_step(context: Context, steps: int, size: int) -> int:
 
 def say_goodbye(context: Context) -> None:
     dealer.disconnect()
+
+
+def use_material(context: Context, path: Path) -> list[float]:
+    """Returns squares that took their tuples from this party's prepared file."""
+    provider = use("DEALER")
+    dealer.use_material(path, {})
+    r, square = provider.square((4,))
+    x = ArithmeticSharedTensor(torch.arange(4.0), precision=16, src=0)
+    (masked,) = open_sum([x.share - r.share])
+    own = square.share + 2 * masked * r.share
+    (opened,) = open_sum([own + masked * masked if context.rank == 0 else own])
+    squares: list[float] = (opened / 2.0**32).tolist()
+    return squares

@@ -95,7 +95,7 @@ def test_a_secure_run_reports_and_saves_shares(tmp_path):
         *("--json", tmp_path / "out" / "report.json", "--save", tmp_path / "model"),
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("trusted first party") == 1
+    assert done.stderr.count("must not collude") == 1
     assert "Traceback" not in done.stderr
     report = report_of(tmp_path / "out" / "report.json")
     for key in KEYS:
@@ -106,6 +106,7 @@ def test_a_secure_run_reports_and_saves_shares(tmp_path):
     assert report["rounds"] == 3 * 27 + 1
     assert report["bytes_per_party"] > 100_000
     assert report["opened"] == ["the number of correct predictions on held-out records"]
+    assert report["provider"] == "dealer"
 
     shares = sorted((tmp_path / "model").iterdir())
     assert [path.name for path in shares] == ["party-0.npz", "party-1.npz"]

@@ -26,11 +26,12 @@ def parties_by_hand(stack: ExitStack, folder: Path, count: int, *options: object
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         rendezvous = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    common = ("--world-size", count, "--rendezvous", rendezvous, *NOISE, *options)
+    common = ("--world-size", count, "--rendezvous", rendezvous, "--provider", "tfp", *NOISE)
     return [
         stack.enter_context(
             started(
-                *("party", "--rank", rank, "--records", folder / f"party-{rank}.npz", *common),
+                *("party", "--rank", rank, "--records", folder / f"party-{rank}.npz"),
+                *(*common, *options),
                 *("--json", folder / f"report-{rank}.json"),
             )
         )
@@ -68,10 +69,13 @@ def test_a_party_that_never_comes_is_missed(tmp_path):
         ("--rank", 2, "rank = 2: must be in 0..1"),
         ("--rendezvous", "here", "rendezvous = 'here': must be tcp://HOST:PORT"),
         ("--records", "nowhere.npz", "records = 'nowhere.npz': must be an existing .npz file"),
+        ("--provider", "dealer", "dealer, material = (None, None): must be one of them given with"),
+        ("--dealer", "here:1", "dealer, material = ('here:1', None): must be one of them given"),
     ],
 )
 def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected):
-    given = {"--rank": 0, "--rendezvous": "tcp://127.0.0.1:9", "--records": "x", option: value}
+    given = {"--rank": 0, "--rendezvous": "tcp://127.0.0.1:9", "--records": "x"}
+    given |= {"--provider": "tfp", option: value}
     done = pea(
         "party", "--world-size", 2, *NOISE, *(part for pair in given.items() for part in pair)
     )
@@ -90,11 +94,12 @@ def wait_for_work(pids: list[int]) -> None:
 def test_a_killed_party_ends_the_run_and_is_named():
     """Measured: 1.3 s."""
     with started("train", *NOISE, "--steps", 5000) as command:
-        while len(pids := command.running()) < 3:
+        while len(pids := command.running()) < 4:
             assert command.process.poll() is None
             time.sleep(0.2)
-        wait_for_work(pids)
-        os.kill(pids[1], 9)
+        _, *parties = pids
+        wait_for_work(parties)
+        os.kill(parties[1], 9)
         killed = time.monotonic()
         done = command.finish(60.0)
         assert time.monotonic() - killed < 15.0

@@ -19,11 +19,11 @@ import torch
 from typer.testing import CliRunner
 
 from crypten_ext.dealer import ADDRESS, Dealt, messages, serve
-from crypten_ext.dealer.client import tuple_stream
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.streams import tuple_stream
 from crypten_ext.dealer.wire import Link
 from crypten_ext.launch import Parties, PartyFailedError
 from extensions.cli import app

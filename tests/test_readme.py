@@ -71,34 +71,29 @@ def test_script_runs_under_a_standard_launcher(tmp_path):
     )
 
 
-def terminals(folder: Path, *, dealer: bool) -> str:
-    """Returns what the README's two parties print, with or without its dealer beside them."""
+def test_three_terminals(tmp_path):
     (block,) = [block for block in blocks("sh") if "pea split" in block]
-    split, *parties = [line for line in block.splitlines() if line.startswith("pea ")]
-    (with_dealer,) = [block for block in blocks("sh") if "pea dealer" in block]
-    serve, options = with_dealer.strip().splitlines()
+    split, *commands = [line for line in block.splitlines() if line.startswith("pea ")]
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
         socket.create_server(("127.0.0.1", 0)) as other,
     ):
         ports = [str(probe.getsockname()[1]) for probe in (one, other)]
-    passed(run(["bash", "-c", split], folder))
-    added = options.removeprefix("...") if dealer else ""
-    commands = [f"{party} --steps 2{added}" for party in parties] + [serve] * dealer
-    script = "".join(f"{command} & pids+=($!); " for command in commands)
+    passed(run(["bash", "-c", split], tmp_path))
+    short = [f"{line} --steps 2" if line.startswith("pea party") else line for line in commands]
+    script = "".join(f"{command} & pids+=($!); " for command in short)
     script += 'for pid in "${pids[@]}"; do wait $pid || exit 1; done'
     script = script.replace("29500", ports[0]).replace("29400", ports[1])
-    return passed(run(["bash", "-c", script], folder, GLOO_SOCKET_IFNAME="lo"))
-
-
-def test_two_terminals(tmp_path):
-    assert terminals(tmp_path, dealer=False).count("accuracy") == 2
-
-
-def test_three_terminals(tmp_path):
-    output = terminals(tmp_path, dealer=True)
+    output = passed(run(["bash", "-c", script], tmp_path, GLOO_SOCKET_IFNAME="lo"))
     assert output.count("accuracy") == 2
     assert output.count("dealt ") == 1
+
+
+def test_a_dealer_beforehand(tmp_path):
+    (block,) = [block for block in blocks("sh") if "pea prepare" in block]
+    script = "".join(f"{line} --steps 2 && " for line in block.strip().splitlines()) + "true"
+    output = passed(run(["bash", "-c", script], tmp_path, XDG_STATE_HOME=str(tmp_path)))
+    assert output.count("accuracy") == 1
 
 
 def test_experimenter_commands_run(tmp_path):

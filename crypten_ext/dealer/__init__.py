@@ -7,23 +7,31 @@ Each party shares a key with the dealer and expands its shares of a tuple from i
 expands the same shares and sends the last party what its share lacks for the tuple to be right.
 It learns shapes and counts. **It must not collude with any party**: together with one it knows
 what the others hide. `pea dealer` runs one; `crypten_ext.launch.Parties(dealer=True)` starts one
-beside local parties.
+beside local parties; `pea prepare` deals beforehand, into files.
 """
 
-from crypten_ext.dealer.client import ADDRESS, corrected_bytes, current, disconnect
+from crypten_ext.dealer.client import ADDRESS, corrected_bytes, current, disconnect, use_material
+from crypten_ext.dealer.material import Header, Material
 from crypten_ext.dealer.provider import DealerProvider
 from crypten_ext.dealer.registration import begin_step, install, remove
 from crypten_ext.dealer.server import Dealt, serve
+from crypten_ext.dealer.writing import check_vacant, paths_in, prepare
 
 __all__ = [
     "ADDRESS",
     "DealerProvider",
     "Dealt",
+    "Header",
+    "Material",
     "begin_step",
+    "check_vacant",
     "corrected_bytes",
     "current",
     "disconnect",
     "install",
+    "paths_in",
+    "prepare",
     "remove",
     "serve",
+    "use_material",
 ]

@@ -3,86 +3,139 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
 from crypten_ext.dealer import messages
 from crypten_ext.dealer.corrections import Corrections
+from crypten_ext.dealer.matching import check_matching
+from crypten_ext.dealer.material import Material
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.streams import tuple_stream
 from crypten_ext.dealer.wire import BrokenFrameError, connect
-from crypten_ext.keystream import Keystream, derive_key
-from extensions.errors import DealerLostError, PeaError
+from extensions.errors import DealerLostError, MaterialError, PeaError
 
 from crypten import communicator
 
 ADDRESS = "DEALER_ADDRESS"
 _PATIENCE = 30.0
-_LEAVING = 10.0
 
 
-def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
-    """Returns the stream of one party for one tuple.
+class Source(Protocol):
+    """Where this party learns which tuple is next, or what its share of it lacks."""
 
-    The stream depends on the tuple's number and on all that was asked for, so that the words of a
-    tuple which was expected but not asked for are never used for another one.
-    """
-    return Keystream(derive_key(key, f"tuple {sequence} {request.digest.hex()}"))
+    def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
+        """Returns the correction, `words` long, of the tuple that has this number."""
+
+    def begin_step(self, sequence: int) -> None:
+        """A step begins with the tuple of this number."""
 
 
 class Client:
     """A party's tuples; all parties ask for the same tuples in the same order.
 
     Args:
-        address: "HOST:PORT" of the dealer.
-        rank: of this party; the last one receives the corrections.
-        parties: number of parties.
-
-    Raises:
-        DealerLostError: no dealer answers there, or it refuses this party.
+        key: of this party's streams.
+        corrected: whether this party, the last one, receives the corrections.
+        source: of the corrections; None where this party needs none and nothing is checked.
+        leave: called once, when no more tuples are needed.
     """
 
-    def __init__(self, address: str, rank: int, parties: int) -> None:
+    def __init__(
+        self, key: bytes, *, corrected: bool, source: Source | None, leave: Callable[[], None]
+    ) -> None:
+        self._key = key
+        self._corrected = corrected
+        self._leave = leave
+        self._sequence = 0
+        self._rehearsal: list[list[Request]] | None = None
+        self.source = source
+        self.corrected_bytes = 0
+
+    @classmethod
+    def connected(cls, address: str, rank: int, parties: int) -> Client:
+        """Returns the client of a running dealer.
+
+        Args:
+            address: "HOST:PORT" of the dealer.
+            rank: of this party; the last one receives the corrections.
+            parties: number of parties.
+
+        Raises:
+            DealerLostError: no dealer answers there, or it refuses this party.
+        """
         try:
-            self._link, self._key = connect(address, rank, parties, _PATIENCE)
+            link, key = connect(address, rank, parties, _PATIENCE)
         except OSError as error:
             raise DealerLostError(f"does not answer at {address}: {error}.") from error
         except BrokenFrameError as error:
             raise DealerLostError(f"at {address} {error}.") from error
-        self.corrections = Corrections(self._link) if rank == parties - 1 else None
-        self._sequence = 0
-        self.corrected_bytes = 0
+        if rank == parties - 1:
+            corrections = Corrections(link)
+            return cls(key, corrected=True, source=corrections, leave=corrections.finish)
+
+        def leave() -> None:
+            with suppress(OSError):
+                link.send(messages.BYE)
+            link.close()
+
+        return cls(key, corrected=False, source=None, leave=leave)
+
+    @classmethod
+    def prepared(cls, material: Material) -> Client:
+        """Returns the client of a prepared file, which nobody can use again.
+
+        Raises:
+            MaterialError: it was used before.
+        """
+        last = material.header.rank == material.header.parties - 1
+        try:
+            key = material.begin()
+        except MaterialError:
+            material.finish()
+            raise
+        return cls(key, corrected=last, source=material, leave=material.finish)
 
     def deal(self, kind: str, *parameters: object) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple: masks, then the words that depend on them.
 
         Raises:
             DealerLostError: the dealer died, is late, or sent what cannot be used.
+            MaterialError: another tuple was prepared.
         """
         request = Request.of(kind, *parameters)
         recipe = recipe_of(request)
+        if self._rehearsal is not None:
+            self._rehearsal[-1].append(request)
         share = recipe.expand(tuple_stream(self._key, self._sequence, request))
-        if self.corrections is not None:
-            words = self.corrections.take(self._sequence, request, recipe.corrected_words)
-            share = recipe.correct(share, words)
+        if self.source is not None:
+            due = recipe.corrected_words if self._corrected else 0
+            words = self.source.take(self._sequence, request, due)
+            share = recipe.correct(share, words) if self._corrected else share
         self._sequence += 1
         self.corrected_bytes += 8 * recipe.corrected_words
         return share
 
     def begin_step(self) -> None:
         """A step begins (see `crypten_ext.dealer.begin_step`)."""
-        if self.corrections is not None:
-            self.corrections.begin_step(self._sequence)
+        if self._rehearsal is not None:
+            self._rehearsal.append([])
+        if self.source is not None:
+            self.source.begin_step(self._sequence)
+
+    def rehearse(self) -> list[list[Request]]:
+        """Returns a list that fills with what is asked for: before the first step, and in each."""
+        self._rehearsal = [[]]
+        return self._rehearsal
 
     def close(self) -> None:
-        """The dealer knows that this party needs nothing more."""
-        with suppress(OSError):
-            if self.corrections is not None:
-                self.corrections.finish(_LEAVING)
-            else:
-                self._link.send(messages.BYE)
-        self._link.close()
+        """This party needs nothing more."""
+        self._leave()
 
 
 _client: Client | None = None
@@ -100,11 +153,36 @@ def current() -> Client:
         if ADDRESS not in os.environ:
             raise PeaError(
                 "No dealer is known. Start one with `pea dealer` and set the environment variable "
-                f"{ADDRESS} to its HOST:PORT, or set crypten.cfg.mpc.provider to 'TFP'."
+                f"{ADDRESS} to its HOST:PORT, or call crypten_ext.dealer.use_material(PATH), or "
+                "set crypten.cfg.mpc.provider to 'TFP'."
             )
         world = communicator.get()
-        _client = Client(os.environ[ADDRESS], world.get_rank(), world.get_world_size())
+        _client = Client.connected(os.environ[ADDRESS], world.get_rank(), world.get_world_size())
     return _client
+
+
+def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None = None) -> None:
+    """This party's tuples come from its prepared file; every party calls this, with its own file.
+
+    Args:
+        path: of the file that `pea prepare` wrote for this rank.
+        settings: what this run is; names that the file has, too, must have equal values there.
+
+    **Guarantees.** A file is used for one run: before the first tuple its key is overwritten, and
+    a copy of it is refused to this user. If one party's file cannot be used, no party's is.
+
+    **Cost.** One round.
+
+    Raises:
+        ArgumentError: in every party, where a file is not this party's, is damaged, is readable by
+            others, is for another run than the others' files, or for other settings.
+        MaterialError: it was used before.
+        PeaError: tuples are dealt already.
+    """
+    global _client
+    if _client is not None:
+        raise PeaError("Tuples are dealt already. Call use_material before anything is computed.")
+    _client = Client.prepared(check_matching(Path(path), settings or {}))
 
 
 def disconnect() -> None:

@@ -8,6 +8,7 @@ tag of the very tuple that is due; those that a change of plan made useless are 
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 
 import torch
 
@@ -20,6 +21,7 @@ from extensions.errors import DealerLostError, PeaError
 QUEUE_BYTES = 64 << 20
 LONGEST_STEP = 100_000
 LATEST = 30.0
+_LEAVING = 10.0
 
 
 class Corrections:
@@ -86,14 +88,16 @@ class Corrections:
             self._plan, self._position = recorded, 0
             self._announce(sequence, recorded, plan=True)
 
-    def finish(self, seconds: float) -> None:
+    def finish(self) -> None:
         """The dealer knows that no more is needed, and what it had sent ahead is read and dropped.
 
         A connection closed with unread messages would be reset, and the goodbye lost with it.
         """
         self._outdate()
-        self._link.send(messages.BYE)
-        self._reader.join(seconds)
+        with suppress(OSError):
+            self._link.send(messages.BYE)
+            self._reader.join(_LEAVING)
+        self._link.close()
 
     def _outdate(self) -> None:
         """All corrections of announcements so far are of no use."""

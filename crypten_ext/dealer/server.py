@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.client import tuple_stream
 from crypten_ext.dealer.messages import Tag
-from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.streams import correction_of
 from crypten_ext.dealer.wire import BrokenFrameError, Link, accept
 from extensions.errors import ArgumentError, PartyLostError
 
@@ -139,12 +138,8 @@ class _Dealer:
             plan.steps -= 1
 
     def _deal(self, request: Request, generation: int, sequence: int) -> None:
-        recipe = recipe_of(request)
-        shares = [
-            recipe.expand(tuple_stream(self._keys[rank], sequence, request))
-            for rank in range(self._parties)
-        ]
-        correction = recipe.correction(shares).numpy().tobytes()
+        keys = [self._keys[rank] for rank in range(self._parties)]
+        correction = correction_of(keys, sequence, request)
         last = self._parties - 1
         try:
             self._links[last].send(

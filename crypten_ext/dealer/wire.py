@@ -25,7 +25,13 @@ _WELCOME = struct.Struct(f">{len(MAGIC)}s32s")
 _LENGTH = struct.Struct(">Q")
 _PATIENCE = 10.0
 _FAREWELL = 5.0
-_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+_VANISHED = {
+    "TCP_KEEPIDLE": 10,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 600_000,
+}
+"""When a connection counts as lost: seconds without an answer, milliseconds with unsent words."""
 
 
 class BrokenFrameError(Exception):
@@ -184,7 +190,7 @@ def _dial(address: tuple[str, int], patience: float) -> socket.socket:
 def _prepare(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
+    for name, value in _VANISHED.items():
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

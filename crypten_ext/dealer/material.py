@@ -1,0 +1,201 @@
+"""Tuples dealt beforehand and kept on disk: one file a party, each of use for one run.
+
+A file holds the party's key and one sealed frame for every tuple of the run: which tuple it is
+and, in the last party's file, its correction. The first use overwrites the key, so that what stays
+on disk opens nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from crypten_ext.dealer import messages, spent
+from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.requests import Request
+from crypten_ext.keystream import KEY_BYTES, derive_key
+from extensions.errors import ArgumentError, MaterialError
+
+MAGIC = b"tuples of one run, 1\n"
+FRESH, USED = b"F", b"U"
+LENGTH = struct.Struct(">I")
+GENERATION = 0
+_STATE_AT = len(MAGIC)
+_KEY_AT = _STATE_AT + len(FRESH)
+_HEADER_AT = _KEY_AT + KEY_BYTES
+_LONGEST_HEADER = 1 << 20
+_AGAIN = "Prepare new files with `pea prepare`, and give each party its own."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What is public about a file.
+
+    Attributes:
+        run: names the run that it was dealt for; equal in the files of all parties.
+        rank: whose file it is.
+        parties: number of parties.
+        tuples: number of tuples.
+        settings: what the run was expected to be; a run of other settings asks for other tuples.
+    """
+
+    run: str
+    rank: int
+    parties: int
+    tuples: int
+    settings: dict[str, Any]
+
+    def check(self, rank: int, settings: dict[str, Any]) -> None:
+        """Raises ArgumentError where the file is another party's, or for another run."""
+        if self.rank != rank:
+            raise ArgumentError("material", f"the file of party {self.rank}", f"party {rank}'s")
+        for name, value in self.settings.items():
+            if settings.get(name, value) != value:
+                raise ArgumentError(
+                    "material",
+                    f"prepared for {name} = {value!r}",
+                    f"prepared for {name} = {settings[name]!r}, as this run has it",
+                    "Prepare it with the options of the run.",
+                )
+
+
+class Seal:
+    """AES-256-GCM with a counter, so that a frame opens only in its place."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(derive_key(key, "frames of prepared tuples"))
+        self._count = 0
+
+    def close(self, message: bytes) -> bytes:
+        """Returns the next frame."""
+        return self._cipher.encrypt(self._next(), message, None)
+
+    def open(self, sealed: bytes) -> bytes:
+        """Returns what the next frame holds; InvalidTag if it is altered or not the next."""
+        return self._cipher.decrypt(self._next(), sealed, None)
+
+    def _next(self) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(12, "big")
+
+
+class Material:
+    """One party's prepared tuples.
+
+    Args:
+        path: of its file.
+
+    Raises:
+        ArgumentError: no such file, others than its owner may read it, or it is damaged.
+        MaterialError: it was used before.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file: BinaryIO = path.open("r+b")
+        except OSError as error:
+            raise ArgumentError("material", str(path), "a file of `pea prepare`") from error
+        try:
+            self.header = self._read_header()
+            self._check_unused()
+        except BaseException:
+            self._file.close()
+            raise
+        self._frames_at = self._file.tell()
+        self._seal: Seal | None = None
+
+    def _read_header(self) -> Header:
+        if os.fstat(self._file.fileno()).st_mode & 0o077:
+            raise ArgumentError(
+                "material",
+                f"{self.path}, which others may read",
+                "readable by its owner alone",
+                f"Type: chmod 600 {self.path}",
+            )
+        damaged = ArgumentError("material", str(self.path), "an undamaged file of `pea prepare`")
+        start = self._file.read(_HEADER_AT)
+        length = self._file.read(LENGTH.size)
+        if not start.startswith(MAGIC) or len(length) < LENGTH.size:
+            raise damaged
+        try:
+            plain = self._file.read(min(LENGTH.unpack(length)[0], _LONGEST_HEADER))
+            return Header(**json.loads(plain))
+        except (TypeError, ValueError) as error:
+            raise damaged from error
+
+    def _check_unused(self) -> None:
+        state = os.pread(self._file.fileno(), len(FRESH), _STATE_AT)
+        if state != FRESH or spent.is_spent(self._name):
+            raise self._used()
+
+    def _used(self) -> MaterialError:
+        return MaterialError(
+            f"{self.path} was used before; masks that are used twice give secrets away. {_AGAIN}"
+        )
+
+    @property
+    def _name(self) -> str:
+        return f"{self.header.run} {self.header.rank}"
+
+    def begin(self) -> bytes:
+        """Returns the key of this party's streams; from here on nobody can use the file again.
+
+        Raises:
+            MaterialError: it was used since it was opened.
+        """
+        file = self._file.fileno()
+        key = os.pread(file, KEY_BYTES, _KEY_AT)
+        if not spent.spend(self._name):
+            raise self._used()
+        os.pwrite(file, USED + bytes(KEY_BYTES), _STATE_AT)
+        os.fsync(file)
+        self._seal = Seal(key)
+        return key
+
+    def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
+        """Returns the correction, `words` long, of the tuple that has this number.
+
+        Raises:
+            MaterialError: the run asks for another tuple than the one that was prepared.
+        """
+        if sequence >= self.header.tuples:
+            raise MaterialError(
+                f"The run asks for more than the {self.header.tuples} tuples that were prepared. "
+                + _AGAIN
+            )
+        tag, payload = messages.unpack(self._next_frame())
+        if tag != Tag(GENERATION, sequence, request.digest) or len(payload) != 8 * words:
+            raise MaterialError(
+                f"The run asks for another tuple, its number {sequence}, than the one that was "
+                "prepared: it has other settings or sizes. " + _AGAIN
+            )
+        if not words:
+            return torch.empty(0, dtype=torch.int64)
+        return torch.frombuffer(bytearray(payload), dtype=torch.int64)
+
+    def _next_frame(self) -> bytes:
+        assert self._seal is not None
+        length = self._file.read(LENGTH.size)
+        sealed = self._file.read(LENGTH.unpack(length)[0]) if len(length) == 4 else b""
+        try:
+            return self._seal.open(sealed)
+        except InvalidTag:
+            raise MaterialError(f"{self.path} is damaged. {_AGAIN}") from None
+
+    def begin_step(self, sequence: int) -> None:
+        """A step begins; all tuples are here already."""
+
+    def finish(self) -> None:
+        """The file is closed, and what it held is gone if it was used."""
+        with self._file:
+            if self._seal is not None:
+                self._file.truncate(self._frames_at)
