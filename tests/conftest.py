@@ -1,10 +1,13 @@
-"""What all tests may share: pools of real parties, started when a test first asks for them."""
+"""What all tests may share: processes of the two hosts, started when a test first asks."""
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
     from crypten_ext.launch import Parties
@@ -54,3 +57,13 @@ def pools() -> Iterator[Pools]:
     pools = Pools()
     yield pools
     pools.close()
+
+
+@pytest.fixture(scope="session")
+def tfe_process() -> Iterator[TFEProcess]:
+    """A process with TF Encrypted: ``tfe_process.run("module:function", ...)``."""
+    if not (importlib.util.find_spec("tensorflow") and importlib.util.find_spec("tf_encrypted")):
+        pytest.skip("TensorFlow is not installed: type pip install -e '.[tfe]'")
+    process = TFEProcess()
+    yield process
+    process.close()

@@ -94,9 +94,7 @@ class ABY3(tfe.protocol.ABY3):
         """Nothing is to do: a stream never repeats."""
 
     def dispatch(self, base_name: str, *args: Any, container: Any = None, **kwargs: Any) -> Any:
-        """The result of this project's operation for these operands if there is one, or else
-        of the host's.
-        """
+        """The result of this project's operation for these operands, or else of the host's."""
         kinds = [arg.dispatch_id for arg in args if hasattr(arg, "dispatch_id")]
         if container is None and hasattr(operations, f"_{base_name}_{'_'.join(kinds)}"):
             container = operations
@@ -222,7 +220,7 @@ class ABY3(tfe.protocol.ABY3):
             return chosen ^ chosen_mask.identity()
 
     def truncate_msb0(self, x: Any, method: str = "secureq8", amount: int | None = None) -> Any:
-        """x / 2^amount within an ulp, for 0 <= x < 2^63.
+        """X / 2^amount within an ulp, for 0 <= x < 2^63.
 
         Raises:
             InsecureError: the method is the host's "cheetah", whose code replays its masks.
@@ -237,4 +235,3 @@ class ABY3(tfe.protocol.ABY3):
 def _here() -> str:
     """The device of the process that runs the script."""
     return str(tf.config.list_logical_devices("CPU")[0].name)
-

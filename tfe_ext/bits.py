@@ -15,22 +15,17 @@ def bit_gather(x: tf.Tensor, start: int, stride: int) -> tf.Tensor:
     Raises:
         ArgumentError: the stride is not a power of two up to the width, or start is not below it.
     """
-    width = _width(x)
-    if stride < 1 or width % stride:
-        raise ArgumentError("stride", stride, f"a power of two from 1 to {width}")
+    _check_stride(x, stride)
     if not 0 <= start < stride:
         raise ArgumentError("start", start, f"from 0 to {stride - 1}")
-    if start:
-        x = _shift_right(x, start)
-    while stride > 1:
-        x = _even_bits(x)
-        stride //= 2
-    return x
+    return _every(_shift_right(x, start) if start else x, stride)
 
 
 def bit_split_and_gather(x: tf.Tensor, stride: int) -> tf.Tensor:
     """`bit_gather` from each start below the stride, along a new first axis."""
-    return tf.stack([bit_gather(x, start, stride) for start in range(stride)])
+    _check_stride(x, stride)
+    shifted = [_shift_right(x, start) if start else x for start in range(stride)]
+    return _every(tf.stack(shifted), stride)
 
 
 def bit_reverse(x: tf.Tensor) -> tf.Tensor:
@@ -60,6 +55,19 @@ def xor_indices(x: tf.Tensor) -> tf.Tensor:
     parity = tf.bitwise.bitwise_and(rows, _constant(x, 1))
     positions = tf.reshape(tf.range(places, dtype=tf.int32), shape)
     return tf.reduce_sum(tf.bitwise.left_shift(parity, tf.cast(positions, x.dtype)), 0)
+
+
+def _check_stride(x: tf.Tensor, stride: int) -> None:
+    width = _width(x)
+    if stride < 1 or width % stride:
+        raise ArgumentError("stride", stride, f"a power of two from 1 to {width}")
+
+
+def _every(x: tf.Tensor, stride: int) -> tf.Tensor:
+    while stride > 1:
+        x = _even_bits(x)
+        stride //= 2
+    return x
 
 
 def _even_bits(x: tf.Tensor) -> tf.Tensor:

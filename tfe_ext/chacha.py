@@ -52,7 +52,8 @@ def keystream(
 def keystream_on(device: str) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]:
     """`keystream` of a key, a nonce and a number of blocks as one graph, all of it on the device.
 
-    It is traced once a process, so that a program with many draws has a small graph.
+    It is traced once a process and not inlined, so that a program with many draws has a small
+    graph, which TensorFlow is quick to prepare.
     """
 
     def compute(key: tf.Tensor, nonce: tf.Tensor, blocks: tf.Tensor) -> tf.Tensor:
@@ -65,7 +66,10 @@ def keystream_on(device: str) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.
         tf.TensorSpec([], tf.int32),
     ]
     traced: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor] = tf.function(
-        compute, input_signature=signature, autograph=False
+        compute,
+        input_signature=signature,
+        autograph=False,
+        experimental_attributes={"_noinline": True},
     )
     return traced
 

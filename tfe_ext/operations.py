@@ -50,12 +50,16 @@ def _joint_shape(x: Any, y: Any) -> tf.TensorShape:
 def _broadcast(prot: "ABY3", x: Any, shape: tf.TensorShape) -> Any:
     if tf.TensorShape(x.shape) == shape:
         return x
-    return _on_shares(prot, x, lambda value: tf.broadcast_to(value, shape))
+    shares: Shares = []
+    for server, pair in zip(prot.servers, x.unwrapped, strict=True):
+        with tf.device(server.device_name):
+            shares.append([s.factory.tensor(tf.broadcast_to(s.value, shape)) for s in pair])
+    return ABY3PrivateTensor(prot, shares, x.is_scaled, x.share_type)
 
 
 def _bit_gather_private(prot: "ABY3", x: Any, start: int, stride: int) -> Any:
     assert x.is_boolean(), x.share_type
-    return _on_shares(prot, x, lambda value: bits.bit_gather(value, start, stride))
+    return _on_shares(prot, x, lambda pair: bits.bit_gather(pair, start, stride))
 
 
 def _bit_gather_public(prot: "ABY3", x: Any, start: int, stride: int) -> Any:
@@ -64,7 +68,7 @@ def _bit_gather_public(prot: "ABY3", x: Any, start: int, stride: int) -> Any:
 
 def _bit_split_and_gather_private(prot: "ABY3", x: Any, stride: int) -> Any:
     assert x.is_boolean(), x.share_type
-    return _on_shares(prot, x, lambda value: bits.bit_split_and_gather(value, stride))
+    return _on_shares(prot, x, lambda pair: bits.bit_split_and_gather(pair, stride), axis=1)
 
 
 def _bit_split_and_gather_public(prot: "ABY3", x: Any, stride: int) -> Any:
@@ -81,11 +85,19 @@ def _xor_indices_private(prot: "ABY3", x: Any) -> Any:
     return _on_shares(prot, x, bits.xor_indices)
 
 
-def _on_shares(prot: "ABY3", x: Any, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
+def _on_shares(
+    prot: "ABY3", x: Any, change: Callable[[tf.Tensor], tf.Tensor], axis: int = 0
+) -> Any:
+    """Each server's two shares, stacked along the first axis, are changed in one go.
+
+    In the result they lie along the axis given.
+    """
     shares: Shares = []
     for server, pair in zip(prot.servers, x.unwrapped, strict=True):
         with tf.device(server.device_name):
-            shares.append([share.factory.tensor(change(share.value)) for share in pair])
+            changed = change(tf.stack([share.value for share in pair]))
+            parts = tf.unstack(changed, axis=axis)
+            shares.append([x.backing_dtype.tensor(part) for part in parts])
     return ABY3PrivateTensor(prot, shares, x.is_scaled, x.share_type)
 
 
@@ -98,7 +110,7 @@ def _on_values(prot: "ABY3", x: Any, change: Callable[[tf.Tensor], tf.Tensor]) -
 
 
 def _truncate_local_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
-    """x / 2^amount within an ulp, wrong by 2^(width - amount) with probability |x| / 2^(width - 1).
+    """X / 2^amount within an ulp, wrong by 2^(width - amount) with probability |x| / 2^(width - 1).
 
     Cost: one round, 2 words.
 
@@ -124,7 +136,7 @@ def _truncate_local_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
 
 
 def _truncate_msb0_secureq8_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
-    """x / 2^amount within an ulp, for 0 <= x < 2^(width - 1).
+    """X / 2^amount within an ulp, for 0 <= x < 2^(width - 1).
 
     Server 2 deals a random r with shares of r >> amount and of its top bit to servers 0 and 1,
     who open x + r and go on as two parties.
