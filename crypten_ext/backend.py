@@ -36,13 +36,14 @@ def train(
     save: Path | None,
     timeout: float,
 ) -> dict[str, Any]:
-    """Returns the report of a run with one process for each party, and the dealer, if any, here.
+    """Returns the report of a run with one process for each party, and for who deals, if any.
 
     Each process opens its own file only and writes its own shares only.
 
     Raises:
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
+        ThirdPartyLostError: the third party died or stopped answering.
     """
     started = time.perf_counter()
 
@@ -50,7 +51,7 @@ def train(
         if rank == 0:
             progress(event)
 
-    pool = Parties(config.parties, timeout=timeout, dealer=config.provider == "dealer")
+    pool = Parties(config.parties, timeout=timeout, provider=config.provider)
     with pool as parties:
         reports = parties.run(
             "crypten_ext.backend:train_task",
@@ -94,10 +95,19 @@ def train_party(
         dealer: HOST:PORT of the dealer, if the config's provider is the dealer; else None.
 
     Raises:
-        ArgumentError: a rank, rendezvous or dealer out of range, or a file without records.
+        ArgumentError: a provider, rank, rendezvous or dealer out of range, or a file without
+            records.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.
     """
+    if config.provider == "ttp":
+        raise ArgumentError(
+            "provider",
+            config.provider,
+            "'dealer' or 'tfp' where parties are started one by one",
+            "Start `pea dealer` on a host that holds no data and choose --provider dealer; only "
+            "`pea train` starts CrypTen's third party.",
+        )
     if not 0 <= rank < config.parties:
         raise ArgumentError("rank", rank, f"in 0..{config.parties - 1}")
     if not rendezvous.startswith(("tcp://", "file://")):
