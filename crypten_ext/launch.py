@@ -20,14 +20,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty
-from typing import Any, Protocol, Self, get_args
+from typing import Any, Self
 
-from crypten_ext.dealer.client import ADDRESS
-from crypten_ext.dealer.local import LocalDealer
+from crypten_ext import beside
 from crypten_ext.failures import Failure, PartyFailedError, root_cause
 from crypten_ext.process import Inbox, PartyProcess
-from crypten_ext.third_party.local import LocalThirdParty
-from crypten_ext.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.providers import Provider
 
@@ -39,18 +36,6 @@ _LEAVING = 5.0
 _LONGEST_STEP = 1.0
 
 OnEvent = Callable[[int, dict[str, Any]], None]
-
-
-class _Beside(Protocol):
-    """A process without data that deals for the parties."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def loss(self, step: float) -> PeaError | None:
-        """The error that its end or silence calls for, `step` seconds after the last call."""
-
-    def end(self) -> None: ...
 
 
 class Parties:
@@ -85,17 +70,14 @@ class Parties:
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
-        if provider not in get_args(Provider):
-            raise ArgumentError("provider", provider, f"one of {get_args(Provider)}")
-        if provider == "ttp" and world_size < 2:
-            raise ArgumentError("world_size", world_size, "at least 2 with CrypTen's third party")
+        beside.check_provider(provider, world_size)
         self.world_size = world_size
         self._timeout = _positive("timeout", timeout)
         self._silence = _positive("silence", silence)
         self._env = dict(env or {})
         self._parties: list[PartyProcess] = []
         self._provider = provider
-        self._beside: _Beside | None = None
+        self._beside: beside.Beside | None = None
         self._inbox: Inbox = Inbox()
         self._directory = ""
         self._closed = "it was never opened"
@@ -107,7 +89,9 @@ class Parties:
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
             common = self._environment()
-            self._start_beside(common)
+            self._beside = beside.start(
+                self._provider, self.world_size, common, Path(self._directory), self._silence
+            )
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
                 self._parties.append(PartyProcess(rank, env, self._inbox))
@@ -191,17 +175,6 @@ class Parties:
             "RENDEZVOUS": f"file://{self._directory}/rendezvous",
             "WORLD_SIZE": str(self.world_size),
         }
-
-    def _start_beside(self, common: dict[str, str]) -> None:
-        """Who deals is started, and `common` tells the parties."""
-        if self._provider == "dealer":
-            log = Path(self._directory) / "dealer.log"
-            dealer = LocalDealer(self.world_size, common, log)
-            common[ADDRESS] = dealer.address
-            self._beside = dealer
-        elif self._provider == "ttp":
-            common[THIRD_PARTY] = "1"
-            self._beside = LocalThirdParty(self.world_size, common, self._silence)
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:

@@ -84,13 +84,13 @@ def enable() -> None:
     taken = [name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls]
     if taken:
         raise PeaError(f"CrypTen functions {taken} are registered by somebody else already.")
+    third_party.install()
     for name, cls in FUNCTIONS.items():
         cls.name = name
         FUNCTION_REGISTRY[name] = cls
     approximations.inv_sqrt = _inv_sqrt
     CrypTensor.inv_sqrt = _inv_sqrt
     masks.install()
-    third_party.install()
     dealer.install()
 
 

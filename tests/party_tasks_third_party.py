@@ -10,6 +10,7 @@ import torch
 
 import crypten_ext
 from crypten_ext import third_party
+from crypten_ext.opening import open_sum
 from crypten_ext.worker import Context
 from extensions.errors import InsecureError
 
@@ -20,8 +21,11 @@ from crypten.mpc.provider.ttp_provider import TTPClient
 
 
 def share_of_mask() -> list[int]:
-    """Returns this party's share of a mask that is dealt."""
-    shares: list[int] = crypten.mpc.get_default_provider().square((8,))[0].share.tolist()
+    """Returns this party's share of a mask that is dealt, with its right square."""
+    dealt = [each.share for each in crypten.mpc.get_default_provider().square((8,))]
+    mask, square = open_sum(dealt)
+    assert torch.equal(mask * mask, square)
+    shares: list[int] = dealt[0].tolist()
     return shares
 
 

@@ -43,10 +43,10 @@ def remove() -> None:
     """The third party's tuples come from CrypTen's seeds again; every party must call it."""
     global _host_generator
     TTPClient._init = _host_init
-    if _host_generator is not None and _is_connected():
-        TTPClient.get().generator = _host_generator
+    generator, _host_generator = _host_generator, None
+    if generator is not None and _is_connected():
+        TTPClient.get().generator = generator
         _tell(SEEDED)
-    _host_generator = None
 
 
 def exchange(own: KeyPair) -> list[torch.Tensor]:
