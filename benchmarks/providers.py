@@ -154,6 +154,7 @@ def _row(work: str, title: str, found: list[dict[str, Any]], memory: int | None)
         "MB dealer": "-" if memory is None else dealt / MB,
         "MB corrections": last["corrected_bytes"] / MB,
         "peak MB party 0": first["memory"] / MB,
+        "peak MB party 1": other["memory"] / MB,
         "peak MB last party": last["memory"] / MB,
         "peak MB dealer": "-" if memory is None else memory / MB,
     }
