@@ -45,7 +45,9 @@ Fixed = Annotated[
 ]
 Dealing = Annotated[
     Provider,
-    typer.Option(help="Who deals: dealer (a process without data), or tfp (party 0, trusted)."),
+    typer.Option(
+        help="Who deals: dealer or ttp (processes without data), or tfp (party 0, trusted)."
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 Save = Annotated[
