@@ -1,6 +1,5 @@
 """Plaintext training with the arithmetic, sampling and noise of a secure run: the comparison."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from extensions.accounting import Ledger
-from extensions.activations import OUTPUT_SLACK, relu
 from extensions.clear import ClearRing
 from extensions.config import TrainConfig
 from extensions.data import Split
 from extensions.dpsgd import dpsgd_step
 from extensions.fixed_point import Integers, decode, encode
-from extensions.layers import chain_of_shapes
-from extensions.model import ModelSpec, Parameters, backward, forward
+from extensions.model import ModelSpec
+from extensions.network import Parameters, backward, forward
 from extensions.randomness import InsecureSeededSource, NoiseSource, SystemSource
 from extensions.report import result
 from extensions.sampling import (
@@ -25,7 +23,7 @@ from extensions.sampling import (
     check_records,
     draw_rows,
 )
-from extensions.step_plan import DEFAULT_WEIGHT_NORM, ENCODING_SLACK, StepPlan
+from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -59,8 +57,8 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
     ledger = Ledger()
     for step in range(config.steps):
         x, y, norms, padding = _batch(records, capacities, config, source)
-        logits, kept = forward(ring, parameters, x)
-        gradients = backward(ring, parameters, kept, logits, y, norms)
+        logits, kept = forward(ring, spec.network, parameters, x)
+        gradients = backward(ring, spec.network, parameters, kept, logits, y, norms)
         updates = dpsgd_step(ring, gradients, plan, source, padding)
         parameters = [
             (w - dw, b - db) for (w, b), (dw, db) in zip(parameters, updates, strict=True)
@@ -76,7 +74,7 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
         progress({"step": step + 1, "steps": config.steps, "rounds": 0, "bytes": 0})
     x = np.concatenate([own.features for own in held_out])
     y = np.concatenate([own.labels for own in held_out])
-    logits, _ = forward(ring, parameters, x)
+    logits, _ = forward(ring, spec.network, parameters, x)
     correct = int((logits.argmax(axis=1) == y.argmax(axis=1)).sum())
     return result(
         config,
@@ -103,19 +101,10 @@ def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:
 
 
 def _plan(config: TrainConfig, spec: ModelSpec, rows: int, expected: float) -> StepPlan:
-    norms = [config.max_feature_norm * ENCODING_SLACK] + [
-        OUTPUT_SLACK * relu().bound * math.sqrt(width) for width in spec.widths[1:-1]
-    ]
-    layers = [
-        (inputs, outputs, True, norm)
-        for inputs, outputs, norm in zip(spec.widths[:-1], spec.widths[1:], norms, strict=True)
-    ]
     return StepPlan(
         frac_bits=config.frac_bits,
-        layers=chain_of_shapes(
-            layers,
-            delta_norm=OUTPUT_SLACK * math.sqrt(config.classes),
-            weight_norm=DEFAULT_WEIGHT_NORM,
+        layers=spec.network.shapes(
+            max_feature_norm=config.max_feature_norm, max_weight_norm=DEFAULT_WEIGHT_NORM
         ),
         rows=rows,
         learning_rate=config.lr,
