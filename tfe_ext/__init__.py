@@ -10,5 +10,9 @@ compat.apply()
 
 from .aby3 import ABY3, fixed64_f20  # noqa: E402
 from .config import local_config  # noqa: E402
+from .cost import Cost, cost  # noqa: E402
+from .functions import register  # noqa: E402
 
-__all__ = ["ABY3", "fixed64_f20", "local_config"]
+register()
+
+__all__ = ["ABY3", "Cost", "cost", "fixed64_f20", "local_config"]

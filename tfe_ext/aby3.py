@@ -12,6 +12,7 @@ from tf_encrypted.tensor import factories
 from tf_encrypted.tensor.fixed import FixedpointConfig
 
 from . import operations
+from .functions import Functions
 from .randomness import PrivateStreams, Stream, expand_seed, seeds_on
 
 fixed64_f20 = FixedpointConfig(
@@ -26,7 +27,7 @@ fixed64_f20 = FixedpointConfig(
 """64 bits with 20 after the point; products are right while they stay below 2^22 in size."""
 
 
-class ABY3(tfe.protocol.ABY3):
+class ABY3(Functions, tfe.protocol.ABY3):
     """TF Encrypted's three-server protocol with all its operations, on ChaCha20 randomness.
 
     Use it as the host's: ``tfe.set_protocol(tfe_ext.ABY3())`` or ``with tfe_ext.ABY3():``, after
