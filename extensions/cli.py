@@ -263,7 +263,7 @@ def prepare(
             test=_numbers("held_out", held_out),
             features=features or 0,
         )
-    with console.dealing() as show:
+    with console.counted("tuple") as show:
         paths = find(config.backend).prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")

@@ -1,18 +1,23 @@
 """Protocol 2 in ABY3: each server draws its own summand, whenever the graph runs."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from extensions.fixed_point import Integers
-from extensions.randomness import NoiseSource
+from extensions.randomness import NoiseSource, SystemSource
 
+from .gaussian import discrete_gaussian
 from .shares import Additive3
+
+if TYPE_CHECKING:
+    from .aby3 import ABY3
 
 
 def draw(
+    prot: "ABY3",
     source: NoiseSource,
-    servers: Sequence[str],
     scale: Sequence[float],
     shapes: Sequence[tuple[int, ...]],
 ) -> list[Additive3]:
@@ -21,16 +26,26 @@ def draw(
     Nothing is drawn while a function is traced: each run of its graph draws anew.
 
     Args:
-        source: where noise comes from.
-        servers: names of the three servers' devices, all in this process.
+        prot: the protocol.
+        source: where noise comes from. `SystemSource` stands for each server's own stream, from
+            which it draws in the graph, on its own device. Any other is asked in this process.
         scale: standard deviation of one summand, in ring units, for each shape.
         shapes: static shapes.
     """
-    columns = [_draw(source, i, on, scale, shapes) for i, on in enumerate(servers)]
+    servers = [server.device_name for server in prot.servers]
+    columns = [
+        [
+            discrete_gaussian(prot.private[on], on, s, shape)
+            for s, shape in zip(scale, shapes, strict=True)
+        ]
+        if type(source) is SystemSource
+        else _ask(source, i, on, scale, shapes)
+        for i, on in enumerate(servers)
+    ]
     return [Additive3(servers, parts) for parts in zip(*columns, strict=True)]
 
 
-def _draw(
+def _ask(
     source: NoiseSource,
     party: int,
     device: str,
