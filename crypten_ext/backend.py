@@ -23,10 +23,16 @@ from extensions.backends import Progress
 from extensions.config import TrainConfig
 from extensions.data import Sizes, read_party_file
 from extensions.errors import ArgumentError, PeaError
+from extensions.sampling import OVERFLOW_PROBABILITY
 
 import crypten
 
 NOTICE = ""
+
+
+def failure_probability(config: TrainConfig, features: int) -> float:
+    """Returns the probability that a padded batch of a run is too small."""
+    return OVERFLOW_PROBABILITY
 
 
 def train(

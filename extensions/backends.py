@@ -20,6 +20,12 @@ class Backend(Protocol):
     NOTICE: str
     """What the user must know about this backend's trust, printed once a run; or empty."""
 
+    def failure_probability(self, config: TrainConfig, features: int) -> float:
+        """Returns how probable it is that sampling or noise of a run deviates from the accounted.
+
+        It is known before the noise is calibrated, as part of delta.
+        """
+
     def deal(self, bind: str, parties: int) -> dict[str, Any]:
         """Returns what a dealer did, once all parties of a run said goodbye to it."""
 

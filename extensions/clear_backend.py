@@ -9,8 +9,14 @@ from extensions.clear_training import train as train_in_clear
 from extensions.config import TrainConfig
 from extensions.data import read_party_file
 from extensions.errors import ArgumentError
+from extensions.sampling import OVERFLOW_PROBABILITY
 
 NOTICE = "The clear backend computes on plaintext in one process: use it for comparison only."
+
+
+def failure_probability(config: TrainConfig, features: int) -> float:
+    """Returns the probability that a padded batch of a run is too small."""
+    return OVERFLOW_PROBABILITY
 
 
 def train(

@@ -11,7 +11,7 @@ from extensions import console
 from extensions.backends import find
 from extensions.config import TrainConfig
 from extensions.data import Sizes, load, split_among, write_party_files
-from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.errors import ArgumentError, PartyLostError, PeaError, ServersLostError
 from extensions.providers import Provider
 
 app = typer.Typer(
@@ -59,7 +59,7 @@ Save = Annotated[
 @app.command()
 def train(
     backend: Annotated[
-        str, typer.Option(help="crypten, or clear (plaintext comparison).")
+        str, typer.Option(help="crypten, tfe (ABY3), or clear (plaintext comparison).")
     ] = "crypten",
     parties: Annotated[int, typer.Option(help="Number of parties, one process each.")] = 3,
     provider: Dealing = TrainConfig.provider,
@@ -112,7 +112,7 @@ def train(
     )
     engine = find(config.backend)
     split = load(config.data, data_dir, config.seed_data)
-    config = config.resolved()
+    config = config.resolved(engine.failure_probability(config, split.train_x.shape[1]))
     console.prepare(json_out, save)
     console.notices(config, engine.NOTICE)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
@@ -312,13 +312,13 @@ def _config(**settings: Any) -> TrainConfig:
 def main() -> None:
     """Runs the command; an error of the project is one line on standard error and status 1.
 
-    Only where a party was lost do further lines say what it last printed.
+    Only where a party or the servers were lost do further lines say what it last printed.
     """
     try:
         app()
     except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        if isinstance(error, PartyLostError):
+        if isinstance(error, PartyLostError | ServersLostError):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         sys.exit(1)

@@ -11,8 +11,10 @@ from extensions.model import ModelSpec
 from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 
-Backend = Literal["crypten", "clear"]
+Backend = Literal["crypten", "tfe", "clear"]
 Evaluate = Literal["mpc", "opened"]
+
+ABY3_SERVERS = 3
 
 _WORKLOAD = (
     *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
@@ -25,11 +27,12 @@ class TrainConfig:
     """Everything public about a run.
 
     Attributes:
-        backend: "crypten" (processes) or "clear" (plaintext, one process, same arithmetic).
+        backend: "crypten" (processes), "tfe" (TF Encrypted's ABY3) or "clear" (plaintext, one
+            process, same arithmetic).
         parties: number of data owners.
         provider: who deals correlated randomness: "dealer" (a process without data), "ttp"
             (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
-            secret).
+            secret). Only "crypten" has a choice.
         data: name of the data set, for the report.
         model: "logistic" or "mlp:H".
         classes: number of outputs.
@@ -76,6 +79,8 @@ class TrainConfig:
         for name, allowed in ((name, get_args(kind)) for name, kind in choices.items()):
             if getattr(self, name) not in allowed:
                 raise ArgumentError(name, getattr(self, name), f"one of {allowed}")
+        if self.backend == "tfe":
+            self._check_aby3()
         least = 2 if self.backend == "crypten" else 1
         if not least <= self.parties <= 64:
             raise ArgumentError("parties", self.parties, f"in {least}..64")
@@ -96,6 +101,14 @@ class TrainConfig:
         if self.private:
             self._check_privacy()
 
+    def _check_aby3(self) -> None:
+        if self.parties != ABY3_SERVERS:
+            raise ArgumentError("parties", self.parties, f"{ABY3_SERVERS}, the servers of ABY3")
+        if self.provider != TrainConfig.provider:
+            raise ArgumentError(
+                "provider", self.provider, "left out with the backend tfe", "ABY3 needs no dealer."
+            )
+
     def _check_privacy(self) -> None:
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise ArgumentError(
@@ -111,8 +124,13 @@ class TrainConfig:
         if self.noise_multiplier is not None and not 0.0 <= self.noise_multiplier < math.inf:
             raise ArgumentError("noise_multiplier", self.noise_multiplier, "finite, at least 0")
 
-    def resolved(self) -> "TrainConfig":
-        """Returns the config with the noise multiplier that epsilon and delta call for."""
+    def resolved(self, failure_probability: float = OVERFLOW_PROBABILITY) -> "TrainConfig":
+        """Returns the config with the noise multiplier that epsilon and delta call for.
+
+        Args:
+            failure_probability: that sampling or noise deviates over the run from what is
+                accounted; part of delta.
+        """
         if not self.private or self.noise_multiplier is not None:
             return self
         assert self.epsilon is not None
@@ -123,7 +141,7 @@ class TrainConfig:
             sample_rate=self.sample_rate,
             steps=self.steps,
             calibration=self.calibration,
-            overflow_probability=OVERFLOW_PROBABILITY,
+            overflow_probability=failure_probability,
         )
         return replace(self, noise_multiplier=sigma, epsilon=None)
 

@@ -1,5 +1,6 @@
 """Which models `pea train` knows, and where their training starts."""
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -40,6 +41,11 @@ class ModelSpec:
         return Network(
             widths=self.widths, activations=(relu(),) * (layers - 1), has_bias=(True,) * layers
         )
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights and biases."""
+        return sum(m * (n + 1) for n, m in itertools.pairwise(self.widths))
 
     def initial_parameters(self) -> list[tuple[Reals, Reals]]:
         """Returns the public start of training: zero for one layer, else uniform He weights.
