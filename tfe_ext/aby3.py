@@ -84,6 +84,10 @@ class ABY3(Functions, tfe.protocol.ABY3):
         else:
             names = [server.device_name for server in self.servers]
             self.pairwise = [Stream([names[i], names[i - 1]]) for i in range(3)]
+            # TensorFlow traces a function anew if it made variables, and the host's memory would
+            # then hand out the first tracing's tensors: so all streams are made before.
+            for device in (_here(), *(player.device_name for player in tfe.get_config().players)):
+                self.private[device]
         first, second, third = self.pairwise
         # The host hands these on to the methods below, and never looks into them.
         self.pairwise_keys_ = [[first, second], [second, third], [third, first]]
