@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from extensions.errors import ArgumentError, InsecureError
+from extensions.errors import ArgumentError
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
@@ -13,7 +13,9 @@ from tf_encrypted.tensor.fixed import FixedpointConfig
 
 from . import operations
 from .functions import Functions
+from .memo import keep_per_graph
 from .randomness import PrivateStreams, Stream, expand_seed, seeds_on
+from .variables import follow
 
 fixed64_f20 = FixedpointConfig(
     scaling_base=2,
@@ -27,6 +29,7 @@ fixed64_f20 = FixedpointConfig(
 """64 bits with 20 after the point; products are right while they stay below 2^22 in size."""
 
 
+@keep_per_graph
 class ABY3(Functions, tfe.protocol.ABY3):
     """TF Encrypted's three-server protocol with all its operations, on ChaCha20 randomness.
 
@@ -84,10 +87,6 @@ class ABY3(Functions, tfe.protocol.ABY3):
         else:
             names = [server.device_name for server in self.servers]
             self.pairwise = [Stream([names[i], names[i - 1]]) for i in range(3)]
-            # TensorFlow traces a function anew if it made variables, and the host's memory would
-            # then hand out the first tracing's tensors: so all streams are made before.
-            for device in (_here(), *(player.device_name for player in tfe.get_config().players)):
-                self.private[device]
         first, second, third = self.pairwise
         # The host hands these on to the methods below, and never looks into them.
         self.pairwise_keys_ = [[first, second], [second, third], [third, first]]
@@ -97,6 +96,14 @@ class ABY3(Functions, tfe.protocol.ABY3):
 
     def _update_pairwise_nonces(self) -> None:
         """Nothing is to do: a stream never repeats."""
+
+    def define_private_variable(self, *args: Any, **kwargs: Any) -> Any:
+        """A variable as in the host, whose present value enters each computation on it."""
+        return follow(super().define_private_variable(*args, **kwargs))
+
+    def define_public_variable(self, *args: Any, **kwargs: Any) -> Any:
+        """A variable as in the host, whose present value enters each computation on it."""
+        return follow(super().define_public_variable(*args, **kwargs))
 
     def dispatch(self, base_name: str, *args: Any, container: Any = None, **kwargs: Any) -> Any:
         """The result of this project's operation for these operands, or else of the host's."""
@@ -224,19 +231,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
             chosen = factory.where(c_on_receiver.value, messages[1], messages[0])
             return chosen ^ chosen_mask.identity()
 
-    def truncate_msb0(self, x: Any, method: str = "secureq8", amount: int | None = None) -> Any:
-        """X / 2^amount within an ulp, for 0 <= x < 2^63.
-
-        Raises:
-            InsecureError: the method is the host's "cheetah", whose code replays its masks.
-        """
-        if method == "cheetah":
-            raise InsecureError(
-                'truncate_msb0(method="cheetah") would draw from replayed masks. Use "secureq8".'
-            )
-        return super().truncate_msb0(x, method, amount)
-
 
 def _here() -> str:
-    """The device of the process that runs the script."""
-    return str(tf.config.list_logical_devices("CPU")[0].name)
+    """The device of the process that runs the script, which no device scope around can move."""
+    return "/job:localhost/replica:0/task:0/device:CPU:0"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from extensions.errors import InsecureError
+
 from tf_encrypted.protocol.aby3 import aby3 as host
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ABY3PublicTensor, ShareType
 from tf_encrypted.tensor import factories
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
     from .aby3 import ABY3
 
 Shares = list[list[Any]]
+
+
+def _add_public_public(prot: "ABY3", x: Any, y: Any) -> Any:
+    """The sum of two public values, each copy on its server, where the host names no device."""
+    assert x.is_scaled == y.is_scaled, "Cannot add tensors with different scales"
+    values = []
+    for server, left, right in zip(prot.servers, x.unwrapped, y.unwrapped, strict=True):
+        with tf.device(server.device_name):
+            values.append(left + right)
+    return ABY3PublicTensor(prot, values, x.is_scaled)
 
 
 def _mul_private_private(prot: "ABY3", x: Any, y: Any) -> Any:
@@ -190,6 +202,17 @@ def _truncate_msb0_secureq8_private(prot: "ABY3", x: Any, amount: int | None) ->
         on_0 = [y0, part0 + part1.identity()]
     shares = [on_0, on_1, [y2_on_2, y0_on_2]]
     return ABY3PrivateTensor(prot, shares, x.is_scaled, ShareType.ARITHMETIC)
+
+
+def _truncate_msb0_cheetah_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
+    """Refused: the host's code replays its masks.
+
+    Raises:
+        InsecureError: always.
+    """
+    raise InsecureError(
+        'truncate_msb0(method="cheetah") would draw from replayed masks. Use "secureq8".'
+    )
 
 
 def _parts(ring: Any, stacked: tf.Tensor) -> list[Any]:

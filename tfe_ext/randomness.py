@@ -30,7 +30,7 @@ trusted with them, as TF Encrypted trusts it with every tensor.
 import functools
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -113,6 +113,17 @@ class Stream:
         return runs[self]
 
     def _count(self) -> tf.Tensor:
+        return self._next() if tf.executing_eagerly() else self._advance()
+
+    @functools.cached_property
+    def _next(self) -> Callable[[], tf.Tensor]:
+        """`_advance` for eager use, where a handle on another host lacks the type that it needs."""
+        traced: Callable[[], tf.Tensor] = tf.function(
+            self._advance, autograph=False
+        ).get_concrete_function()
+        return traced
+
+    def _advance(self) -> tf.Tensor:
         with tf.control_dependencies(None), tf.device(self.holders[0]):
             number = tf.raw_ops.ResourceCountUpTo(
                 resource=self._executions.handle, limit=_COUNTER_LIMIT, T=tf.int64
