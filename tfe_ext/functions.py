@@ -23,6 +23,9 @@ from .shares import Additive3
 if TYPE_CHECKING:
     from .aby3 import ABY3
 
+# AutoGraph finds nothing to convert in what follows, but looks for long.
+_plain = tf.autograph.experimental.do_not_convert
+
 
 class Functions:
     """What `tfe_ext.ABY3` adds to the host's protocol.
@@ -32,6 +35,7 @@ class Functions:
     ``tf.function`` it adds to the graph; every run computes with fresh masks.
     """
 
+    @_plain
     def inverse_sqrt(
         self: "ABY3", x: ABY3PrivateTensor, degree: int = DEFAULT_DEGREE
     ) -> ABY3PrivateTensor:
@@ -54,6 +58,7 @@ class Functions:
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
         return tensor_of(ring, inverse_sqrt(ring, share_of(self, x), plan))
 
+    @_plain
     def clip_factor(
         self: "ABY3",
         x: ABY3PrivateTensor,
@@ -77,6 +82,7 @@ class Functions:
         ratio = clipping.ratio_up(ring, share_of(self, x), ring.frac_bits, max_norm)
         return tensor_of(ring, clipping.clip_factor(ring, ratio, plan))
 
+    @_plain
     def clip_by_norm(
         self: "ABY3",
         x: ABY3PrivateTensor,
@@ -105,6 +111,7 @@ class Functions:
         clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
         return tensor_of(ring, clipped.reshape(shape))
 
+    @_plain
     def gaussian_noise(
         self: "ABY3",
         shape: int | Sequence[int],
