@@ -1,6 +1,10 @@
 """Backends of `pea train`, found by entry point, so that a host can be added without the core."""
 
-from collections.abc import Callable, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -72,4 +76,24 @@ def find(name: str) -> Backend:
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
         raise ArgumentError("backend", name, f"one of {sorted(found)}", "Install pea-mpl with pip.")
-    return cast(Backend, found[name].load())
+    with _quiet_unless_it_fails():
+        return cast(Backend, found[name].load())
+
+
+@contextmanager
+def _quiet_unless_it_fails() -> Iterator[None]:
+    """Keeps what hosts print while they are imported, and shows it only if that fails."""
+    sys.stderr.flush()
+    shown = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(shown, kept.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(shown, 2)
+            os.close(shown)

@@ -26,7 +26,7 @@ def share_of(prot: "ABY3", x: Any, name: str = "x") -> Replicated:
             name,
             type(x).__name__,
             "a private tensor of ABY3",
-            "Share it with tfe.define_private_input(...) or, if it is public, compute in the clear.",
+            "Share it with tfe.define_private_input(...), or compute in the clear if it is public.",
         )
     if x.prot is not prot:
         raise ArgumentError(

@@ -17,7 +17,6 @@ from tfe_ext.records import RecordTable
 from tfe_ext.shares import Share
 
 import tf_encrypted as tfe
-from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor
 
 if TYPE_CHECKING:
     from tfe_ext.aby3 import ABY3
@@ -85,7 +84,8 @@ class OwnersRecords:
         """Returns all records, in the order of owners."""
         pairs = zip(self._owners, self._tables, strict=True)
         shared = [share_from(self._prot, table.everything(), owner) for owner, table in pairs]
-        return Batch(*(concatenate(column) for column in zip(*shared, strict=True)), None)
+        x, y, norms = (concatenate(column) for column in zip(*shared, strict=True))
+        return Batch(x, y, norms, None)
 
 
 class SharedRecords:
@@ -109,7 +109,8 @@ class SharedRecords:
             if rows == 0 or share.shape != (rows, width):
                 raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})")
         self.size = rows
-        self.shapes = (x, y)
+        self.shapes = (id(x), id(y))
+        self._kept = x, y
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns the number of rows.
@@ -198,8 +199,3 @@ def check_owners(
 def shapes_of(records: Mapping[str, OwnRecords]) -> tuple[tuple[str, int], ...]:
     """Returns what a traced step depends on."""
     return tuple((name, len(own)) for name, own in records.items())
-
-
-def are_shared(x: Any, y: Any) -> bool:
-    """Whether either is a tensor of the host, of whatever kind."""
-    return any(isinstance(value, ABY3PrivateTensor) or hasattr(value, "prot") for value in (x, y))

@@ -93,8 +93,8 @@ class Optimizer:
         """
         self._drift.add(plan, steps)
 
-    def account(self, plan: StepPlan, overflow_probability: float) -> None:
-        """Enters one step, in whose batch that is the probability of too many records."""
+    def account(self, plan: StepPlan, steps: int) -> None:
+        """Enters one of so many steps."""
         raise NotImplementedError
 
 
@@ -159,14 +159,15 @@ class DPSGD(Optimizer):
         )
         self.ledger = Ledger()
 
-    def account(self, plan: StepPlan, overflow_probability: float) -> None:
-        """Enters one step, its sampling overflow and the failure of its noise tables."""
+    def account(self, plan: StepPlan, steps: int) -> None:
+        """Enters one of so many steps, and how its sampling or noise tables may fail."""
         self.ledger.record(
             "training",
             noise_multiplier=plan.noise_multiplier,
             sample_rate=self.sample_rate,
             steps=1,
-            overflow_probability=overflow_probability + noise_failure(plan.parameters, 1),
+            overflow_probability=self.overflow_probability / steps
+            + noise_failure(plan.parameters, 1),
         )
 
     def get_epsilon(self, delta: float) -> float:
@@ -210,7 +211,7 @@ class SGD(Optimizer):
             source=source,
         )
 
-    def account(self, plan: StepPlan, overflow_probability: float) -> None:
+    def account(self, plan: StepPlan, steps: int) -> None:
         """Nothing to account for: the model is not private."""
 
 

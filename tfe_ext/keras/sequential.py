@@ -1,41 +1,27 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from extensions import console
 from extensions.errors import ArgumentError, GradientError
-from extensions.evaluation import count_wrong
 from extensions.fixed_point import Reals
-from extensions.network import forward
-from extensions.step_plan import StepPlan
 from tfe_ext.aby3 import ABY3
-from tfe_ext.cost import Cost, cost_of_graph
+from tfe_ext.cost import Cost
 from tfe_ext.private_tensors import share_of, tensor_of
-from tfe_ext.ring import ABY3Ring
-from tfe_ext.shares import Share
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.models import sequential as host
 
 from . import weights as weights_of
-from .batches import (
-    OwnersRecords,
-    Records,
-    SharedRecords,
-    are_shared,
-    check_owners,
-    shapes_of,
-)
 from .layers import Chain, chain_of, check_layer
 from .losses import check_loss
 from .optimizers import Optimizer
-from .step import parameters_of, update
+from .step import logits_of
+from .trainer import Trainer
 
+DEFAULT_FEATURE_NORM = 32.0
 Progress = Callable[[int, int], None]
 
 
@@ -76,10 +62,8 @@ class Sequential(host.Sequential):
                 'Call tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20")) before.',
             )
         self._prot = prot
-        self._ring = ABY3Ring(prot)
+        self._trainer = Trainer(prot)
         self._width: tuple[int, ...] = ()
-        self._records: Records | None = None
-        self._step: tuple[Any, Callable[[], None]] | None = None
         super().__init__(layers, name)
 
     def add(self, layer: Any) -> None:
@@ -125,16 +109,18 @@ class Sequential(host.Sequential):
                 "optimizer",
                 type(optimizer).__name__,
                 "tfe_ext.keras.DPSGD or SGD",
-                "The host's optimizers know no example's gradient. Use tf_encrypted.keras for them.",
+                "The host's optimizers know no single example's gradient.",
             )
         check_loss(loss)
         chain_of(self.layers)
-        self._optimizer, self._loss, self._step = optimizer, loss, None
+        self._optimizer, self._loss = optimizer, loss
+        self._trainer.forget()
 
     def call(self, inputs: Any, training: None = None, mask: None = None) -> Any:
         """Returns the logits of private inputs (rows, features), as a private tensor."""
         x = share_of(self._prot, inputs, "inputs")
-        return tensor_of(self._ring, self._logits(x.reshape(x.shape[0], -1)))
+        logits = logits_of(self._trainer.ring, self.chain, x.reshape(x.shape[0], -1))
+        return tensor_of(self._trainer.ring, logits)
 
     def fit(
         self,
@@ -172,20 +158,11 @@ class Sequential(host.Sequential):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         optimizer = self._optimizer
         steps = _steps(steps, epochs, optimizer.sample_rate)
-        records = self._take(x, y, optimizer.max_feature_norm)
-        overflow = optimizer.overflow_probability / steps
-        rows = records.rows(optimizer.sample_rate, overflow)
-        plan = optimizer.plan(
-            self.chain.network,
-            frac_bits=self._ring.frac_bits,
-            rows=sum(rows),
-            expected=optimizer.sample_rate * records.size,
-        )
-        step = self._traced(records, rows, plan)
+        step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
         optimizer.begin(plan, steps)
         with console.counted("step", shown=verbose) as show:
             for done in range(1, steps + 1):
-                optimizer.account(plan, overflow)
+                optimizer.account(plan, steps)
                 step()
                 show(done, steps)
                 if progress is not None:
@@ -197,9 +174,7 @@ class Sequential(host.Sequential):
         Raises:
             GradientError: there was none.
         """
-        if self._step is None:
-            raise GradientError("No step was traced yet: call fit() before step_cost().")
-        return cost_of_graph(self._step[1].get_concrete_function().graph)  # type: ignore[attr-defined]
+        return self._trainer.cost()
 
     def evaluate(self, x: Any, y: Any) -> float:
         """Returns the part of the records that the model gets right; opens that number only.
@@ -213,16 +188,8 @@ class Sequential(host.Sequential):
         Raises:
             ArgumentError: records that do not fit.
         """
-        norm = self._optimizer.max_feature_norm if self._optimizer else math.inf
-        records = self._gather(x, y, norm)
-
-        @tf.function(autograph=False)
-        def wrong() -> tf.Tensor:
-            batch = records.everything()
-            share = count_wrong(self._ring, self._logits(batch.x), batch.y)
-            return tensor_sum(share)
-
-        return 1.0 - int(wrong()) / records.size
+        norm = self._optimizer.max_feature_norm if self._optimizer else DEFAULT_FEATURE_NORM
+        return self._trainer.accuracy(self.chain, x, y, norm)
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """The model has these weights: kernel and bias of each Dense layer, in the clear.
@@ -244,8 +211,8 @@ class Sequential(host.Sequential):
 
         The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
         ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
-        CrypTen backend. Two of them together tell nothing. This process reads all three, as it
-        may read all tensors.
+        CrypTen backend. One file tells nothing. This process reads all three, as it may read all
+        tensors.
         """
         return weights_of.save(self._prot, self.chain, Path(folder))
 
@@ -268,58 +235,6 @@ class Sequential(host.Sequential):
     def make_train_function(self) -> None:
         """Raises GradientError, as `fit_batch` does."""
         self.fit_batch(None, None)
-
-    def _logits(self, x: Share) -> Share:
-        chain = self.chain
-        if x.shape[1:] != (chain.network.widths[0],):
-            raise ArgumentError("x", x.shape, f"(rows, {chain.network.widths[0]})")
-        return forward(self._ring, chain.network, parameters_of(self._prot, chain), x)[0]
-
-    def _gather(self, x: Any, y: Any, max_feature_norm: float) -> Records:
-        network = self.chain.network
-        if are_shared(x, y):
-            return SharedRecords(self._prot, x, y, network)
-        return OwnersRecords(self._prot, self._check(x, y, max_feature_norm))
-
-    def _check(self, x: Any, y: Any, max_feature_norm: float) -> Any:
-        return check_owners(
-            x,
-            y,
-            self.chain.network,
-            frac_bits=self._ring.frac_bits,
-            max_feature_norm=max_feature_norm,
-        )
-
-    def _take(self, x: Any, y: Any, max_feature_norm: float) -> Records:
-        """Returns the records; the tables of the fit before are used again where they fit."""
-        if are_shared(x, y):
-            self._records = SharedRecords(self._prot, x, y, self.chain.network)
-            return self._records
-        own = self._check(x, y, max_feature_norm)
-        if isinstance(self._records, OwnersRecords) and self._records.shapes == shapes_of(own):
-            self._records.replace(own)
-        else:
-            self._records = OwnersRecords(self._prot, own)
-        return self._records
-
-    def _traced(self, records: Records, rows: list[int], plan: StepPlan) -> Callable[[], None]:
-        """Returns the step of these settings, traced when it is first called."""
-        key = (records.shapes, rows, plan)
-        if self._step is None or self._step[0] != key:
-            optimizer = self._optimizer
-
-            def step() -> None:
-                batch = records.sample(rows, optimizer.sample_rate, optimizer.source)
-                update(self._ring, self.chain, batch, plan, optimizer.source)
-
-            self._step = key, tf.function(step, autograph=False)
-        return self._step[1]
-
-
-def tensor_sum(share: Share) -> tf.Tensor:
-    """Returns the sum of the parts of an additive share, for the process that asks for it."""
-    additive = share.additive2() or share.additive3()
-    return tf.add_n([part for part in additive.parts if part is not None])
 
 
 def _steps(steps: int | None, epochs: float, sample_rate: float) -> int:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from extensions.dpsgd import dpsgd_step
+from extensions.errors import ArgumentError
 from extensions.network import Parameters, backward, forward
 from extensions.randomness import NoiseSource
 from extensions.step_plan import StepPlan
 from tfe_ext.private_tensors import share_of
 from tfe_ext.ring import ABY3Ring
-from tfe_ext.shares import Replicated
+from tfe_ext.shares import Replicated, Share
 
 from .batches import Batch
 from .layers import Chain
@@ -25,6 +26,19 @@ def parameters_of(prot: "ABY3", chain: Chain) -> Parameters:
         (share_of(prot, kernel).T, None if bias is None else share_of(prot, bias))
         for kernel, bias in chain.variables
     ]
+
+
+def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
+    """Returns the logits of rows (rows, features).
+
+    Raises:
+        ArgumentError: another number of features.
+    """
+    features = chain.network.widths[0]
+    if x.shape[1:] != (features,):
+        raise ArgumentError("x", x.shape, f"(rows, {features})")
+    logits: Share = forward(ring, chain.network, parameters_of(ring.prot, chain), x)[0]
+    return logits
 
 
 def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: NoiseSource) -> None:
