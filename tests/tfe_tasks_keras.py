@@ -209,11 +209,8 @@ def inputs_are_masked():
 
 def a_fit_opens_nothing_and_ends_where_it_should():
     """One model is traced once, makes all steps, and is evaluated, saved and loaded."""
-    parts = [
-        dict(zip("xy", (v.tolist() for v in records(20, seed=i)), strict=True)) for i in (1, 2, 3)
-    ]
-    x, y = owned(parts)
-    optimizer = DPSGD(0.5, 1.0, 1.0, 0.5)
+    x, y = owned([dict(zip("xy", records(20, seed=i), strict=True)) for i in (1, 2, 3)])
+    optimizer = DPSGD(0.5, 1.0, 4.0, 0.5)
     model = model_of([4, 2], optimizer=optimizer)
     start = model.get_weights()
     traced, made = [], []

@@ -163,13 +163,12 @@ def check_owners(
         )
     if list(x) != list(y):
         raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(x)}")
-    classes, config = network.widths[-1], tfe.get_config()
+    classes = network.widths[-1]
+    players = [player.name for player in tfe.get_config().players]
     checked = {}
     for name in x:
-        if config.get_player(name) is None:
-            raise ArgumentError(
-                "x", f"of {name}", f"of players, {', '.join(p.name for p in config.players)}"
-            )
+        if name not in players:
+            raise ArgumentError("x", f"of {name}", f"of players, {', '.join(players)}")
         features, labels = np.asarray(x[name]), np.asarray(y[name])
         if features.ndim > 2:
             features = features.reshape(len(features), -1)
