@@ -10,5 +10,6 @@ compat.apply()
 
 from .aby3 import ABY3, fixed64_f20  # noqa: E402
 from .config import local_config  # noqa: E402
+from .players import remote_config  # noqa: E402
 
-__all__ = ["ABY3", "fixed64_f20", "local_config"]
+__all__ = ["ABY3", "fixed64_f20", "local_config", "remote_config"]
