@@ -12,6 +12,7 @@ from pathlib import Path
 
 from extensions.errors import ArgumentError, PlayerLostError
 
+from .choice import load_for_players
 from .players import read_players
 
 NOTICE = (
@@ -36,12 +37,14 @@ def serve(
 
     Raises:
         ArgumentError: the file is not as it should be, or has no such player.
+        NativeError: TFE_EXT_RANDOMNESS is "native", and the operation cannot be built here.
         PlayerLostError: a player ended; the others are ended 10 s later, when every script had
             the time to find out which was the first.
     """
     players = read_players(file)
     if player is not None and player not in players:
         raise ArgumentError("player", player, f"one of {', '.join(players)}")
+    load_for_players()
     tell(NOTICE)
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:

@@ -16,11 +16,12 @@ def main() -> None:
     die_with(launcher_pid)
     import tensorflow as tf
 
-    import tfe_ext
+    from tfe_ext.choice import load_for_players
     from tfe_ext.players import JOB, read_players
 
     import tf_encrypted as tfe
 
+    load_for_players()
     players = read_players(file)
     config = tfe.RemoteConfig(players, job_name=JOB)
     try:
@@ -32,7 +33,7 @@ def main() -> None:
     sys.stdout.write(f"player {name} listens at {players[name]}\n")
     sys.stdout.flush()
     os.read(0, 1)
-    del server, tfe_ext
+    del server
     os._exit(ORPHANED)
 
 
