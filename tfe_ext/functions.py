@@ -173,7 +173,7 @@ def _share(prot: "ABY3", x: Any) -> Replicated:
             "x",
             type(x).__name__,
             "a private tensor of ABY3",
-            "Share it with tfe.define_private_input(...) or, if it is public, compute in the clear.",
+            "Share it with tfe.define_private_input(...); public values need no protocol.",
         )
     if x.prot is not prot:
         raise ArgumentError(

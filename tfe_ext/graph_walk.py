@@ -1,4 +1,4 @@
-"""The tensors that pass from device to device in a TensorFlow graph, and how they follow in turn."""
+"""The tensors that pass from device to device in a TensorFlow graph, in the order they must."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
