@@ -39,7 +39,7 @@ class Meter:
         communicator.get().reset_communication_stats()
 
     def read(self) -> tuple[int, float]:
-        """Returns rounds and words; what a third party sends is received only, so half a word."""
+        """Returns rounds and words; requests to a third party are counted, and no whole words."""
         stats = communicator.get().get_communication_stats()
         return stats["rounds"], stats["bytes"] / WORD_BYTES
 
@@ -69,19 +69,6 @@ def evaluate(
         results = RECIPES[recipe](ring, *shares, **options)
         cost = meter.read()
         return reveal(results), cost
-
-
-def evaluate_uncounted(
-    context: Context,
-    recipe: str,
-    inputs: Sequence[Integers | tuple[int, ...]],
-    frac_bits: int,
-    options: dict[str, Any],
-) -> list[Integers]:
-    """Returns the opened results where CrypTen counts party 0's requests to a provider too."""
-    with precision(frac_bits):
-        shares = [share(value) for value in inputs]
-        return reveal(RECIPES[recipe](CrypTenRing(frac_bits), *shares, **options))
 
 
 @contextmanager

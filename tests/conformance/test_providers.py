@@ -79,8 +79,8 @@ def test_a_trusted_third_party():
     with Parties(2, timeout=100.0, provider="ttp") as parties:
 
         def third_party(recipe: str, value: Integers, **options: Any) -> list[Integers]:
-            opened, others = parties.run(
-                f"{TASKS}:evaluate_uncounted",
+            (opened, _), (others, _) = parties.run(
+                f"{TASKS}:evaluate",
                 per_party=[{"inputs": [value]}, {"inputs": [value.shape]}],
                 recipe=recipe,
                 frac_bits=16,
