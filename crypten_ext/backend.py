@@ -38,7 +38,7 @@ def train(
     timeout: float,
     material: Path | None = None,
 ) -> dict[str, Any]:
-    """Returns the report of a run with one process for each party, and the dealer, if any, here.
+    """Returns the report of a run with one process for each party, and for who deals, if any.
 
     Each process opens its own file only and writes its own shares only.
 
@@ -55,6 +55,7 @@ def train(
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
+        ThirdPartyLostError: the third party died or stopped answering.
     """
     started = time.perf_counter()
 
@@ -63,13 +64,14 @@ def train(
             progress(event)
 
     prepared: list[Path | None] = [None] * config.parties
+    beside = config.provider
     if material is not None:
         _check_provider(config)
+        beside = "tfp"
         prepared = [*dealing.paths_in(material, config.parties)]
         for rank, path in enumerate(prepared):
             _check_material(path, rank, config)
-    with_dealer = config.provider == "dealer" and material is None
-    with Parties(config.parties, timeout=timeout, dealer=with_dealer) as parties:
+    with Parties(config.parties, timeout=timeout, provider=beside) as parties:
         reports = parties.run(
             "crypten_ext.backend:train_task",
             per_party=[
@@ -144,12 +146,20 @@ def train_party(
             there is either a running one or material, with any other provider neither.
 
     Raises:
-        ArgumentError: a rank, rendezvous or dealer out of range, a file without records, or
-            material for another run.
+        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without
+            records, or material for another run.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.
     """
+    if config.provider == "ttp":
+        raise ArgumentError(
+            "provider",
+            config.provider,
+            "'dealer' or 'tfp' where parties are started one by one",
+            "Start `pea dealer` on a host that holds no data and choose --provider dealer; only "
+            "`pea train` starts CrypTen's third party.",
+        )
     if not 0 <= rank < config.parties:
         raise ArgumentError("rank", rank, f"in 0..{config.parties - 1}")
     if not rendezvous.startswith(("tcp://", "file://")):

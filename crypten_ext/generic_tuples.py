@@ -62,13 +62,17 @@ def _random_bits(shape: Shape) -> tuple[torch.Tensor, Word]:
 
 
 def _multiply_masks(masks: Sequence[Word], products: Sequence[Monomial]) -> dict[Monomial, Word]:
-    """Returns XOR shares of the products by binary triples: one round for each size of product."""
+    """Returns XOR shares of the products by binary triples: one round for each size of product.
+
+    A product of all masks but the last is computed too if it was not asked for.
+    """
     provider = crypten.mpc.get_default_provider()
     known: dict[Monomial, Word] = {
         (mask,): shift_word(masks[mask[0]], mask[1]) for m in products for mask in m
     }
-    for size in sorted({len(m) for m in products}):
-        wanted = [m for m in products if len(m) == size]
+    needed = {m[:size] for m in products for size in range(2, len(m) + 1)}
+    for size in sorted({len(m) for m in needed}):
+        wanted = sorted(m for m in needed if len(m) == size)
         x = torch.stack([known[m[:-1]] for m in wanted])
         y = torch.stack([known[m[-1:]] for m in wanted])
         a, b, c = (

@@ -19,19 +19,24 @@ class Keystream:
     """A stream of uniform 64-bit words that nobody without its key can tell from random.
 
     Two streams of one key give equal words as long as they are asked for equal numbers of them.
-    The counter starts at zero and never repeats within 2^132 bytes; a key is used for one stream.
+    The counter never repeats within 2^132 bytes; a key is used for one stream.
 
     Args:
         key: 32 secret bytes.
+        counter: number of the first block, below 2^128.
 
     Raises:
         ArgumentError: a key of another length.
     """
 
-    def __init__(self, key: bytes) -> None:
+    device = torch.device("cpu")
+    """Where the words are, as a torch.Generator says it."""
+
+    def __init__(self, key: bytes, counter: int = 0) -> None:
         if len(key) != KEY_BYTES:
             raise ArgumentError("key", f"{len(key)} bytes", f"{KEY_BYTES} bytes")
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        mode = modes.CTR(counter.to_bytes(16, "big"))
+        self._cipher = Cipher(algorithms.AES(key), mode).encryptor()
 
     @classmethod
     def fresh(cls) -> "Keystream":

@@ -22,11 +22,11 @@ from pathlib import Path
 from queue import Empty
 from typing import Any, Self
 
-from crypten_ext.dealer.client import ADDRESS
-from crypten_ext.dealer.local import LocalDealer
+from crypten_ext import beside
 from crypten_ext.failures import Failure, PartyFailedError, root_cause
 from crypten_ext.process import Inbox, PartyProcess
 from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
 
@@ -46,7 +46,9 @@ class Parties:
         timeout: Seconds that starting, and each task, may take.
         env: Environment variables for the parties, over those of this process.
         silence: Seconds without a sign of life after which a party counts as lost.
-        dealer: Whether to start a dealer beside the parties (`crypten_ext.dealer`).
+        provider: Who deals correlated randomness: "tfp" starts nobody, "dealer" and "ttp" start
+            a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
+            beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
 
     **Guarantees**: traffic between the parties stays on the loopback interface; what they print
     is kept out of sight, and only its end is shown when a party dies; no process outlives the
@@ -64,17 +66,18 @@ class Parties:
         timeout: float = 600.0,
         env: dict[str, str] | None = None,
         silence: float = 20.0,
-        dealer: bool = False,
+        provider: Provider = "tfp",
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
+        beside.check_provider(provider, world_size)
         self.world_size = world_size
         self._timeout = _positive("timeout", timeout)
         self._silence = _positive("silence", silence)
         self._env = dict(env or {})
         self._parties: list[PartyProcess] = []
-        self._with_dealer = dealer
-        self._dealer: LocalDealer | None = None
+        self._provider = provider
+        self._beside: beside.Beside | None = None
         self._inbox: Inbox = Inbox()
         self._directory = ""
         self._closed = "it was never opened"
@@ -86,10 +89,9 @@ class Parties:
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
             common = self._environment()
-            if self._with_dealer:
-                log = Path(self._directory) / "dealer.log"
-                self._dealer = LocalDealer(self.world_size, common, log)
-                common[ADDRESS] = self._dealer.address
+            self._beside = beside.start(
+                self._provider, self.world_size, common, Path(self._directory), self._silence
+            )
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
                 self._parties.append(PartyProcess(rank, env, self._inbox))
@@ -116,8 +118,8 @@ class Parties:
 
     @property
     def dealer_pid(self) -> int | None:
-        """The dealer's process id; None without one."""
-        return None if self._dealer is None else self._dealer.pid
+        """The process id of the dealer or the third party; None without one."""
+        return None if self._beside is None else self._beside.pid
 
     def run(
         self,
@@ -142,6 +144,7 @@ class Parties:
                 alike is raised here with its own type.
             PartyLostError: A party died, stopped answering or did not finish in time.
             DealerLostError: The dealer died.
+            ThirdPartyLostError: The third party died or stopped answering.
             PeaError: The pool is closed, as it is after any error while parties work.
         """
         if not all(task.partition(":")):
@@ -188,8 +191,8 @@ class Parties:
     def _end(self) -> None:
         for party in self._parties:
             party.end()
-        if self._dealer is not None:
-            self._dealer.end()
+        if self._beside is not None:
+            self._beside.end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _gather(self, limit: float, on_event: OnEvent | None) -> list[Any]:
@@ -212,12 +215,12 @@ class Parties:
             step, before = min(now - before, _LONGEST_STEP), now
             elapsed += step
             ended = {p.rank: status for p in self._parties if (status := p.status) is not None}
-            dealer_loss = self._dealer.loss() if self._dealer is not None else None
-            if failures or ended or dealer_loss:
+            loss = self._beside.loss(step) if self._beside is not None else None
+            if failures or ended or loss:
                 settling += step
                 if settling >= _SETTLING or len(failures) + len(ended) >= self.world_size:
-                    if dealer_loss is not None and not ended:
-                        raise dealer_loss
+                    if loss is not None and not ended:
+                        raise loss
                     raise root_cause(failures, ended, self.world_size)
                 continue
             for party in self._parties:

@@ -3,6 +3,7 @@
 Each party agrees on a key with either neighbour by X25519, whose public values travel over the
 process group, and draws what it alone knows from a key of its operating system. CrypTen's zero
 sharings, and all that its default provider deals, then come from AES-256-CTR.
+`crypten_ext.third_party` does the same for the streams of CrypTen's trusted third party.
 """
 
 import functools
@@ -10,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from crypten_ext.keystream import Keystream, derive_key
+from crypten_ext.key_agreement import KeyPair
+from crypten_ext.keystream import Keystream
 
 import crypten
 from crypten import communicator
@@ -38,9 +39,14 @@ def install() -> None:
     changes nothing more.
     """
     crypten._setup_prng = _setup_keyed
-    _set_functions(_keyed_functions)
+    read_keystreams()
     if crypten.is_initialized() and not is_installed():
         _agree_on_keys()
+
+
+def read_keystreams() -> None:
+    """CrypTen's functions that draw words accept a `Keystream` as their generator from here on."""
+    _set_functions(_keyed_functions)
 
 
 def remove() -> None:
@@ -91,14 +97,13 @@ def _agree_on_keys() -> None:
     world = communicator.get()
     rank, parties = world.get_rank(), world.get_world_size()
     before, after = (rank - 1) % parties, (rank + 1) % parties
-    own = X25519PrivateKey.generate()
-    public = torch.frombuffer(bytearray(own.public_key().public_bytes_raw()), dtype=torch.uint8)
-    everybody = [bytes(values.tolist()) for values in world.all_gather(public.long())]
+    own = KeyPair()
+    everybody = world.all_gather(own.public)
 
     def stream(owner: int, neighbour: int) -> Keystream:
         peer = neighbour if owner == rank else owner
-        secret = own.exchange(X25519PublicKey.from_public_bytes(everybody[peer]))
-        return Keystream(derive_key(secret, f"zero sharing {owner}->{neighbour} of {parties}"))
+        purpose = f"zero sharing {owner}->{neighbour} of {parties}"
+        return Keystream(own.agree(everybody[peer], purpose))
 
     streams = {
         "prev": stream(before, rank),

@@ -62,7 +62,7 @@ def _requests(config: TrainConfig, sizes: Sizes) -> list[Request]:
             write_private(Path(scratch) / f"party-{rank}.npz", **vars(_zeros(sizes, rank)))
             for rank in range(config.parties)
         ]
-        with Parties(config.parties, dealer=True) as parties:
+        with Parties(config.parties, provider="dealer") as parties:
             asked = parties.run(
                 "crypten_ext.preparation:rehearse_task",
                 per_party=[{"records": str(path)} for path in files],

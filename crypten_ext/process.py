@@ -19,15 +19,18 @@ _LINE_LENGTH = 4096
 
 
 class PartyProcess:
-    """A running `crypten_ext.worker`, the leader of its own session, with a control channel.
+    """A running process that is the leader of its own session and has a control channel.
 
     Args:
         rank: The party's rank.
         env: The party's whole environment.
         inbox: Where its frames go, as (rank, frame).
+        program: The module that it runs, with the channel's descriptor and the launcher's id.
     """
 
-    def __init__(self, rank: int, env: dict[str, str], inbox: Inbox) -> None:
+    def __init__(
+        self, rank: int, env: dict[str, str], inbox: Inbox, program: str = "crypten_ext.worker"
+    ) -> None:
         self.rank = rank
         self._inbox = inbox
         self._beats = self._counted = 0
@@ -36,10 +39,10 @@ class PartyProcess:
         in_main_thread = threading.current_thread() is threading.main_thread()
         self._control, theirs = Pipe()
         with theirs:
-            program = ["-P", "-X", "faulthandler", "-m", "crypten_ext.worker"]
+            options = ["-P", "-X", "faulthandler", "-m", program]
             arguments = [str(theirs.fileno()), str(os.getpid() if in_main_thread else 0)]
             self._process = subprocess.Popen(
-                [sys.executable, *program, *arguments],
+                [sys.executable, *options, *arguments],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crypten_ext import dealer, masks
+from crypten_ext import dealer, masks, third_party
 from crypten_ext.autograd import Activation, Linear
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.ring import check_configuration
@@ -70,18 +70,21 @@ def enable() -> None:
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
     ``cfg.functions.inv_sqrt_method`` ("newton_raphson", the host's, or "protocol1").
 
-    CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks`). If CrypTen is
-    initialised already, the parties agree on keys now, so that all of them must call this.
+    CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks`), and so do the tuples
+    of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the parties
+    agree on keys now, so that all of them must call this, and `disable`.
     ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
 
     Raises:
-        InsecureError: CrypTen is configured for its replicated protocol or for active security.
+        InsecureError: CrypTen is configured for its replicated protocol or for active security,
+            or the third party at hand is CrypTen's own server.
         PeaError: another extension has taken one of the names.
     """
     check_configuration()
     taken = [name for name, cls in FUNCTIONS.items() if FUNCTION_REGISTRY.get(name, cls) is not cls]
     if taken:
         raise PeaError(f"CrypTen functions {taken} are registered by somebody else already.")
+    third_party.install()
     for name, cls in FUNCTIONS.items():
         cls.name = name
         FUNCTION_REGISTRY[name] = cls
@@ -98,6 +101,7 @@ def disable() -> None:
             del FUNCTION_REGISTRY[name]
     approximations.inv_sqrt = _host_inv_sqrt
     CrypTensor.inv_sqrt = _host_inv_sqrt
+    third_party.remove()
     masks.remove()
     dealer.remove()
 

@@ -26,6 +26,8 @@ from typing import Any
 
 from crypten_ext.failures import Failure
 
+THIRD_PARTY = "CRYPTEN_THIRD_PARTY"
+"""Set in the environment where CrypTen's third party joins too."""
 BEAT_INTERVAL = 1.0
 ORPHANED = 71
 _PR_SET_PDEATHSIG = 1
@@ -34,7 +36,7 @@ _PR_SET_PDEATHSIG = 1
 class Context:
     """What a task may know and say: its rank, the number of parties, and a way to emit events."""
 
-    def __init__(self, rank: int, world_size: int, channel: _Channel) -> None:
+    def __init__(self, rank: int, world_size: int, channel: Channel) -> None:
         self.rank = rank
         self.world_size = world_size
         self._channel = channel
@@ -44,8 +46,11 @@ class Context:
         self._channel.say("event", event)
 
 
-class _Channel:
-    """The party's end of the control channel; threads may share it."""
+class Channel:
+    """A process's end of the control channel, with signs of life; threads may share it.
+
+    The process ends when its launcher does.
+    """
 
     def __init__(self, control: Connection) -> None:
         self._control = control
@@ -55,6 +60,7 @@ class _Channel:
             threading.Thread(target=loop, daemon=True).start()
 
     def say(self, kind: str, body: object) -> None:
+        """The launcher gets (kind, body)."""
         frame = pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL)
         with self._lock:
             self._control.send_bytes(frame)
@@ -88,12 +94,14 @@ def die_with(launcher_pid: int) -> None:
 
 
 def _join_computation() -> None:
-    """CrypTen is initialised with the environment's rank and rendezvous."""
+    """CrypTen is initialised with the environment's rank, rendezvous and third party, if any."""
     import torch
 
     import crypten
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if THIRD_PARTY in os.environ:
+        crypten.cfg.mpc.provider = "TTP"
     crypten.init()
 
 
@@ -104,7 +112,7 @@ def _perform(context: Context, frame: bytes) -> Any:
     return task(context, **arguments)
 
 
-def _report(channel: _Channel, kind: str, work: Callable[[], Any]) -> None:
+def _report(channel: Channel, kind: str, work: Callable[[], Any]) -> None:
     """The launcher gets (kind, result), or ("failed", why) if there is no result to send."""
     try:
         channel.say(kind, work())
@@ -121,7 +129,7 @@ def main() -> None:
     control_fd, launcher_pid = int(sys.argv[1]), int(sys.argv[2])
     die_with(launcher_pid)
     os.set_inheritable(control_fd, False)
-    channel = _Channel(Connection(control_fd))
+    channel = Channel(Connection(control_fd))
     context = Context(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), channel)
     _report(channel, "ready", _join_computation)
     while frame := channel.tasks.get():

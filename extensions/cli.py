@@ -11,7 +11,13 @@ from extensions import console
 from extensions.backends import find
 from extensions.config import TrainConfig
 from extensions.data import Sizes, load, split_among, write_party_files
-from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.errors import (
+    ArgumentError,
+    DealerLostError,
+    PartyLostError,
+    PeaError,
+    ThirdPartyLostError,
+)
 from extensions.providers import Provider
 
 app = typer.Typer(
@@ -45,7 +51,9 @@ Fixed = Annotated[
 ]
 Dealing = Annotated[
     Provider,
-    typer.Option(help="Who deals: dealer (a process without data), or tfp (party 0, trusted)."),
+    typer.Option(
+        help="Who deals: dealer or ttp (processes without data), or tfp (party 0, trusted)."
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 Save = Annotated[
@@ -310,13 +318,13 @@ def _config(**settings: Any) -> TrainConfig:
 def main() -> None:
     """Runs the command; an error of the project is one line on standard error and status 1.
 
-    Only where a party was lost do further lines say what it last printed.
+    Only where a process was lost do further lines say what it last printed.
     """
     try:
         app()
     except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        if isinstance(error, PartyLostError):
+        if isinstance(error, PartyLostError | DealerLostError | ThirdPartyLostError):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         sys.exit(1)

@@ -27,8 +27,9 @@ class TrainConfig:
     Attributes:
         backend: "crypten" (processes) or "clear" (plaintext, one process, same arithmetic).
         parties: number of data owners.
-        provider: who deals correlated randomness: "dealer" (a process without data) or "tfp"
-            (party 0, which can then reconstruct every secret).
+        provider: who deals correlated randomness: "dealer" (a process without data), "ttp"
+            (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
+            secret).
         data: name of the data set, for the report.
         model: "logistic" or "mlp:H".
         classes: number of outputs.

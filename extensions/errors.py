@@ -52,3 +52,10 @@ class DealerLostError(PeaError, RuntimeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the dealer {reason}")
+
+
+class ThirdPartyLostError(PeaError, RuntimeError):
+    """CrypTen's trusted third party died or fell silent; begins with "the third party"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the third party {reason}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Provider = Literal["dealer", "tfp"]
+Provider = Literal["dealer", "ttp", "tfp"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,16 @@ DEALINGS: dict[Provider, Dealing] = {
             "A dealer, a process that holds no data, deals all correlated randomness. It must not "
             "collude with any party: together with one it can reconstruct every secret of the "
             "others."
+        ),
+    ),
+    "ttp": Dealing(
+        title="third party trusted",
+        host_name="TTP",
+        notice=(
+            "CrypTen's trusted third party, a process that holds no data, deals all correlated "
+            "randomness. It must not collude with any party: together with one it can reconstruct "
+            "every secret of the others. The dealer (--provider dealer) asks for the same trust "
+            "and is faster."
         ),
     ),
     "tfp": Dealing(

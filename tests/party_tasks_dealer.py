@@ -35,32 +35,31 @@ def use(provider: str) -> Any:
     return crypten.mpc.get_default_provider()
 
 
-def host_tuples(context: Context) -> dict[str, bool]:
+def host_tuples(context: Context, provider: str) -> dict[str, bool]:
     """Returns, for each kind of CrypTen's, whether opened tuples fulfil their relation."""
-    provider = use("DEALER")
-    right = {}
+    source, right = use(provider), {}
     for op, left, other, options in [
         ("mul", (3, 1), (1, 4), {}),
         ("mul", (), (5,), {}),
         ("matmul", (2, 3, 4), (4, 5), {}),
         *CONVOLUTIONS,
     ]:
-        triple = provider.generate_additive_triple(left, other, op, device="cpu", **options)
+        triple = source.generate_additive_triple(left, other, op, device="cpu", **options)
         a, b, c = open_sum([t.share for t in triple])
         right[f"{op} {left}"] = torch.equal(getattr(torch, op)(a, b, **options), c)
         right[f"{op} {left} shapes"] = (a.shape, b.shape) == (left, other) and bool(a.any())
-    r, square = open_sum([t.share for t in provider.square(torch.Size((6,)))])
+    r, square = open_sum([t.share for t in source.square(torch.Size((6,)))])
     right["square"] = torch.equal(r * r, square)
-    triple = provider.generate_binary_triple((3, 1), (4,))
+    triple = source.generate_binary_triple((3, 1), (4,))
     a, b, c = open_xor([t.share for t in triple])
     right["binary"] = torch.equal(a & b, c) and c.shape == (3, 4)
-    r, wraps = provider.wrap_rng((50,))
+    r, wraps = source.wrap_rng((50,))
     shares = communicator.get().all_gather(r.share)
     right["wraps"] = torch.equal(count_wraps(shares), open_sum([wraps.share])[0])
-    arithmetic, binary = provider.B2A_rng(torch.Size((64,)))
+    arithmetic, binary = source.B2A_rng(torch.Size((64,)))
     (bits,) = open_sum([arithmetic.share])
     right["bits"] = torch.equal(bits, open_xor([binary.share])[0]) and set(bits.tolist()) == {0, 1}
-    right["empty"] = provider.square((0,))[1].share.shape == (0,)
+    right["empty"] = source.square((0,))[1].share.shape == (0,)
     return right
 
 
@@ -203,9 +202,11 @@ def _announced() -> int:
     return source.announced if isinstance(source, Corrections) else 0
 
 
-def multiply_for(context: Context, seconds: float, pause: float = 0.0) -> int:
+def multiply_for(
+    context: Context, seconds: float, pause: float = 0.0, provider: str = "DEALER"
+) -> int:
     """Returns the number of products within a time; the event tells that the first is done."""
-    use("DEALER")
+    use(provider)
     deadline, count = time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
         _times(torch.ones(4))

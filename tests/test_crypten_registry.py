@@ -31,7 +31,7 @@ DRAWING = {
     "crypten.mpc.provider.ttp_provider": (RING, BITS),
 }
 MASKS = [f"{module}.{name}" for module, names in DRAWING.items() for name in names]
-MASKS += ["crypten._setup_prng"]
+MASKS += ["crypten._setup_prng", "crypten.mpc.provider.ttp_provider.TTPClient._init"]
 
 SNAPSHOTS = """
 import json, sys, types

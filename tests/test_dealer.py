@@ -35,7 +35,7 @@ TASKS = "tests.party_tasks_dealer:"
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["2 parties", "3 parties"])
 def pool(request: pytest.FixtureRequest) -> Iterator[Parties]:
-    with Parties(request.param, timeout=120, dealer=True) as parties:
+    with Parties(request.param, timeout=120, provider="dealer") as parties:
         yield parties
         dealer_pid = parties.dealer_pid
     assert gone(dealer_pid, 5)
@@ -60,7 +60,7 @@ def gone(pid: int, seconds: float) -> bool:
 @pytest.mark.parametrize(
     ("task", "arguments"),
     [
-        ("host_tuples", {}),
+        ("host_tuples", {"provider": "DEALER"}),
         ("own_tuples", {"provider": "DEALER"}),
         ("own_tuples", {"provider": "TFP"}),
     ],
@@ -346,7 +346,7 @@ def test_nothing_else_can_be_asked_for(request_, name):
 
 
 def test_a_dealer_that_dies_is_named():
-    with Parties(2, timeout=100, dealer=True) as parties:
+    with Parties(2, timeout=100, provider="dealer") as parties:
         dealer_pid = parties.dealer_pid
         before = 0.0
 
@@ -422,7 +422,7 @@ def test_a_correction_altered_on_its_way_ends_the_run():
 
 @pytest.mark.long
 def test_a_dealer_that_stops_is_named_within_a_minute():
-    with Parties(2, timeout=100, dealer=True) as parties:
+    with Parties(2, timeout=100, provider="dealer") as parties:
         before = time.monotonic()
         with pytest.raises(PartyFailedError, match="the dealer sent no correction for 30 s"):
             parties.run(
@@ -451,7 +451,7 @@ def test_a_dealer_ends_with_a_party_that_dies():
 def test_a_dealer_ends_with_its_launcher():
     code = (
         "import time; from crypten_ext.launch import Parties\n"
-        "with Parties(1, dealer=True) as parties:\n"
+        "with Parties(1, provider='dealer') as parties:\n"
         f"    parties.run('{TASKS}shares_of_a_mask')\n"
         "    print(parties.dealer_pid, flush=True)\n"
         "    time.sleep(100)\n"
@@ -474,7 +474,7 @@ def test_memory_of_the_dealer_is_flat_over_a_thousand_steps():
             status = Path(f"/proc/{parties.dealer_pid}/status").read_text()
             sizes.append(int(status.partition("VmRSS:")[2].split()[0]))
 
-    with Parties(2, timeout=280, dealer=True) as parties:
+    with Parties(2, timeout=280, provider="dealer") as parties:
         dealt = parties.run(TASKS + "repeat_step", steps=1000, size=20_000, on_event=weigh)
     assert dealt == [1000 * 2 * 8 * 20_000] * 2
     assert max(sizes[4:]) - sizes[3] < 8 << 10  # KiB; one step's corrections are 312 KiB
@@ -503,5 +503,5 @@ def test_a_run_reports_its_provider(tmp_path, provider, title):
 
 
 def test_the_provider_must_be_one_that_can_run():
-    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'tfp'\)"):
+    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'ttp'"):
         TrainConfig(provider="HE", private=False)  # type: ignore[arg-type]

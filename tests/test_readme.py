@@ -39,7 +39,7 @@ def passed(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_tables_are_the_recorded_results():
-    assert README.count("<!-- table:") == 3
+    assert README.count("<!-- table:") == 4
     assert with_tables(README) == README
 
 

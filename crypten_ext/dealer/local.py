@@ -58,8 +58,11 @@ class LocalDealer:
         """The process id."""
         return self._process.pid
 
-    def loss(self) -> DealerLostError | None:
-        """The error that its end calls for; None while it runs, or if every party said goodbye."""
+    def loss(self, step: float) -> DealerLostError | None:
+        """The error that its end calls for; None while it runs, or if every party said goodbye.
+
+        Its parties find its silence, so that the `step` seconds since the last call do not count.
+        """
         status = self._process.poll()
         if not status:
             return None

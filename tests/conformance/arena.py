@@ -54,7 +54,7 @@ class Cost:
     """What one party spent: rounds, and 64-bit words that it contributed to openings."""
 
     rounds: int
-    words: int
+    words: float
 
 
 class CrypTenArena:

@@ -4,16 +4,15 @@ The pool's provider stays the trusted first party, but under another name, so th
 ours is built from what any provider has.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from crypten_ext.launch import Parties
 from extensions.fixed_point import Integers
 from extensions.inverse_sqrt import InverseSqrtPlan
-from tests.conformance import third_party
-from tests.conformance.arena import Cost, CrypTenArena
+from tests.conformance.arena import TASKS, Cost, CrypTenArena
 from tests.strategies import PRESETS, boundaries, sweep
 from tests.test_inverse_sqrt import assert_within_guarantee
 
@@ -73,12 +72,25 @@ def test_preparing_tuples_costs_words_for_products_of_masks(crypten_arena: CrypT
     assert cost == Cost(15 + 6 * 3, (21 + 2 * products) * n)
 
 
-def test_a_trusted_third_party(tmp_path: Path):
+def test_a_trusted_third_party():
     plan = InverseSqrtPlan(frac_bits=16)
     x = np.concatenate([sweep(16)[::200], boundaries(plan.live_bits)])
     z = np.random.default_rng(11).integers(-(2**62) + 1, 2**62, 200)
-    jobs = [("inverse_sqrt", [x], {"plan": plan}), ("truncate", [z], {"shifts": [1, 16, 62]})]
-    (y,), truncated = third_party.evaluate(tmp_path, jobs, seconds=100.0)
+    with Parties(2, timeout=100.0, provider="ttp") as parties:
+
+        def third_party(recipe: str, value: Integers, **options: Any) -> list[Integers]:
+            (opened, _), (others, _) = parties.run(
+                f"{TASKS}:evaluate",
+                per_party=[{"inputs": [value]}, {"inputs": [value.shape]}],
+                recipe=recipe,
+                frac_bits=16,
+                options=options,
+            )
+            np.testing.assert_equal(others, opened)
+            return list(opened)
+
+        (y,) = third_party("inverse_sqrt", x, plan=plan)
+        truncated = third_party("truncate", z, shifts=[1, 16, 62])
     assert_within_guarantee(x, y, plan)
     for m, got in zip((1, 16, 62), truncated, strict=True):
         assert np.isin(got - (z >> m), (0, 1)).all()

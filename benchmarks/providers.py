@@ -1,0 +1,160 @@
+"""What each provider of correlated randomness costs: time, rounds, bytes by role, memory."""
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+
+import crypten_ext
+from benchmarks.report import publish
+from benchmarks.sockets import carried, peak_memory, ports_of
+from crypten_ext import dealer, nn, optim
+from crypten_ext.launch import Parties
+from crypten_ext.training import traffic
+from crypten_ext.worker import Context
+from extensions.providers import DEALINGS, Provider
+
+import crypten
+from crypten import communicator
+
+STEP, ROOT = "DPSGD step", "inverse_sqrt"
+WARM_UP = 3
+"""Steps after which the dealer is as far ahead as it will ever be."""
+MB = 1e6
+
+
+def measure(
+    context: Context,
+    *,
+    work: str,
+    provider: Provider,
+    steps: int,
+    batch: int,
+    features: int,
+    classes: int,
+    dealer_pid: int | None,
+) -> dict[str, Any]:
+    """Returns one party's figures for steps that were dealt ahead, if anybody can; in every party.
+
+    Seconds are listed, one a step. Rounds are CrypTen's count and bytes the kernel's, a step.
+    """
+    crypten_ext.enable()
+    crypten.cfg.mpc.provider = DEALINGS[provider].host_name
+    crypten.cfg.encoder.precision_bits = 20
+    crypten.cfg.communicator.verbose = True
+    act = _step(batch, features, classes) if work == STEP else _root(batch)
+    for _ in range(WARM_UP):
+        act()
+    communicator.get().barrier()
+    ports = ports_of(dealer_pid) if dealer_pid is not None else set()
+    crypten.reset_communication_stats()
+    before = carried(), carried(ports), dealer.corrected_bytes()
+    seconds = []
+    for _ in range(steps):
+        started = time.perf_counter()
+        act()
+        seconds.append(time.perf_counter() - started)
+    rounds, _ = traffic()
+    communicator.get().barrier()
+    after = carried(), carried(ports), dealer.corrected_bytes()
+    own, dealt, corrected = ((b - a) / steps for a, b in zip(before, after, strict=True))
+    return {
+        "seconds": seconds,
+        "rounds": rounds / steps,
+        "bytes": own,
+        "dealer_bytes": dealt,
+        "corrected_bytes": corrected,
+        "memory": peak_memory(os.getpid()),
+    }
+
+
+def _step(batch: int, features: int, classes: int) -> Callable[[], None]:
+    draws = np.random.default_rng(0)
+    rows = draws.uniform(0.0, 1.0, (batch, features)) / np.sqrt(features)
+    x = crypten.cryptensor(torch.from_numpy(rows))
+    y = crypten.cryptensor(torch.eye(classes)[torch.arange(batch) % classes])
+    model = nn.Linear(features, classes).encrypt()
+    loss = nn.BCEWithLogitsLoss()
+    optimizer = optim.DPSGD(model, lr=1.0, max_grad_norm=1.0, noise_multiplier=1.0, sample_rate=1.0)
+
+    def act() -> None:
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+
+    return act
+
+
+def _root(batch: int) -> Callable[[], None]:
+    x = crypten.cryptensor(torch.linspace(0.01, 300.0, batch, dtype=torch.float64))
+
+    def act() -> None:
+        dealer.begin_step()
+        x.inverse_sqrt()
+
+    return act
+
+
+def main(
+    parties: Annotated[int, typer.Option(help="Number of parties.", min=2)] = 3,
+    batch: int = 128,
+    features: int = 512,
+    classes: int = 10,
+    steps: Annotated[int, typer.Option(help="Timed steps, after three that are not.")] = 15,
+) -> None:
+    """One DPSGD step of a linear model, and inverse_sqrt, under each provider."""
+    rows = []
+    sizes: dict[str, Any] = {"batch": batch, "features": features, "classes": classes}
+    providers: tuple[Provider, ...] = ("tfp", "dealer", "ttp")
+    for work in (STEP, ROOT):
+        for provider in providers:
+            with Parties(parties, provider=provider) as pool:
+                found = pool.run(
+                    "benchmarks.providers:measure",
+                    work=work,
+                    provider=provider,
+                    steps=steps,
+                    dealer_pid=pool.dealer_pid,
+                    **sizes,
+                )
+                pid = pool.dealer_pid
+                memory = None if pid is None else peak_memory(pid)
+            rows.append(_row(work, DEALINGS[provider].title, found, memory))
+    publish(
+        f"providers-{parties}-parties",
+        rows,
+        parties=parties,
+        frac_bits=20,
+        steps=steps,
+        network="loopback",
+        bytes="the kernel's count of what TCP carried: sent and received, a step",
+        rounds="CrypTen's count in the last party: without party 0's requests to a third party",
+        dealer="the dealer's process, or the third party's",
+        memory="largest resident set, imports included",
+        **sizes,
+    )
+
+
+def _row(work: str, title: str, found: list[dict[str, Any]], memory: int | None) -> dict[str, Any]:
+    first, other, last = found[0], found[1], found[-1]
+    dealt = sum(party["dealer_bytes"] for party in found)
+    return {
+        "work": work,
+        "provider": title,
+        "median ms": 1000 * statistics.median(first["seconds"]),
+        "rounds": round(last["rounds"]),
+        "MB party 0": first["bytes"] / MB,
+        "MB party 1": other["bytes"] / MB,
+        "MB last party": last["bytes"] / MB,
+        "MB dealer": "-" if memory is None else dealt / MB,
+        "MB corrections": last["corrected_bytes"] / MB,
+        "peak MB party 0": first["memory"] / MB,
+        "peak MB party 1": other["memory"] / MB,
+        "peak MB last party": last["memory"] / MB,
+        "peak MB dealer": "-" if memory is None else memory / MB,
+    }

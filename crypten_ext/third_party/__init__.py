@@ -1,0 +1,15 @@
+"""CrypTen's trusted third party, its streams keyed: `provider = "TTP"`, one more process.
+
+    crypten.cfg.mpc.provider = "TTP"         # in every process, before crypten.init()
+    crypten_ext.third_party.serve()          # in the one whose RANK equals WORLD_SIZE
+
+The third party holds no data and answers one request of party 0 at a time, for random bits and
+standard triples; our tuples are built of those in further rounds. **It must not collude with any
+party**: together with one it knows what the others hide. `crypten_ext.launch.Parties` starts one
+with ``provider="ttp"``; `crypten_ext.dealer` costs less and needs no group in common.
+"""
+
+from crypten_ext.third_party.server import ThirdParty, serve
+from crypten_ext.third_party.streams import install, remove
+
+__all__ = ["ThirdParty", "install", "remove", "serve"]

@@ -1,0 +1,61 @@
+"""The third party's side: CrypTen's own tuples, from streams that it shares with each party."""
+
+from __future__ import annotations
+
+from crypten_ext import masks
+from crypten_ext.key_agreement import KeyPair
+from crypten_ext.third_party.streams import exchange, stream
+
+import crypten
+from crypten import communicator
+from crypten.mpc.provider import TTPServer
+
+
+class ThirdParty(TTPServer):
+    """CrypTen's trusted third party; RANK must equal WORLD_SIZE.
+
+    It draws as CrypTen's own does until the parties enable this extension (`streams`).
+    """
+
+    def __init__(self) -> None:
+        masks.read_keystreams()
+        crypten.cfg.mpc.provider = "TTP"
+        crypten.init()
+        world = communicator.get()
+        self.ttp_group, self.comm_group = world.ttp_group, world.ttp_comm_group
+        self.device = "cpu"
+        self._setup_generators()
+        self._seeded = self.generators
+
+    def run(self) -> None:
+        """Party 0's requests are answered until it says that none will follow.
+
+        CrypTen's own server takes a broken connection for the end; here it is an error.
+        """
+        world = communicator.get()
+        while (message := world.recv_obj(0, self.ttp_group)) != "terminate":
+            self.device = message["device"]
+            answer = getattr(self, message["function"])(*message["args"], **message["kwargs"])
+            if answer is not None:
+                world.send_obj(answer.size(), 0, self.ttp_group)
+                world.broadcast(answer, world.get_ttp_rank(), self.comm_group)
+
+    def agree_on_keys(self) -> None:
+        """The next words come from streams keyed by X25519."""
+        own = KeyPair()
+        *publics, _ = exchange(own)
+        self.generators = [stream(own, theirs, rank) for rank, theirs in enumerate(publics)]
+
+    def return_to_seeds(self) -> None:
+        """The next words come from CrypTen's own generators."""
+        self.generators = self._seeded
+
+
+def serve() -> None:
+    """Answers the parties of one run, from ``crypten.init()`` to party 0's ``crypten.uninit()``.
+
+    Raises:
+        RuntimeError: a party's connection broke.
+    """
+    ThirdParty().run()
+    crypten.uninit()
