@@ -18,16 +18,14 @@ def test_clip_factor(tfe_process, frac_bits):
     tfe_process.run(f"{TASKS}:clip_factor_keeps_its_promise", frac_bits=frac_bits)
 
 
-@presets
-@pytest.mark.parametrize("max_norm", [1.0, 7.7])
+@pytest.mark.parametrize(("frac_bits", "max_norm"), [(16, 1.0), (20, 7.7)])
 def test_clip_by_norm(tfe_process, frac_bits, max_norm):
     tfe_process.run(
         f"{TASKS}:clip_by_norm_keeps_its_promise", frac_bits=frac_bits, max_norm=max_norm
     )
 
 
-@presets
-@pytest.mark.parametrize(("sigma", "colluders"), [(0.8, 1), (60.0, 2)])
+@pytest.mark.parametrize(("frac_bits", "sigma", "colluders"), [(16, 0.8, 1), (20, 60.0, 2)])
 def test_noise(tfe_process, frac_bits, sigma, colluders):
     arguments = {"frac_bits": frac_bits, "sigma": sigma, "colluders": colluders}
     tfe_process.run(f"{TASKS}:noise_has_the_stated_variance", **arguments)

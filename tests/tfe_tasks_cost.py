@@ -26,6 +26,7 @@ def known_costs_of_the_host():
         "two at once": (lambda: [x * y, x * x], 1, 2 * 24 * N),
         "two in turn": (lambda: (x * y) * x, 2, 2 * 24 * N),
         "matmul": (lambda: tfe.matmul(a, b), 1, 24 * 3 * 2),
+        "a function of the host's": (lambda: tfe.function(lambda z: z * y)(x), 1, 24 * N),
         "local": (lambda: [x + y, -x, x[1:]], 0, 0),
         "a2b": (lambda: tfe.a2b(x), 8, 312 * N),
         "less_than": (lambda: tfe.less_than(x, y), 8, 105 * N),

@@ -1,6 +1,7 @@
 """Protocol 2 in ABY3: each server draws its own summand, whenever the graph runs."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -9,10 +10,13 @@ from extensions.randomness import NoiseSource
 
 from .shares import Additive3
 
+if TYPE_CHECKING:
+    from .aby3 import ABY3
+
 
 def draw(
+    prot: "ABY3",
     source: NoiseSource,
-    servers: Sequence[str],
     scale: Sequence[float],
     shapes: Sequence[tuple[int, ...]],
 ) -> list[Additive3]:
@@ -21,11 +25,12 @@ def draw(
     Nothing is drawn while a function is traced: each run of its graph draws anew.
 
     Args:
+        prot: the protocol, whose servers run in this process.
         source: where noise comes from.
-        servers: names of the three servers' devices, all in this process.
         scale: standard deviation of one summand, in ring units, for each shape.
         shapes: static shapes.
     """
+    servers = [server.device_name for server in prot.servers]
     columns = [_draw(source, i, on, scale, shapes) for i, on in enumerate(servers)]
     return [Additive3(servers, parts) for parts in zip(*columns, strict=True)]
 

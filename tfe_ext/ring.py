@@ -156,7 +156,7 @@ class ABY3Ring:
         self, x: Sequence[Share], scale: Sequence[float], source: NoiseSource
     ) -> list[Share]:
         values = [value.additive3() for value in x]
-        draws = noise.draw(source, self._on, scale, [value.shape for value in values])
+        draws = noise.draw(self.prot, source, scale, [value.shape for value in values])
         return [value + drawn for value, drawn in zip(values, draws, strict=True)]
 
     def leading(self, word: Words) -> Words:
