@@ -112,9 +112,10 @@ def conditionals_count_as_their_dearer_branch():
     once = tfe_ext.cost(lambda: x * x)
 
     def choose():
-        shares = [tf.nest.flatten(share_values(y)) for y in (x,)]
-        dearer = lambda: tf.nest.flatten(share_values(x * x))  # noqa: E731
-        return tf.cond(flag, lambda: shares[0], dearer)
+        return tf.cond(flag, lambda: shares_of(x), lambda: shares_of(x * x))
+
+    def shares_of(y):
+        return tf.nest.flatten(share_values(y))
 
     cost = tfe_ext.cost(choose)
     assert (cost.rounds, cost.bytes) == (once.rounds, once.bytes)

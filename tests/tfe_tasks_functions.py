@@ -244,7 +244,10 @@ def noise_has_the_stated_variance(frac_bits, sigma, colluders):
 
 
 def noise_is_fresh_in_every_run():
-    noise = lambda: tfe.gaussian_noise((64,), 1.0).reveal().to_native()  # noqa: E731
+
+    def noise():
+        return tfe.gaussian_noise((64,), 1.0).reveal().to_native()
+
     run = graph(noise)
 
     @graph

@@ -35,6 +35,11 @@ class ABY3Ring:
     A share is a `tfe_ext.shares.Share`; bits are `tfe_ext.xor_words.Words`. In a traced function
     everything below adds operations to its graph; all shapes must be static.
 
+    **Guarantees.** Against one server that follows the protocol: all that it receives is uniform
+    and independent of what it holds, since every word is masked for this one message by words that
+    it cannot compute. `tfe_ext.dealing`, `tfe_ext.opening` and `tfe_ext.conversions` have all the
+    messages there are, and say why.
+
     Args:
         prot: the protocol.
         frac_bits: fractional bits; by default the protocol's.

@@ -49,8 +49,6 @@ class Share(Placed):
         number = np.int64(wrap(factor))
         return self.each(lambda part: part * number)
 
-    __rmul__ = __mul__
-
     def sum(self, axis: int) -> Self:
         """The sums along one axis."""
         return self.each(lambda part: tf.reduce_sum(part, axis))
