@@ -31,7 +31,7 @@ class _Words:
 _WORDS = _Words()
 
 
-def differences(x: torch.Tensor, constants: list[int]) -> Word:
+def differences(x: torch.Tensor, constants: list[int]) -> torch.Tensor:
     """Returns XOR shares of the bits of x - t for each public t, on a new leading axis; 3 rounds.
 
     x + r is opened once for all t (r uniform and dealt with its bits), so that x - t = c - t - r.
@@ -39,9 +39,11 @@ def differences(x: torch.Tensor, constants: list[int]) -> Word:
     r = tuples.random_words(x.shape, circuits.first_monomials())
     (c,) = open_sum([x + r.value])
     minuends = torch.stack([c - t for t in constants])
-    return circuits.subtract_words(_WORDS, minuends, r.bits, r.products)
+    words: torch.Tensor = circuits.subtract_words(_WORDS, minuends, r.bits, r.products)
+    return words
 
 
-def suffix_or(word: Word) -> Word:
+def suffix_or(word: torch.Tensor) -> torch.Tensor:
     """Returns XOR shares of the words whose bit i is the OR of bits i..63; 3 rounds."""
-    return circuits.suffix_or(_WORDS, word)
+    words: torch.Tensor = circuits.suffix_or(_WORDS, word)
+    return words

@@ -12,7 +12,14 @@ from extensions import console
 from extensions.backends import find
 from extensions.config import TrainConfig
 from extensions.data import Sizes, load, split_among, write_party_files
-from extensions.errors import ArgumentError, PartyLostError, PeaError, ServersLostError
+from extensions.errors import (
+    ArgumentError,
+    DealerLostError,
+    PartyLostError,
+    PeaError,
+    ServersLostError,
+    ThirdPartyLostError,
+)
 from extensions.providers import Provider
 
 app = typer.Typer(
@@ -324,16 +331,19 @@ def _config(**settings: Any) -> TrainConfig:
     return TrainConfig(**settings)
 
 
+_LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError)
+
+
 def main() -> None:
     """Runs the command; an error of the project is one line on standard error and status 1.
 
-    Only where a party or the servers were lost do further lines say what it last printed.
+    Only where a process was lost do further lines say what it last printed.
     """
     try:
         app()
     except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        if isinstance(error, PartyLostError | ServersLostError):
+        if isinstance(error, _LOST):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         sys.exit(1)

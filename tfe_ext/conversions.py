@@ -23,9 +23,7 @@ def replicate(prot: "ABY3", shares: Sequence[Share]) -> list[Replicated]:
     **Cost.** An element of an additive share of two: 2 words; of three: 3 words.
     """
     missing = {id(share): share for share in shares if share.replicated is None}.values()
-    moves = [
-        (_Three if share.additive2() is None else _Two)(prot, share) for share in missing
-    ]
+    moves = [(_Three if share.additive2() is None else _Two)(prot, share) for share in missing]
     links = sorted({link for move in moves for link in move.sent})
     received = {}
     for sender, receiver in links:

@@ -133,5 +133,6 @@ class _Tally:
 def _native(results: Any) -> list[tf.Tensor]:
     flat: list[tf.Tensor] = []
     for result in tf.nest.flatten(results):
-        flat += result.flatten_to_native() if isinstance(result, TFETensor) else [result]
-    return tf.nest.flatten(flat)
+        own = result.flatten_to_native() if isinstance(result, TFETensor) else result
+        flat += tf.nest.flatten(own)
+    return flat

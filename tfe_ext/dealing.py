@@ -133,9 +133,7 @@ class Dealer:
             ],
         )
         bits, *rest = self._words(dealt.dependents)
-        return RandomWords(
-            self._mask(dealt), bits, dict(zip(products, rest, strict=True))
-        )
+        return RandomWords(self._mask(dealt), bits, dict(zip(products, rest, strict=True)))
 
     def truncation_pairs(
         self, shapes: Sequence[Sequence[int]], shifts: Sequence[int], for_three: Sequence[bool]
@@ -157,9 +155,7 @@ class Dealer:
             pairs.append(TruncationPair(self._mask(dealt), both[0], both[1]))
         return pairs
 
-    def bit_words(
-        self, shape: Sequence[int], positions: Sequence[int]
-    ) -> tuple[Words, Additive2]:
+    def bit_words(self, shape: Sequence[int], positions: Sequence[int]) -> tuple[Words, Additive2]:
         """Returns uniform words shared bitwise, and additive shares of their bits there."""
         places = np.reshape(np.array(positions, dtype=np.int64), [-1] + [1] * len(shape))
 

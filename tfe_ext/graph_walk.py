@@ -1,6 +1,6 @@
-"""The tensors that pass from device to device in a TensorFlow graph, and how they follow in turn."""
+"""The tensors that pass from device to device in a TensorFlow graph, in the order they must."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -136,8 +136,7 @@ class Walk:
             return walk, walk._graph(_inner(op, name), _copies(operands[1:]), device)
 
         branches = [branch("then_branch"), branch("else_branch")]
-        size: Callable[[Any], int] = lambda one: sum(m.size for m in one[0].messages)  # noqa: E731
-        walk, results = max(branches, key=size)
+        walk, results = max(branches, key=lambda one: sum(m.size for m in one[0].messages))
         self.messages += walk.messages
         return results
 

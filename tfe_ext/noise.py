@@ -57,4 +57,5 @@ def _ask(
 
     with tf.device(device):
         drawn = tf.numpy_function(gaussian, [], [tf.int64] * len(shapes), stateful=True)
-        return [tf.ensure_shape(d, shape) for d, shape in zip(drawn, shapes, strict=True)]
+        pairs = zip(tf.nest.flatten(drawn), shapes, strict=True)
+        return [tf.ensure_shape(tensor, shape) for tensor, shape in pairs]

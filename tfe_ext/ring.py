@@ -35,6 +35,11 @@ class ABY3Ring:
     A share is a `tfe_ext.shares.Share`; bits are `tfe_ext.xor_words.Words`. In a traced function
     everything below adds operations to its graph; all shapes must be static.
 
+    **Guarantees.** Against one server that follows the protocol: all that it receives is uniform
+    and independent of what it holds, since every word is masked for this one message by words that
+    it cannot compute. `tfe_ext.dealing`, `tfe_ext.opening` and `tfe_ext.conversions` have all the
+    messages there are, and say why.
+
     Args:
         prot: the protocol.
         frac_bits: fractional bits; by default the protocol's.
@@ -132,16 +137,17 @@ class ABY3Ring:
         shape = [-1] + [1] * len(x.shape)
         table = np.array([wrap(t) for t in constants], dtype=np.int64).reshape(shape)
         minuends = c.each(lambda part: part[None] - table)
-        return circuits.subtract_words(self, minuends, r.bits, r.products)
+        words: Words = circuits.subtract_words(self, minuends, r.bits, r.products)
+        return words
 
     def suffix_or(self, bits: Words) -> Words:
-        return circuits.suffix_or(self, bits)
+        words: Words = circuits.suffix_or(self, bits)
+        return words
 
     def bits_to_arithmetic(self, bits: Words, positions: Sequence[int]) -> Share:
         """Returns the bits at `positions` as integers; one round, one word opened for all."""
-        kept = sum(1 << position for position in set(positions))
         word, dealt = self._dealer.bit_words(bits.shape, positions)
-        (opened,) = open_xor([(bits ^ word) & kept])
+        (opened,) = open_xor([bits ^ word])
         places = np.reshape(np.array(positions, dtype=np.int64), [-1] + [1] * len(bits.shape))
         public = opened.each(lambda part: tf.bitwise.right_shift(part[None], places)) & 1
         parts = []

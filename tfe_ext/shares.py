@@ -49,8 +49,6 @@ class Share(Placed):
         number = np.int64(wrap(factor))
         return self.each(lambda part: part * number)
 
-    __rmul__ = __mul__
-
     def sum(self, axis: int) -> Self:
         """The sums along one axis."""
         return self.each(lambda part: tf.reduce_sum(part, axis))
@@ -156,10 +154,14 @@ class Replicated(Share):
 
 def in_one_form(shares: Sequence[Share]) -> list[Share]:
     """Returns the shares in the first form that all of them reach locally."""
-    if None not in (replicated := [share.replicated for share in shares]):
-        return list(replicated)
-    if None not in (pairs := [share.additive2() for share in shares]):
-        return list(pairs)
+    forms: tuple[Callable[[Share], Share | None], ...] = (
+        lambda share: share.replicated,
+        lambda share: share.additive2(),
+    )
+    for form in forms:
+        found = [one for share in shares if (one := form(share)) is not None]
+        if len(found) == len(shares):
+            return found
     return [share.additive3() for share in shares]
 
 

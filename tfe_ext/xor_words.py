@@ -1,6 +1,6 @@
 """64-bit words on the servers' devices: XOR-shared by servers 0 and 1, or known to both."""
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ class Words(Placed):
     They are XOR shares, or equal where the word is public between the two.
     """
 
-    PLACES = (0, 1)
+    PLACES: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __xor__(self, other: Self) -> Self:
         return self._sum(other, tf.bitwise.bitwise_xor)
@@ -45,4 +45,4 @@ class Words(Placed):
 class DealersWords(Words):
     """Words that server 2 knows."""
 
-    PLACES = (2,)
+    PLACES: ClassVar[tuple[int, ...]] = (2,)

@@ -39,7 +39,7 @@ class Meter:
         communicator.get().reset_communication_stats()
 
     def read(self) -> tuple[int, float]:
-        """Returns rounds and words; what a third party sends is received only, so half a word."""
+        """Returns rounds and words; requests to a third party are counted, and no whole words."""
         stats = communicator.get().get_communication_stats()
         return stats["rounds"], stats["bytes"] / WORD_BYTES
 

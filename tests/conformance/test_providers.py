@@ -79,13 +79,14 @@ def test_a_trusted_third_party():
     with Parties(2, timeout=100.0, provider="ttp") as parties:
 
         def third_party(recipe: str, value: Integers, **options: Any) -> list[Integers]:
-            (opened, _), _ = parties.run(
+            (opened, _), (others, _) = parties.run(
                 f"{TASKS}:evaluate",
                 per_party=[{"inputs": [value]}, {"inputs": [value.shape]}],
                 recipe=recipe,
                 frac_bits=16,
                 options=options,
             )
+            np.testing.assert_equal(others, opened)
             return list(opened)
 
         (y,) = third_party("inverse_sqrt", x, plan=plan)
