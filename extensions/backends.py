@@ -47,8 +47,12 @@ class Backend(Protocol):
         save: Path | None,
         timeout: float,
         material: Path | None = None,
+        players: Path | None = None,
     ) -> dict[str, Any]:
-        """Returns the report of a run over the parties' files, all on this machine."""
+        """Returns the report of a run over the parties' files, all on this machine.
+
+        With a file of players it runs on them, where the backend has such a thing.
+        """
 
     def train_party(
         self,

@@ -27,10 +27,13 @@ def train(
     save: Path | None,
     timeout: float,
     material: Path | None = None,
+    players: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the report of one plaintext run; `save` and `timeout` have no use here."""
     if material is not None:
         raise ArgumentError("material", str(material), "None, since nothing is shared in the clear")
+    if players is not None:
+        raise ArgumentError("players", str(players), "left out, except for --backend tfe")
     return train_in_clear(config, [read_party_file(path) for path in files], progress)
 
 

@@ -91,6 +91,10 @@ def train(
     material: Annotated[
         Path | None, typer.Option(help="Folder of `pea prepare`, instead of a running dealer.")
     ] = None,
+    players: Annotated[
+        Path | None,
+        typer.Option(help="With --backend tfe: file of players that `pea players` runs."),
+    ] = None,
     json_out: Json = None,
     save: Save = None,
     timeout: Annotated[
@@ -125,7 +129,15 @@ def train(
     console.notices(config, engine.NOTICE)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
         files = write_party_files(split, config.parties, Path(folder))
-        report = engine.train(config, files, show, save=save, timeout=timeout, material=material)
+        report = engine.train(
+            config,
+            files,
+            show,
+            save=save,
+            timeout=timeout,
+            material=material,
+            players=players,
+        )
     console.finish(report, json_out, save)
 
 

@@ -15,8 +15,8 @@ from .child import Child
 from .keras.optimizers import noise_failure
 
 NOTICE = (
-    "All three servers of ABY3 run in one process of this machine, which sees every secret. Use it "
-    "where whoever runs it is trusted, or to try things out."
+    "The process that builds the graph of ABY3's three servers can read every share; without "
+    "--players it plays the servers too. Whoever runs it must be trusted with all records."
 )
 
 
@@ -34,8 +34,11 @@ def train(
     save: Path | None,
     timeout: float,
     material: Path | None = None,
+    players: Path | None = None,
 ) -> dict[str, Any]:
-    """Returns the report of a run of three servers, each on a device of its own, in one process.
+    """Returns the report of a run of three servers that own the records.
+
+    They are devices of one process, or else players in processes of their own.
 
     TensorFlow stays out of the calling process, whose devices it would fix and which it might
     keep from ending in time.
@@ -47,6 +50,7 @@ def train(
         save: folder for the servers' shares, or None.
         timeout: seconds.
         material: None.
+        players: file of the players that `pea players` runs, or None.
 
     Raises:
         ArgumentError: material is given, or what the servers' process says of an argument.
@@ -56,7 +60,7 @@ def train(
         raise ArgumentError("material", str(material), "None, since ABY3 needs no dealer")
     started = time.perf_counter()
     with Child(timeout) as child:
-        report = child.run(config.to_dict(), list(files), save, progress)
+        report = child.run(config.to_dict(), list(files), save, players, progress)
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
 

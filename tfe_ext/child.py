@@ -67,6 +67,7 @@ class Child:
         config: dict[str, Any],
         files: list[Path],
         save: Path | None,
+        players: Path | None,
         progress: Callable[[dict[str, Any]], None],
     ) -> dict[str, Any]:
         """Returns the report of `tfe_ext.training.train`.
@@ -75,7 +76,7 @@ class Child:
             PeaError: what it raised.
             ServersLostError: the process died or ran out of time.
         """
-        self._channel.send((config, files, save))
+        self._channel.send((config, files, save, players))
         while True:
             kind, content = self._receive()
             if kind == _EVENT:
@@ -120,12 +121,16 @@ class Child:
 def main() -> None:
     """The child's side."""
     with Connection(int(sys.argv[1])) as channel:
-        config, files, save = channel.recv()
+        config, files, save, players = channel.recv()
         try:
             from .training import train
 
             report = train(
-                TrainConfig(**config), files, lambda event: channel.send((_EVENT, event)), save
+                TrainConfig(**config),
+                files,
+                lambda event: channel.send((_EVENT, event)),
+                save,
+                players,
             )
             answer: tuple[str, Any] = _REPORT, report
         except BrokenPipeError:

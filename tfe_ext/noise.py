@@ -9,6 +9,7 @@ from extensions.fixed_point import Integers
 from extensions.randomness import NoiseSource, SystemSource
 
 from .gaussian import discrete_gaussian
+from .placed import in_this_process
 from .shares import Additive3
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def _ask(
     def gaussian() -> list[Integers]:
         return [source.gaussian(party, s, shape) for s, shape in zip(scale, shapes, strict=True)]
 
-    with tf.device(device):
+    with tf.device(in_this_process(device)):
         drawn = tf.numpy_function(gaussian, [], [tf.int64] * len(shapes), stateful=True)
         pairs = zip(tf.nest.flatten(drawn), shapes, strict=True)
-        return [tf.ensure_shape(tensor, shape) for tensor, shape in pairs]
+        known = [tf.ensure_shape(tensor, shape) for tensor, shape in pairs]
+    with tf.device(device):
+        return [tf.identity(tensor) for tensor in known]

@@ -11,6 +11,7 @@ from extensions.randomness import NoiseSource, SystemSource
 from extensions.sampling import OwnRecords
 
 from .gaussian import uniform_words
+from .placed import in_this_process
 from .randomness import Stream
 
 
@@ -72,7 +73,7 @@ class RecordTable:
                 words = uniform_words(stream, self.device, [len(self)])
                 threshold = math.floor(sample_rate * 2**WORD_BITS)
             else:
-                words = _ask(source, party, sample_rate, len(self))
+                words = _ask(source, party, sample_rate, len(self), self.device)
                 threshold = 1
             smallest, places = tf.math.top_k(-words, k=rows)
             # No word reaches 2^63, which no integer here holds: at a rate of 1 all are chosen.
@@ -90,11 +91,12 @@ def _columns(records: OwnRecords) -> list[Integers]:
     return [records.features, records.labels, norms]
 
 
-def _ask(source: NoiseSource, party: int, sample_rate: float, size: int) -> tf.Tensor:
+def _ask(source: NoiseSource, party: int, sample_rate: float, size: int, device: str) -> tf.Tensor:
     """0 for the records that the source chooses, else 1."""
 
     def passed_over() -> Integers:
         return 1 - source.bernoulli(party, sample_rate, size).astype(np.int64)
 
-    drawn = tf.numpy_function(passed_over, [], tf.int64, stateful=True)
-    return tf.ensure_shape(drawn, [size])
+    with tf.device(in_this_process(device)):
+        drawn = tf.numpy_function(passed_over, [], tf.int64, stateful=True)
+        return tf.ensure_shape(drawn, [size])

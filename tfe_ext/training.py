@@ -19,12 +19,17 @@ from .aby3 import ABY3, fixed64
 from .config import local_config
 from .cost import Cost
 from .keras import DPSGD, SGD, BinaryCrossentropy, Sequential
+from .players import remote_config
 
 Emit = Callable[[dict[str, Any]], None]
 
 
 def train(
-    config: TrainConfig, files: Sequence[Path], emit: Emit, save: Path | None = None
+    config: TrainConfig,
+    files: Sequence[Path],
+    emit: Emit,
+    save: Path | None = None,
+    players: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run whose three servers own the records.
 
@@ -33,11 +38,25 @@ def train(
         files: each server's records.
         emit: called with {"step", "steps", "rounds", "bytes"} after each step.
         save: folder for the servers' shares of a model that is not opened, or None.
+        players: file of players in processes of their own; None for devices of this process.
+
+    Raises:
+        PeaError: settings or records that do not fit, or a player that is lost.
     """
+    if players is None:
+        tfe.set_config(local_config())
+        return _train(config, files, emit, save)
+    with remote_config(players) as remote:
+        tfe.set_config(remote)
+        return _train(config, files, emit, save)
+
+
+def _train(
+    config: TrainConfig, files: Sequence[Path], emit: Emit, save: Path | None
+) -> dict[str, Any]:
     started = time.perf_counter()
     parts = [read_party_file(path) for path in files]
     names = [f"server{rank}" for rank in range(ABY3_SERVERS)]
-    tfe.set_config(local_config())
     tfe.set_protocol(ABY3(fixedpoint_config=fixed64(config.frac_bits)))
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
     model = build(spec)
