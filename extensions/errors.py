@@ -43,6 +43,14 @@ class PartyLostError(PeaError, ConnectionError):
         self.rank = rank
 
 
+class PlayerLostError(PeaError, ConnectionError):
+    """A player of TF Encrypted never came, died or fell silent; the message names it first."""
+
+    def __init__(self, player: str, reason: str) -> None:
+        super().__init__(f"player {player} {reason}")
+        self.player = player
+
+
 class MaterialError(PeaError, RuntimeError):
     """Prepared tuples were used before, or are not those that a run asks for."""
 

@@ -18,13 +18,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class TFEProcess:
-    """The parent's side."""
+    """The parent's side.
 
-    def __init__(self) -> None:
+    Args:
+        variables: added to the environment.
+    """
+
+    def __init__(self, **variables: str) -> None:
         environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
         self._child = subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "tests.tfe_process"],
-            env=environment | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"},
+            env=environment | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"} | variables,
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -9,6 +9,7 @@ from scipy import stats
 
 from extensions.errors import ArgumentError
 from tests.tfe_tasks_session import DEVICES, graph
+from tfe_ext import native
 from tfe_ext.chacha import keystream, keystream_on
 from tfe_ext.randomness import Stream
 
@@ -45,6 +46,34 @@ def rfc_vectors():
         stream = compute(KEY, words(TEXT_NONCE), 2, 1).numpy().astype("<u4").tobytes()
         cipher = bytes(a ^ b for a, b in zip(TEXT, stream, strict=False))
         assert cipher.hex() == CIPHER
+
+
+def compiled_words_are_the_portable_ones():
+    """Bit for bit, for keys, nonces and lengths at which counters and shapes begin or turn over."""
+    rng = np.random.default_rng(0)
+    for blocks in (0, 1, 2, 7, 257, 4096):
+        key, nonce = (tf.constant(rng.integers(0, 1 << 32, n), tf.uint32) for n in (8, 3))
+        for device in DEVICES[:2]:
+            arguments = key, nonce, tf.constant(blocks)
+            words = native.keystream_on(device)(*arguments)
+            assert words.backing_device == device
+            assert words.shape == [16 * blocks]
+            np.testing.assert_array_equal(words, keystream_on(device)(*arguments))
+    ones = tf.constant([0xFFFFFFFF] * 8, tf.uint32)
+    arguments = ones, ones[:3], tf.constant(3)
+    np.testing.assert_array_equal(
+        native.keystream_on(DEVICES[0])(*arguments), keystream_on(DEVICES[0])(*arguments)
+    )
+    portable, compiled = Stream(DEVICES[:2]), Stream(DEVICES[:2], native.keystream_on)
+    for device in DEVICES[:2]:
+        compiled._keys[device].assign(portable._keys[device])
+    for dtype in TYPES:
+        one, other = (s.draw([33], dtype) for s in (portable, compiled))
+        for device in DEVICES[:2]:
+            np.testing.assert_array_equal(one.on(device), other.on(device))
+    for bad in ((ones[:7], ones[:3], 1), (ones, ones[:2], 1), (ones, ones[:3], -1)):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            native.load().pea_cha_cha20(key=bad[0], nonce=bad[1], blocks=bad[2])
 
 
 def stays_on_its_device():

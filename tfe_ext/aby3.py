@@ -12,6 +12,7 @@ from tf_encrypted.tensor import factories
 from tf_encrypted.tensor.fixed import FixedpointConfig
 
 from . import operations
+from .choice import choose
 from .functions import Functions
 from .memo import keep_per_graph
 from .randomness import PrivateStreams, Stream, expand_seed, seeds_on
@@ -42,6 +43,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
         server_2: likewise.
         fixedpoint_config: "low" as in the host (16 bits after the point, also the default), "f20"
             (20 bits), or a 64-bit configuration of the host.
+        randomness: "portable", "native" or "auto", see `tfe_ext.choice.choose`; None takes it from
+            the environment variable TFE_EXT_RANDOMNESS, and "auto" if that is not set.
 
     **Guarantees.** Against one server that follows the protocol and looks at all it sees:
         every mask is uniform over its whole type, from a 256-bit key that the operating system
@@ -51,7 +54,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
     **Limits.** The three servers must not collude. The process that builds the graph is trusted.
 
     Raises:
-        ArgumentError: the configuration is unknown or does not have 64 bits.
+        ArgumentError: the configuration is unknown or does not have 64 bits, or there is no such
+            randomness.
+        NativeError: the compiled operation was asked for by name and cannot be had.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         server_1: Any = None,
         server_2: Any = None,
         fixedpoint_config: FixedpointConfig | str | None = None,
+        randomness: str | None = None,
     ) -> None:
         if fixedpoint_config == "f20":
             fixedpoint_config = fixed64_f20
@@ -73,7 +79,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
         if isinstance(fixedpoint_config, FixedpointConfig) and fixedpoint_config.nbits != 64:
             raise ArgumentError("fixedpoint_config.nbits", fixedpoint_config.nbits, "64")
         self.pairwise: list[Stream] = []
-        self.private = PrivateStreams()
+        self.private: PrivateStreams
+        self._randomness = randomness
         super().__init__(server_0, server_1, server_2, fixedpoint_config)
 
     def initialize_keys(self) -> None:
@@ -86,7 +93,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
                 stream.rekey()
         else:
             names = [server.device_name for server in self.servers]
-            self.pairwise = [Stream([names[i], names[i - 1]]) for i in range(3)]
+            self._keystream_on = choose(self._randomness, names)
+            self.private = PrivateStreams(self._keystream_on)
+            self.pairwise = [Stream([names[i], names[i - 1]], self._keystream_on) for i in range(3)]
         first, second, third = self.pairwise
         # The host hands these on to the methods below, and never looks into them.
         self.pairwise_keys_ = [[first, second], [second, third], [third, first]]
@@ -128,7 +137,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
             seeds = seeds_on(self.private[sender].draw([8], tf.int32), sender, group)
             shares.append(
                 {
-                    device: secret.factory.tensor(expand_seed(seed, shape, dtype, device))
+                    device: secret.factory.tensor(
+                        expand_seed(seed, shape, dtype, device, self._keystream_on)
+                    )
                     for device, seed in seeds.items()
                 }
             )

@@ -12,6 +12,8 @@ import tensorflow as tf
 BLOCK = 16  # words
 _ROUNDS = 20
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k"
+Keystream = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+"""What gives the words of blocks 0, 1, ... from a key, a nonce and a number of blocks."""
 _Rows = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 
 
@@ -49,7 +51,7 @@ def keystream(
 
 
 @functools.cache
-def keystream_on(device: str) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]:
+def keystream_on(device: str) -> Keystream:
     """`keystream` of a key, a nonce and a number of blocks as one graph, all of it on the device.
 
     It is traced once a process and not inlined, so that a program with many draws has a small
@@ -65,7 +67,7 @@ def keystream_on(device: str) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.
         tf.TensorSpec([3], tf.uint32),
         tf.TensorSpec([], tf.int32),
     ]
-    traced: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor] = tf.function(
+    traced: Keystream = tf.function(
         compute,
         input_signature=signature,
         autograph=False,

@@ -37,13 +37,15 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 
-from .chacha import BLOCK, keystream_on
+from . import chacha
+from .chacha import BLOCK, Keystream
 
 _KEY_BYTES = 32
 _COMMON_SITE = 1 << 14  # words; beyond it the fixed cost of a call no longer matters
 _MAX_WORDS = 1 << 31
 _COUNTER_LIMIT = (1 << 63) - 1
 _RUNS = "_tfe_ext_runs"
+KeystreamOn = Callable[[str], Keystream]
 _TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
 
 
@@ -52,10 +54,14 @@ class Stream:
 
     Args:
         holders: names of the devices that hold the key, and that alone can expand the draws.
+        keystream_on: what computes ChaCha20 on a device; all give the same words.
     """
 
-    def __init__(self, holders: Sequence[str]) -> None:
+    def __init__(
+        self, holders: Sequence[str], keystream_on: KeystreamOn = chacha.keystream_on
+    ) -> None:
         self.holders = tuple(holders)
+        self._keystream_on = keystream_on
         self._keys: dict[str, tf.Variable] = {}
         with tf.init_scope():
             words = _fresh_key()
@@ -132,14 +138,18 @@ class Stream:
 
     def _expand(self, holder: str, nonce: tf.Tensor, words: int) -> tf.Tensor:
         blocks = tf.constant(-(-words // BLOCK), tf.int32)
-        return keystream_on(holder)(self._keys[holder].read_value(), nonce, blocks)
+        return self._keystream_on(holder)(self._keys[holder].read_value(), nonce, blocks)
 
 
 class PrivateStreams(dict[str, Stream]):
     """The stream of each device that it alone holds, made when it is first asked for."""
 
+    def __init__(self, keystream_on: KeystreamOn = chacha.keystream_on) -> None:
+        super().__init__()
+        self._keystream_on = keystream_on
+
     def __missing__(self, device: str) -> Stream:
-        self[device] = Stream([device])
+        self[device] = Stream([device], self._keystream_on)
         return self[device]
 
 
@@ -231,7 +241,13 @@ def seeds_on(draw: Draw, sender: str, receivers: Sequence[str]) -> dict[str, tf.
     return seeds
 
 
-def expand_seed(seed: tf.Tensor, shape: tf.TensorShape, dtype: tf.DType, device: str) -> tf.Tensor:
+def expand_seed(
+    seed: tf.Tensor,
+    shape: tf.TensorShape,
+    dtype: tf.DType,
+    device: str,
+    keystream_on: KeystreamOn = chacha.keystream_on,
+) -> tf.Tensor:
     """A uniform tensor from a key that serves this one time, computed on the device."""
     words = -(-math.prod(shape.as_list()) * _bits(dtype) // 32)
     with tf.device(device):
