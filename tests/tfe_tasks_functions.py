@@ -126,9 +126,9 @@ def variables_and_loops():
 
 def tracing_is_quick():
     shared = private(np.ones(7))
-    start = time.monotonic()
+    start = time.thread_time()
     graph(lambda: share_values(tfe.inverse_sqrt(shared))).get_concrete_function()
-    elapsed = time.monotonic() - start
+    elapsed = time.thread_time() - start
     assert elapsed < 10, elapsed
 
 

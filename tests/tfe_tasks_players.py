@@ -40,18 +40,21 @@ def protocols_compute():
     @graph
     def run():
         x = given()
-        results = x * x, tfe.msb(x), tfe.sigmoid(x), tfe.inv_sqrt(given(np.array([4.0, 0.25])))
+        powers = given(np.array([4.0, 0.25]))
+        roots = tfe.inv_sqrt(powers), tfe.inverse_sqrt(powers)
+        results = x * x, tfe.msb(x), tfe.sigmoid(x), *roots
         return [(share_values(y), y.reveal().to_native()) for y in results]
 
     with CONFIG:
         results = run()
     for shares, _ in results:
         assert_replicated(shares)
-    square, negative, sigmoid, inverse_root = (opened for _, opened in results)
+    square, negative, sigmoid, *inverse_roots = (opened for _, opened in results)
     np.testing.assert_allclose(square, X * X, atol=2.0**-12)
     np.testing.assert_array_equal(negative, X < 0)
     np.testing.assert_allclose(sigmoid, 1 / (1 + np.exp(-X)), atol=0.04)
-    np.testing.assert_allclose(inverse_root, [0.5, 2.0], rtol=2e-3)
+    for inverse_root in inverse_roots:
+        np.testing.assert_allclose(inverse_root, [0.5, 2.0], rtol=2e-3)
 
 
 def calls_differ():
