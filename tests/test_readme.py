@@ -53,7 +53,14 @@ def test_python_block_runs(tmp_path, index):
     passed(run([sys.executable, "-c", blocks("python")[index]], tmp_path))
 
 
-@pytest.mark.parametrize("script", ["crypten_primitives.py", "plaintext_protocol.py"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "crypten_primitives.py",
+        "plaintext_protocol.py",
+        pytest.param("aby3_session.py", marks=needs_tensorflow),
+    ],
+)
 def test_example_runs_in_one_process(tmp_path, script):
     assert passed(run([sys.executable, str(ROOT / "examples" / script)], tmp_path))
 
