@@ -1,6 +1,6 @@
 """The process in which a run of `pea train --backend tfe` has TensorFlow, and its parent's side.
 
-Started as a module with the descriptor of a channel, it reads one task and answers with events,
+Started as a module with the descriptor of a channel and the id of its launcher, it reads one task and answers with events,
 and at last with a report or an error.
 """
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any, Self
 
 from extensions.config import TrainConfig
 from extensions.errors import PeaError, ServersLostError
+from extensions.processes import die_with
 
 _LINES = 20
 _ENDING = 5.0
@@ -38,10 +40,13 @@ class Child:
     def __enter__(self) -> Self:
         self._output = tempfile.TemporaryFile()
         self._channel, theirs = Pipe()
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        launcher = str(os.getpid() if in_main_thread else 0)
+        path = os.pathsep.join(part or os.getcwd() for part in sys.path)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tfe_ext.child", str(theirs.fileno())],
-                env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
+                [sys.executable, "-P", "-m", "tfe_ext.child", str(theirs.fileno()), launcher],
+                env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONPATH": path},
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
@@ -120,6 +125,7 @@ class Child:
 
 def main() -> None:
     """The child's side."""
+    die_with(int(sys.argv[2]))
     with Connection(int(sys.argv[1])) as channel:
         config, files, save, players = channel.recv()
         try:

@@ -11,7 +11,7 @@ from extensions.randomness import NoiseSource, SystemSource
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
 
-SERVERS = 3
+from tfe_ext.ring import ABY3Ring
 
 
 class Optimizer:
@@ -79,7 +79,7 @@ class Optimizer:
             expected_batch_size=self._expected_batch_size or expected,
             max_grad_norm=self._l2_norm_clip,
             noise_multiplier=self._noise_multiplier,
-            parties=SERVERS,
+            parties=ABY3Ring.parties,
             colluders=self._colluders,
             degree=self._degree,
             private=self.private,
@@ -222,4 +222,4 @@ def noise_failure(parameters: int, steps: int) -> float:
         parameters: of the model; every server draws one summand for each, in every step.
         steps: of the run.
     """
-    return failure_bound(SERVERS * parameters * steps)
+    return failure_bound(ABY3Ring.parties * parameters * steps)

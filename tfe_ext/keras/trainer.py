@@ -65,7 +65,7 @@ class Trainer:
             rows=sum(rows),
             expected=rate * records.size,
         )
-        key = (records.shapes, rows, plan)
+        key = (records.shapes, rows, rate, plan)
         if self._key != key:
 
             def step() -> None:

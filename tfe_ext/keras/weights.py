@@ -12,14 +12,13 @@ from extensions.data import write_private
 from extensions.errors import ArgumentError
 from extensions.fixed_point import Integers, Reals, decode, encode
 from tfe_ext.private_tensors import to_replicated
+from tfe_ext.ring import ABY3Ring
 
 from .layers import Chain
 from .step import store
 
 if TYPE_CHECKING:
     from tfe_ext.aby3 import ABY3
-
-SERVERS = 3
 
 
 def assign(prot: "ABY3", variables: Sequence[Any], weights: Sequence[Any]) -> None:
@@ -51,7 +50,7 @@ def summands(variable: Any) -> list[Integers]:
 
 def save(prot: "ABY3", chain: Chain, folder: Path) -> list[Path]:
     """Writes x_R of every weight, (out, in), and bias into ``party-R.npz``."""
-    arrays: list[dict[str, Integers]] = [{} for _ in range(SERVERS)]
+    arrays: list[dict[str, Integers]] = [{} for _ in range(ABY3Ring.parties)]
     for i, (kernel, bias) in enumerate(chain.variables):
         for rank, part in enumerate(summands(kernel)):
             arrays[rank][f"weight_{i}"] = part.T
@@ -71,7 +70,7 @@ def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
     Raises:
         ArgumentError: a file is missing or damaged, or is of another model.
     """
-    files = [_read(folder / f"party-{rank}.npz") for rank in range(SERVERS)]
+    files = [_read(folder / f"party-{rank}.npz") for rank in range(ABY3Ring.parties)]
     bits = int(prot.fixedpoint_config.precision_fractional)
     expected = {"frac_bits": ()}
     for i, (kernel, bias) in enumerate(chain.variables):
@@ -95,7 +94,7 @@ def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
 
 def _restore(variable: Any, parts: Sequence[Integers]) -> None:
     for rank, pair in enumerate(variable.unwrapped):
-        for share, part in zip(pair, (parts[rank], parts[(rank + 1) % SERVERS]), strict=True):
+        for share, part in zip(pair, (parts[rank], parts[(rank + 1) % ABY3Ring.parties]), strict=True):
             share.variable.assign(part)
 
 
