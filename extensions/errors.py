@@ -23,6 +23,10 @@ class MissingExtraError(PeaError, ImportError):
         )
 
 
+class UnsupportedVersionError(PeaError, ImportError):
+    """A host's version is outside those that were tested; the message names both."""
+
+
 class InsecureError(PeaError, RuntimeError):
     """The request would give a secret away; the message says what leaks and what to do."""
 

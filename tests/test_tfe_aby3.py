@@ -20,6 +20,7 @@ from tests.test_compat_tfe import needs_tensorflow, run_fresh
         "host_loops_compute",
         "reset_changes_the_keys",
         "protocols_take_turns",
+        "operands_of_another_protocol_are_refused",
         "unsuitable_arguments_are_refused",
     ],
 )

@@ -1,5 +1,6 @@
 """Tasks on the hardened ABY3: what it computes, and how it masks."""
 
+import copy
 import functools
 import operator
 
@@ -296,10 +297,34 @@ def protocols_take_turns():
     np.testing.assert_allclose(opened, X * Y, atol=106 * 2.0**-16)
 
 
+def operands_of_another_protocol_are_refused():
+    other = tfe_ext.ABY3(fixedpoint_config="f20")
+    x, stranger = private(X), other.define_private_input(OWNER, lambda: tf.constant(X))
+    for compute in (
+        lambda: x + stranger,
+        lambda: stranger * x,
+        lambda: tfe.matmul(x, stranger),
+        lambda: tfe.concat([x, stranger], axis=0),
+        lambda: tfe.sigmoid(stranger),
+    ):
+        with pytest.raises(ArgumentError, match="operand of .*protocol that computes"):
+            graph(lambda compute=compute: share_values(compute()))()
+    np.testing.assert_allclose((stranger + stranger).reveal().to_native(), 2 * X, atol=ULP)
+
+
 def unsuitable_arguments_are_refused():
     for config in ("high", "h", "f99", fixed100):
         with pytest.raises(ArgumentError, match="fixedpoint_config"):
             tfe_ext.ABY3(fixedpoint_config=config)
+    for field, value in (("scaling_base", 10), ("precision_fractional", 31), ("nbits", 32)):
+        config = copy.copy(tfe_ext.fixed64_f20)
+        setattr(config, field, value)
+        with pytest.raises(ArgumentError, match=f"fixedpoint_config.{field} = {value}"):
+            tfe_ext.ABY3(fixedpoint_config=config)
+    with pytest.raises(ArgumentError, match="server1', 'server1'.*three distinct players"):
+        tfe_ext.ABY3("server0", "server1", "server1")
+    with pytest.raises(ArgumentError, match="factory"):
+        private(X, factory=factories[128])
     with pytest.raises(InsecureError, match="cheetah"):
         tfe.truncate_msb0(private(POSITIVE), method="cheetah")
     with pytest.raises(ArgumentError, match=OWNER):

@@ -12,6 +12,7 @@ from tf_encrypted.tensor import factories
 from tf_encrypted.tensor.fixed import FixedpointConfig
 
 from . import operations
+from .checks import check_servers, check_widths, native_type
 from .choice import choose
 from .functions import Functions
 from .memo import keep_per_graph
@@ -76,8 +77,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
                 '"low" or "f20"',
                 'The host\'s "high" needs native operations that it does not have here.',
             )
-        if isinstance(fixedpoint_config, FixedpointConfig) and fixedpoint_config.nbits != 64:
-            raise ArgumentError("fixedpoint_config.nbits", fixedpoint_config.nbits, "64")
+        if isinstance(fixedpoint_config, FixedpointConfig):
+            check_widths(fixedpoint_config)
+        check_servers(server_0 or "server0", server_1 or "server1", server_2 or "server2")
         self.pairwise: list[Stream] = []
         self.private: PrivateStreams
         self._randomness = randomness
@@ -106,8 +108,22 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def _update_pairwise_nonces(self) -> None:
         """Nothing is to do: a stream never repeats."""
 
+    def define_local_computation(self, *args: Any, **kwargs: Any) -> Any:
+        """Shares of what a player computes, as in the host.
+
+        Raises:
+            ArgumentError: the factory's type is none that can be shared here.
+        """
+        native_type(kwargs.get("factory") or self.default_factory)
+        return super().define_local_computation(*args, **kwargs)
+
     def define_private_variable(self, *args: Any, **kwargs: Any) -> Any:
-        """A variable as in the host, whose present value enters each computation on it."""
+        """A variable as in the host, whose present value enters each computation on it.
+
+        Raises:
+            ArgumentError: the factory's type is none that can be shared here.
+        """
+        native_type(kwargs.get("factory") or self.default_factory)
         return follow(super().define_private_variable(*args, **kwargs))
 
     def define_public_variable(self, *args: Any, **kwargs: Any) -> Any:
@@ -130,7 +146,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
             raise ArgumentError("share_type", share_type, "ARITHMETIC or BOOLEAN")
         sender = player.device_name if player is not None else _here()
         on = [server.device_name for server in self.servers]
-        shape, dtype = tf.TensorShape(secret.shape), secret.factory.native_type
+        shape, dtype = tf.TensorShape(secret.shape), native_type(secret.factory)
         receivers = ([on[0], on[2]], [on[0], on[1]])
         shares: list[dict[str, Any]] = []
         for group in receivers:
@@ -179,7 +195,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
 
     def _pairs(self, shape: Any, factory: Any) -> list[list[Any]]:
         """What each server expands from its two pairwise keys, in the order of its shares."""
-        draws = [stream.draw(shape, factory.native_type) for stream in self.pairwise]
+        draws = [stream.draw(shape, native_type(factory)) for stream in self.pairwise]
         pairs = []
         for i, server in enumerate(self.servers):
             two = draws[i], draws[(i + 1) % 3]
@@ -194,7 +210,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         Deviation: the host draws the two shares that all three servers know; they are zero here,
         which shows a server nothing else.
         """
-        draw = b2a_keys.draw(shape, factory.native_type)
+        draw = b2a_keys.draw(shape, native_type(factory))
         place = self.pairwise.index(b2a_keys)
         values: list[Any] = [None] * 3
         shares: list[list[Any]] = []

@@ -19,7 +19,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from extensions.errors import MissingExtraError
+from extensions.errors import MissingExtraError, UnsupportedVersionError
+
+_TESTED = (2, 18), (2, 22)
+_UNTESTED = "TFE_EXT_UNTESTED_TENSORFLOW"
 
 _DISTRIBUTIONS = {
     "tensorflow": "tensorflow",
@@ -37,15 +40,33 @@ def apply() -> None:
 
     Raises:
         MissingExtraError: TensorFlow, tf-keras or TF Encrypted is not installed.
+        UnsupportedVersionError: TensorFlow is older than 2.18, or 2.22 or newer, without
+            TFE_EXT_UNTESTED_TENSORFLOW=1 in the environment.
     """
     for module, distribution in _DISTRIBUTIONS.items():
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(distribution, "tfe")
     choose_legacy_keras()
+    check_version(importlib.import_module("tensorflow").__version__)
     restore_control_captures()
     with while_parallelism(), pkg_resources_accepted(), default_protocol_without_keys():
         importlib.import_module("tf_encrypted")
     build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
+
+
+def check_version(version: str) -> None:
+    """TensorFlow is one that the tests ran on, or the user asked by name to try another.
+
+    Raises:
+        UnsupportedVersionError: neither.
+    """
+    release = tuple(int(part) for part in version.split(".")[:2])
+    low, high = _TESTED
+    if not low <= release < high and os.environ.get(_UNTESTED) != "1":
+        raise UnsupportedVersionError(
+            f"TensorFlow {version} is installed, but tfe_ext was tested on 2.18 up to 2.21 only. "
+            f"Type: pip install 'pea-mpl[tfe]', or set {_UNTESTED}=1 to try."
+        )
 
 
 def choose_legacy_keras() -> None:

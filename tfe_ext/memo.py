@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from extensions.errors import ArgumentError
+
 from tf_encrypted.config import get_config
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3Tensor
 from tf_encrypted.protocol.protocol import TFEVariable, memoize
@@ -47,10 +49,22 @@ def kept(method: Callable[..., Any]) -> Callable[..., Any]:
     operands are of a kind that cannot change: shared or public tensors that are no variables, and
     numbers, names and shapes, told apart by type. Randomness is no operand, so a method that draws
     must not be decorated; none of the host's that draws for its own sake is.
+
+    Raises:
+        ArgumentError: from the method, if a tensor of another protocol is among the operands: it
+            may lie on other servers, and have another scale.
     """
 
     @wraps(method)
     def once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for operand in tf.nest.flatten(args):
+            if isinstance(operand, ABY3Tensor) and operand.prot is not self:
+                raise ArgumentError(
+                    f"operand of {method.__name__}",
+                    operand,
+                    "a tensor of the protocol that computes",
+                    "Another one made it: give the value again, to this one.",
+                )
         if tf.executing_eagerly() or get_config().debug:
             return method(self, *args, **kwargs)
         try:

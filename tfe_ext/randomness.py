@@ -46,7 +46,7 @@ _MAX_WORDS = 1 << 31
 _COUNTER_LIMIT = (1 << 63) - 1
 _RUNS = "_tfe_ext_runs"
 KeystreamOn = Callable[[str], Keystream]
-_TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
+TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
 
 
 class Stream:
@@ -91,7 +91,7 @@ class Stream:
             ArgumentError: the shape is not fully known or too large, or the type is another one.
         """
         dtype = tf.as_dtype(dtype)
-        if dtype not in _TYPES:
+        if dtype not in TYPES:
             raise ArgumentError("dtype", dtype.name, "bool, int8, int16, int32 or int64")
         static = tf.TensorShape(shape)
         if not static.is_fully_defined():
