@@ -7,16 +7,18 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 
-from tests.commands import ROOT, pea, started
+from extensions.inverse_sqrt import InverseSqrtPlan
+from tests.commands import ROOT, pea
+from tests.conformance.arena import ABY3Arena
+from tests.players import SERVERS, free_addresses, running_players, write
+from tests.strategies import PRESETS, boundaries
 from tests.test_compat_tfe import needs_tensorflow
-from tests.tfe_process import TFEProcess
+from tests.test_inverse_sqrt import assert_within_guarantee
 
-SERVERS = ("server0", "server1", "server2")
 TASKS = "tests.tfe_tasks_players"
 CLIENT = """
 import sys, time
@@ -40,36 +42,6 @@ with tfe_ext.remote_config(sys.argv[1]) as config:
 """
 
 
-def free_addresses(names):
-    """Addresses on this machine that nobody listens at."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
-        ports = [one.getsockname()[1] for one in sockets]
-    return {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
-
-
-def write(file, addresses):
-    file.write_text(json.dumps(addresses))
-    return file
-
-
-@contextmanager
-def running_players(file, *options):
-    """The command, once all its players listen, and their processes by name."""
-    with started("players", "--config", file, *options) as command:
-        count = 1 if options else len(json.loads(file.read_text()))
-        for line in command.process.stdout:
-            count -= line.startswith("player ") and " listens at " in line
-            if not count:
-                break
-        yield command, {_name(pid): pid for pid in command.running()}
-
-
-def _name(pid):
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return arguments[arguments.index(b"tfe_ext.player") + 1].decode()
-
-
 @contextmanager
 def client(file):
     """A script that computes without end, once it has computed for the first time."""
@@ -88,18 +60,6 @@ def client(file):
         process.communicate()
 
 
-@pytest.fixture(scope="module")
-def remote(tmp_path_factory):
-    """A process whose session has three servers and an owner of data, each in its own process."""
-    file = write(
-        tmp_path_factory.mktemp("players") / "players.json", free_addresses([*SERVERS, "owner"])
-    )
-    with running_players(file):
-        process = TFEProcess(PLAYERS=str(file))
-        yield process
-        process.close()
-
-
 @needs_tensorflow
 @pytest.mark.parametrize(
     "task",
@@ -111,8 +71,17 @@ def remote(tmp_path_factory):
         "players_under_other_names_are_refused",
     ],
 )
-def test_property_of_players(remote, task):
-    remote.run(f"{TASKS}:{task}")
+def test_property_of_players(tfe_players, task):
+    tfe_players.run(f"{TASKS}:{task}")
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
+    plan = InverseSqrtPlan(frac_bits=frac_bits)
+    x = boundaries(plan.live_bits)
+    (y,) = ABY3Arena(tfe_players).evaluate("inverse_sqrt", [x], frac_bits=frac_bits, plan=plan)
+    assert_within_guarantee(x, y, plan)
 
 
 @needs_tensorflow

@@ -78,6 +78,7 @@ assert not list(os.scandir(os.environ["XDG_CACHE_HOME"] + "/pea-mpl"))
 
 @needs_tensorflow
 @needs_compiler
+@pytest.mark.long
 def test_compiled_operation_is_built_once_and_not_loaded_from_others(tmp_path):
     code = """
 import os

@@ -2,7 +2,7 @@
 
 import base64
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -103,7 +103,7 @@ class CrypTenArena:
 
 
 class ABY3Arena:
-    """Three servers of ABY3, each on a device of its own, in a process beside this one."""
+    """Three servers of ABY3, on devices of one process or each in a process, beside this one."""
 
     parties = 3
 
@@ -146,7 +146,17 @@ ARENAS: dict[str, Callable[[pytest.FixtureRequest], Arena]] = {
     "crypten-2": _crypten(2),
     "crypten-3": _crypten(3),
     "aby3": lambda request: ABY3Arena(request.getfixturevalue("tfe_process")),
+    "aby3-players": lambda request: ABY3Arena(request.getfixturevalue("tfe_players")),
 }
 
-UNBIASED = ["clear-probabilistic", "crypten-2", "crypten-3", "aby3"]
+LONG = {"aby3-players"}
+"""Hosts that only the long tests run on: each operation travels to a process of its own."""
+
+
+def parameters(names: Iterable[str]) -> list[Any]:
+    """Returns the names as parameters of the fixture `arena`, the long ones marked."""
+    return [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in names]
+
+
+UNBIASED = parameters(["clear-probabilistic", "crypten-2", "crypten-3", "aby3", "aby3-players"])
 """Hosts whose truncation has the expected value z / 2^m."""

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.conformance.arena import ARENAS, ABY3Arena, Arena, CrypTenArena
+from tests.conformance.arena import ARENAS, ABY3Arena, Arena, CrypTenArena, parameters
 from tests.conftest import Pools
 from tests.tfe_process import TFEProcess
 
 
-@pytest.fixture(params=ARENAS, scope="session")
+@pytest.fixture(params=parameters(ARENAS), scope="session")
 def arena(request: pytest.FixtureRequest) -> Arena:
     return ARENAS[request.param](request)
 

@@ -1,6 +1,7 @@
 """What the process with ABY3's servers does for the conformance suite."""
 
 import base64
+import os
 import pickle
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +12,16 @@ import tensorflow as tf
 import tfe_ext
 from extensions.fixed_point import Integers
 from tests.conformance.recipes import RECIPES
-from tests.tfe_tasks_session import DEVICES, PROTOCOL, assert_replicated
+from tests.tfe_tasks_session import assert_replicated
 from tfe_ext.ring import ABY3Ring
 from tfe_ext.shares import Replicated, Share
+
+if "PLAYERS" in os.environ:
+    from tests.tfe_tasks_players import PROTOCOL
+else:
+    from tests.tfe_tasks_session import PROTOCOL
+
+DEVICES = [server.device_name for server in PROTOCOL.servers]
 
 
 def run(name: str, packed: str) -> str:

@@ -10,7 +10,6 @@ from extensions.network import Network
 from extensions.randomness import NoiseSource, SystemSource
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
-
 from tfe_ext.ring import ABY3Ring
 
 

@@ -94,7 +94,9 @@ def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
 
 def _restore(variable: Any, parts: Sequence[Integers]) -> None:
     for rank, pair in enumerate(variable.unwrapped):
-        for share, part in zip(pair, (parts[rank], parts[(rank + 1) % ABY3Ring.parties]), strict=True):
+        for share, part in zip(
+            pair, (parts[rank], parts[(rank + 1) % ABY3Ring.parties]), strict=True
+        ):
             share.variable.assign(part)
 
 
