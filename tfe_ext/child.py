@@ -1,7 +1,7 @@
 """The process in which a run of `pea train --backend tfe` has TensorFlow, and its parent's side.
 
-Started as a module with the descriptor of a channel and the id of its launcher, it reads one task and answers with events,
-and at last with a report or an error.
+Started as a module with the descriptor of a channel and the id of its launcher, it reads one task
+and answers with events, and at last with a report or an error.
 """
 
 import os
