@@ -6,7 +6,7 @@ A recipe takes the ring, its inputs as shares and public options, and returns a 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extensions import activations, clipping, dpsgd, inverse_sqrt_paper, layers, model
+from extensions import activations, clipping, dpsgd, inverse_sqrt_paper, layers, network
 from extensions import inverse_sqrt as one_hot
 from extensions.activations import PiecewiseLinear
 from extensions.clipping import ClipPlan
@@ -132,8 +132,11 @@ def _gradients(
 def model_gradients(ring: Ring, x: Share, targets: Share, *parameters: Share) -> Shares:
     """Returns the logits, then inputs and deltas of each layer."""
     pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
-    logits, kept = model.forward(ring, pairs, x)
-    gradients = model.backward(ring, pairs, kept, logits, targets, None)
+    widths = (x.shape[1], *(bias.shape[0] for _, bias in pairs))
+    relus = (activations.relu(),) * (len(pairs) - 1)
+    chain = network.Network(widths=widths, activations=relus, has_bias=(True,) * len(pairs))
+    logits, kept = network.forward(ring, chain, pairs, x)
+    gradients = network.backward(ring, chain, pairs, kept, logits, targets, None)
     return [logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
 
 
