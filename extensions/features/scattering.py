@@ -13,15 +13,18 @@ from extensions.features.images import grey
 
 SCALE = 2
 ANGLES = 8
+CHANNELS_OF_A_GROUP = 3
 
 
 def make(argument: str | None) -> Extractor:
     """Returns the extractor ``scattering`` of brightness: second order, 2^2 pixels, 8 angles.
 
-    An image of height h and width w has 81 (h // 4) (w // 4) features: 3,969 for 28 x 28.
+    An image of height h and width w has 81 (h // 4) (w // 4) features: 3,969 for 28 x 28. Each
+    record's 81 channels are standardised in groups of three (group normalisation), which learns
+    nothing from other records.
 
-    **Source**: Bruna and Mallat, 2013; for DPSGD Tramer and Boneh, ICLR 2021; Kymatio's numpy
-    frontend, loaded by itself, since the package's others need a scipy that is no more.
+    **Source**: Bruna and Mallat, 2013; for DPSGD, with that normalisation, Tramer and Boneh, ICLR
+    2021; Kymatio's numpy frontend for images, loaded by itself: others need an older scipy.
 
     Raises:
         ArgumentError: an argument.
@@ -44,7 +47,7 @@ def make(argument: str | None) -> Extractor:
             raise ArgumentError(
                 "records", f"{height}x{width} pixels", f"at least {2**SCALE} on either side"
             )
-        return np.asarray(transform(height, width)(grey(x)).reshape(len(x), -1), dtype=np.float32)
+        return _standardised(transform(height, width)(grey(x)))
 
     return Extractor(
         name="scattering",
@@ -52,3 +55,12 @@ def make(argument: str | None) -> Extractor:
         function=extract,
         identity={"kymatio": version("kymatio"), "scale": str(SCALE), "angles": str(ANGLES)},
     )
+
+
+def _standardised(scattered: Features) -> Features:
+    records, channels = scattered.shape[:2]
+    groups = scattered.reshape(records, channels // CHANNELS_OF_A_GROUP, -1)
+    centred = groups - groups.mean(axis=2, keepdims=True)
+    deviations = centred.std(axis=2, keepdims=True)
+    standard = centred / np.where(deviations > 0.0, deviations, 1.0)
+    return np.asarray(standard.reshape(records, -1), dtype=np.float32)
