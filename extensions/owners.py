@@ -57,16 +57,30 @@ class Origin:
         Raises:
             ArgumentError: both or wrong origins, files that are missing or damaged.
         """
+        self._check()
         if not self.own:
             whole = self._load()
             parts = split_among(whole.split, parties, self.partition, self.seed)
             return [replace(whole, split=part) for part in parts]
-        if self.data is not None:
-            given = (self.data, list(self.own))
-            raise ArgumentError("data, data_for_party", given, "at most one of them given")
         return load_own(
             _by_rank(self.own, parties), self.seed, columns=self.columns, names=self.names
         )
+
+    def _check(self) -> None:
+        """No option is left without a use, unnoticed."""
+        if self.own and self.data is not None:
+            given = (self.data, list(self.own))
+            raise ArgumentError("data, data_for_party", given, "at most one of them given")
+        tables = self.own or (self.data or "").startswith(("csv:", "parquet:"))
+        for name, value in (
+            ("label", self.columns.label),
+            ("text", self.columns.text),
+            ("class_names", self.names),
+        ):
+            if value is not None and not tables:
+                raise ArgumentError(name, value, "left out, except for a table")
+        if self.own and self.partition != "iid":
+            raise ArgumentError("partition", self.partition, "left out with --data-for-party")
 
     def _load(self) -> Source:
         return load_raw(

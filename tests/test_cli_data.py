@@ -121,6 +121,10 @@ BAD = {
     "no table": (("--data", "csv:nowhere.csv"), "records = 'nowhere.csv'"),
     "rank": (("--data-for-party", "3=x.npz"), "data_for_party = '3=x.npz'"),
     "no rank": (("--data-for-party", "x.npz"), "data_for_party = 'x.npz'"),
+    "label of images": (("--label", "side"), "label = 'side'"),
+    "text of images": (("--text", "words"), "text = 'words'"),
+    "classes of images": (("--class-names", "a,b"), "class_names = ('a', 'b')"),
+    "dealt files": (("--data-for-party", "0=x", "--partition", "shards"), "partition = 'shards'"),
     "both": (("--data", "digits", "--data-for-party", "0=x"), "data, data_for_party = "),
     "no file": (("--config", "nowhere.toml"), "config = 'nowhere.toml'"),
 }

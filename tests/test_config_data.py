@@ -182,5 +182,5 @@ def test_digits_are_split_by_the_seed():
 
 
 def test_an_unknown_data_set_is_named():
-    with pytest.raises(ArgumentError, match="^data = 'iris': must be 'digits' or 'mnist'"):
+    with pytest.raises(ArgumentError, match="^data = 'iris': must be 'digits', 'mnist', "):
         load("iris", None, 0)

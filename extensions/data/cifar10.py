@@ -1,13 +1,12 @@
 """CIFAR-10 from the folder of its binary version, or from lossless strips of images."""
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from extensions.data.download import Published, cache_home, fetch
+from extensions.data.download import Published, cache_home, fetch_folder
 from extensions.data.records import RawSplit
 from extensions.errors import ArgumentError, MissingExtraError
 
@@ -41,9 +40,7 @@ def read_cifar10(folder: Path | None, download: bool) -> RawSplit:
     """
     if download:
         folder = folder or cache_home() / "data" / "cifar10"
-        if not (folder / BINARY).is_dir():
-            with tarfile.open(fetch(ARCHIVE, folder)) as archive:
-                archive.extractall(folder, filter="data")
+        fetch_folder(ARCHIVE, folder, BINARY)
     if folder is None:
         raise ArgumentError("data_dir", None, f"the folder that holds {BINARY}", "Or --download.")
     for binary in (folder / BINARY, folder):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import tarfile
 import tempfile
 import urllib.error
 import urllib.request
@@ -76,3 +77,18 @@ def fetch(published: Published, folder: Path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def fetch_folder(published: Published, folder: Path, name: str) -> Path:
+    """Returns the folder of that name in a published archive, unpacked into `folder`, whole.
+
+    Raises:
+        ArgumentError: as `fetch`.
+    """
+    unpacked = folder / name
+    if not unpacked.is_dir():
+        path = fetch(published, folder)
+        with tempfile.TemporaryDirectory(dir=folder) as part, tarfile.open(path) as archive:
+            archive.extractall(part, filter="data")
+            (Path(part) / name).replace(unpacked)
+    return unpacked

@@ -2,12 +2,11 @@
 
 import json
 import lzma
-import tarfile
 from pathlib import Path
 
 import numpy as np
 
-from extensions.data.download import Published, cache_home, fetch
+from extensions.data.download import Published, cache_home, fetch_folder
 from extensions.data.records import RawSplit
 from extensions.errors import ArgumentError
 
@@ -35,9 +34,7 @@ def read_imdb(folder: Path | None, download: bool) -> RawSplit:
     """
     if download:
         folder = folder or cache_home() / "data" / "imdb"
-        if not (folder / FOLDER).is_dir():
-            with tarfile.open(fetch(ARCHIVE, folder)) as archive:
-                archive.extractall(folder, filter="data")
+        fetch_folder(ARCHIVE, folder, FOLDER)
     if folder is None:
         raise ArgumentError("data_dir", None, f"the folder that holds {FOLDER}", "Or --download.")
     for files in (folder / FOLDER, folder):
