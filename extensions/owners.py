@@ -1,5 +1,6 @@
 """What each owner does with its own records before anything is shared: read them, take features."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,7 +68,9 @@ class Origin:
         )
 
     def _check(self) -> None:
-        """No option is left without a use, unnoticed."""
+        """No option is out of range, or left without a use unnoticed."""
+        if self.seed < 0:
+            raise ArgumentError("seed_data", self.seed, "at least 0")
         if self.own and self.data is not None:
             given = (self.data, list(self.own))
             raise ArgumentError("data, data_for_party", given, "at most one of them given")
@@ -108,6 +111,10 @@ class Taking:
     weights: Path | None = None
     bound: float = 1.0
     keep: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.bound < math.inf:
+            raise ArgumentError("max_feature_norm", self.bound, "positive and finite")
 
     def take(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records.
@@ -156,7 +163,7 @@ def own_features(
         ArgumentError: as `load_own` and `extract`.
     """
     names = origin.names or tuple(map(str, range(classes)))
-    (source,) = load_own([records], origin.seed, columns=origin.columns, names=names)
+    (source,) = replace(origin, own=[f"0={records}"], names=names).read(1)
     (features,) = taking.take([source.split], progress)
     return features
 

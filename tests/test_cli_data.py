@@ -105,6 +105,8 @@ def test_one_party_turns_its_table_into_features(tmp_path):
     with pytest.raises(ArgumentError, match="^labels = '(left|right)': must be one of 0, 1, 2"):
         run(*common, "--label", "side")
     run(*common, "--label", "side", "--class-names", "right,left", "--max-feature-norm", 0.5)
+    with pytest.raises(ArgumentError, match="^max_feature_norm = -1"):
+        run(*common, "--label", "side", "--max-feature-norm", -1)
     split = read_party_file(tmp_path / "own.npz")
     assert split.train_x.shape == (24, 3)
     assert np.linalg.norm(split.train_x, axis=1).max() <= 0.5 * (1 + 1e-12)
@@ -116,6 +118,7 @@ BAD = {
     "kind": (("--features", "hashed"), "features = 'hashed'"),
     "weights": (("--weights", "x.pt"), "weights = 'x.pt'"),
     "norm": (("--max-feature-norm", 0), "max_feature_norm = 0.0"),
+    "seed": (("--seed-data", -1), "seed_data = -1"),
     "partition": (("--partition", "even"), "partition = 'even'"),
     "class names": (("--class-names", "a,a"), "class_names = 'a,a'"),
     "no table": (("--data", "csv:nowhere.csv"), "records = 'nowhere.csv'"),

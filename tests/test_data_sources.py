@@ -96,6 +96,9 @@ def test_cifar10_is_read_from_strips(tmp_path):
     (tmp_path / "train_1.webp").unlink()
     with pytest.raises(ArgumentError, match="as many train images as labels"):
         load_raw("cifar10", tmp_path, 0)
+    (tmp_path / "labels.npz").write_bytes(b"nothing")
+    with pytest.raises(ArgumentError, match=r"^data_dir = 'labels\.npz': .*y_train and y_test"):
+        load_raw("cifar10", tmp_path, 0)
 
 
 REVIEWS = [
@@ -155,6 +158,10 @@ def test_a_folder_without_reviews_is_refused(tmp_path):
             load_raw("imdb", folder, 0)
     (tmp_path / "train").mkdir()
     with pytest.raises(ArgumentError, match="reviews for training"):
+        load_raw("imdb", tmp_path, 0)
+    (tmp_path / "train" / "neg").mkdir()
+    (tmp_path / "train" / "neg" / "0_1.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(ArgumentError, match=r"^data_dir = .*0_1\.txt': must be a text in UTF-8"):
         load_raw("imdb", tmp_path, 0)
 
 
@@ -252,6 +259,11 @@ def test_columns_that_are_not_there_are_named(tmp_path):
     latin.write_bytes("a,b\nÄ,1\n".encode("latin-1"))
     with pytest.raises(ArgumentError, match="a CSV file in UTF-8"):
         load_raw(f"csv:{latin}", None, 0, columns=Columns(label="a"))
+
+
+def test_a_file_of_another_form_is_named():
+    with pytest.raises(ArgumentError, match=r"^data = 'csv:own\.txt': .*ends in \.csv"):
+        load_raw("csv:own.txt", None, 0)
 
 
 @pytest.mark.parametrize("name", ["csv", "xls:a.xls", "npz", "MNIST"])

@@ -68,7 +68,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "x", "width"), CASES, ids=lambda case: str(case)[-24:])
+@pytest.mark.parametrize(
+    ("name", "x", "width"), CASES, ids=[f"{name[-20:]}-{width}" for name, _, width in CASES]
+)
 def test_rows_have_the_public_norm_and_belong_to_their_record_alone(name, x, width):
     extractor = available(name)
     whole = extract(split(x), extractor, bound=3.0)
@@ -156,7 +158,11 @@ def test_weights_are_for_a_backbone_only(tmp_path):
         find("hashed", tmp_path / "weights.pt")
 
 
-@pytest.mark.parametrize(("name", "x"), [("raw", TEXTS), ("hashed", GREY), ("hashed", TABLE)])
+@pytest.mark.parametrize(
+    ("name", "x"),
+    [("raw", TEXTS), ("hashed", GREY), ("hashed", TABLE)],
+    ids=["raw texts", "hashed images", "hashed table"],
+)
 def test_records_of_another_kind_are_refused(name, x):
     with pytest.raises(ArgumentError, match=f"^features = '{name}': must be an extractor for "):
         extract(split(x), find(name))
@@ -199,7 +205,7 @@ def test_what_is_not_installed_is_named_with_its_extra(name, module, extra, monk
         find(name)
 
 
-def counted(monkeypatch) -> tuple[Extractor, list[int]]:
+def counted() -> tuple[Extractor, list[int]]:
     seen: list[int] = []
     extractor = find("hashed:8")
 
@@ -213,7 +219,7 @@ def counted(monkeypatch) -> tuple[Extractor, list[int]]:
 
 def test_features_are_taken_once_and_kept_for_their_owner(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    extractor, seen = counted(monkeypatch)
+    extractor, seen = counted()
     steps: list[tuple[int, int]] = []
 
     def taken() -> np.ndarray:
@@ -235,9 +241,9 @@ def test_features_are_taken_once_and_kept_for_their_owner(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
-def test_a_damaged_file_of_features_counts_as_absent(damage, tmp_path, monkeypatch):
+def test_a_damaged_file_of_features_counts_as_absent(damage, tmp_path):
     cache = Cache(tmp_path)
-    extractor, seen = counted(monkeypatch)
+    extractor, seen = counted()
     first = extract(split(TEXTS), extractor, cache=cache)
     path = cache.path(extractor, TEXTS[:6])
     content = path.read_bytes()

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.data.download import Published, cache_home, fetch_folder
-from extensions.data.records import RawSplit
+from extensions.data.records import Labels, RawSplit
 from extensions.errors import ArgumentError, MissingExtraError
 
 BINARY = "cifar-10-batches-bin"
@@ -95,9 +96,18 @@ def _read_strips(folder: Path) -> RawSplit:
             except (UnidentifiedImageError, OSError, ValueError) as error:
                 allowed = "a strip of 32x32 images"
                 raise ArgumentError("data_dir", path.name, allowed) from error
-        with np.load(folder / "labels.npz", allow_pickle=False) as labels:
-            y = labels[f"y_{part}"].astype(np.int64)
+        y = _read_labels(folder / "labels.npz", f"y_{part}")
         if sum(map(len, strips)) != len(y):
             raise ArgumentError("data_dir", str(folder), f"as many {part} images as labels")
         parts |= {f"{part}_x": np.concatenate(strips), f"{part}_y": y}
     return RawSplit(**parts)
+
+
+def _read_labels(path: Path, name: str) -> Labels:
+    try:
+        with np.load(path, allow_pickle=False) as labels:
+            y: Labels = labels[name].astype(np.int64)
+    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile) as error:
+        allowed = "an .npz file with arrays y_train and y_test"
+        raise ArgumentError("data_dir", path.name, allowed) from error
+    return y

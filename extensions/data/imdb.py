@@ -48,12 +48,19 @@ def read_imdb(folder: Path | None, download: bool) -> RawSplit:
 def _read_folder(folder: Path) -> Reviews:
     return {
         part: [
-            (path.read_text(encoding="utf-8"), label)
+            (_read_review(path), label)
             for label, name in enumerate(CLASSES)
             for path in sorted((folder / part / name).glob("*.txt"))
         ]
         for part in ("train", "test")
     }
+
+
+def _read_review(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ArgumentError("data_dir", str(path), "a text in UTF-8") from error
 
 
 def _read_lines(path: Path) -> Reviews:

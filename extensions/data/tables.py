@@ -98,7 +98,7 @@ def _read_csv(path: Path) -> dict[str, Cells]:
             names, *rows = csv.reader(file)
         except (ValueError, csv.Error) as error:
             allowed = "a CSV file in UTF-8 with the names of its columns in the first row"
-            raise ArgumentError("records", str(path), allowed) from error
+            raise ArgumentError("records", str(path), allowed, f"{error}.") from error
     if len(set(names)) != len(names):
         raise ArgumentError("records", str(path), "a file with one name for each column")
     for number, row in enumerate(rows, start=1):
