@@ -10,7 +10,7 @@ import torch
 
 from crypten_ext.opening import is_leader
 from crypten_ext.tuple_kinds import RandomWords, Shape, TruncationPair
-from crypten_ext.words import Monomial, Word, product_of, shift_word
+from extensions.words import Monomial, Word, products_of, shift_word
 
 from crypten.common import rng
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
@@ -23,7 +23,7 @@ class FirstParty:
         """Returns fresh uniform words with the named products of their shifted bits."""
         r = _draw(shape)
         value = _deal_sum(shape, r)
-        plain = None if r is None else torch.stack([r, *(product_of(m, [r]) for m in products)])
+        plain = None if r is None else torch.stack([r, *products_of(products, [r])])
         dealt = _deal_xor((1 + len(products), *shape), plain)
         return RandomWords(value, dealt[0], dict(zip(products, dealt[1:], strict=True)))
 
@@ -54,7 +54,7 @@ class FirstParty:
         r = _draw((wires, *shape))
         plain = None
         if r is not None:
-            plain = torch.stack([*r, *(product_of(m, list(r)) for m in products)])
+            plain = torch.stack([*r, *products_of(products, list(r))])
         dealt = _deal_xor((wires + len(products), *shape), plain)
         return list(dealt[:wires]), dict(zip(products, dealt[wires:], strict=True))
 

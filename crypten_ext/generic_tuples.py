@@ -6,7 +6,7 @@ import torch
 
 from crypten_ext.opening import is_leader, open_xor
 from crypten_ext.tuple_kinds import RandomWords, Shape, TruncationPair
-from crypten_ext.words import Monomial, Word, shift_word
+from extensions.words import Monomial, Word, shift_word
 
 import crypten
 from crypten.common import rng

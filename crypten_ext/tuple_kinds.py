@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from crypten_ext.words import Monomial, Word
+from extensions.words import Monomial, Word
 
 Shape = Sequence[int]
 

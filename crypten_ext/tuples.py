@@ -11,7 +11,7 @@ import torch
 
 from crypten_ext import first_party, generic_tuples
 from crypten_ext.tuple_kinds import RandomWords, Shape, TruncationPair, TupleSource
-from crypten_ext.words import Monomial, Word
+from extensions.words import Monomial, Word
 
 import crypten
 

@@ -8,12 +8,10 @@ launcher and "leave" on the way to the party.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import operator
 import os
 import pickle
-import signal
 import sys
 import threading
 import time
@@ -25,12 +23,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from crypten_ext.failures import Failure
+from extensions.processes import ORPHANED, die_with
 
 THIRD_PARTY = "CRYPTEN_THIRD_PARTY"
 """Set in the environment where CrypTen's third party joins too."""
 BEAT_INTERVAL = 1.0
-ORPHANED = 71
-_PR_SET_PDEATHSIG = 1
 
 
 class Context:
@@ -78,18 +75,6 @@ class Channel:
             while True:
                 self.tasks.put(self._control.recv_bytes())
         except (EOFError, OSError):
-            os._exit(ORPHANED)
-
-
-def die_with(launcher_pid: int) -> None:
-    """The kernel kills this process when its launcher dies, even while this process is stopped.
-
-    Linux only; elsewhere the closed control channel tells. The kernel watches the thread that
-    started the process, so a launcher passes 0 unless that was its main thread.
-    """
-    if launcher_pid and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != launcher_pid:
             os._exit(ORPHANED)
 
 

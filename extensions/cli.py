@@ -1,5 +1,6 @@
 """The `pea` command."""
 
+import importlib
 import sys
 import tempfile
 from dataclasses import replace
@@ -331,6 +332,20 @@ def prepare(
         paths = find(config.backend).prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")
+
+
+@app.command()
+def players(
+    config: Annotated[Path, typer.Option(help="JSON file of names and HOST:PORT.")],
+    player: Annotated[
+        str | None, typer.Option(help="The one player of this host; all of them if left out.")
+    ] = None,
+) -> None:
+    """Run the players of a TF Encrypted session; its script reaches them by the same file.
+
+    They end with this command, and it ends with status 1 if one of them ends.
+    """
+    importlib.import_module("tfe_ext.launch").serve(config, player, tell=typer.echo)
 
 
 app.command()(cli_data.split)

@@ -23,6 +23,10 @@ class MissingExtraError(PeaError, ImportError):
         )
 
 
+class UnsupportedVersionError(PeaError, ImportError):
+    """A host's version is outside those that were tested; the message names both."""
+
+
 class InsecureError(PeaError, RuntimeError):
     """The request would give a secret away; the message says what leaks and what to do."""
 
@@ -41,6 +45,14 @@ class PartyLostError(PeaError, ConnectionError):
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(f"party {rank} {reason}")
         self.rank = rank
+
+
+class PlayerLostError(PeaError, ConnectionError):
+    """A player of TF Encrypted never came, died or fell silent; the message names it first."""
+
+    def __init__(self, player: str, reason: str) -> None:
+        super().__init__(f"player {player} {reason}")
+        self.player = player
 
 
 class MaterialError(PeaError, RuntimeError):

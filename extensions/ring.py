@@ -1,7 +1,8 @@
 """What a host must offer: the papers' building blocks over additive shares modulo 2^64.
 
-A protocol is written once against `Ring`. A *share* is whatever the host holds for one party:
-a NumPy array in the clear ring, a torch tensor of int64 in CrypTen. Shares support, locally and
+A protocol is written once against `Ring`. A *share* is whatever the host holds for one party, or
+for all of them where one program computes for all: a NumPy array in the clear ring, a torch tensor
+of int64 in CrypTen, tensors on the three servers' devices in ABY3. Shares support, locally and
 without communication, `+`, `-` and unary `-` between shares, `*` by a Python int, indexing,
 `reshape`, `sum(axis)` and `.T`, all modulo 2^64. *Bits* are 64-bit words shared by XOR; they
 support `^` between words and `&`, `<<` and (arithmetic) `>>` by a Python int.

@@ -1,10 +1,14 @@
-"""What all tests may share: pools of real parties, started when a test first asks for them."""
+"""What all tests may share: processes of the two hosts, started when a test first asks."""
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.players import SERVERS, free_addresses, running_players, write
+from tests.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
     from crypten_ext.launch import Parties
@@ -54,3 +58,29 @@ def pools() -> Iterator[Pools]:
     pools = Pools()
     yield pools
     pools.close()
+
+
+def _need_tensorflow() -> None:
+    if not (importlib.util.find_spec("tensorflow") and importlib.util.find_spec("tf_encrypted")):
+        pytest.skip("TensorFlow is not installed: type pip install -e '.[tfe]'")
+
+
+@pytest.fixture(scope="session")
+def tfe_process() -> Iterator[TFEProcess]:
+    """A process with TF Encrypted: ``tfe_process.run("module:function", ...)``."""
+    _need_tensorflow()
+    process = TFEProcess()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="session")
+def tfe_players(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TFEProcess]:
+    """A process like that, whose three servers and one owner of data are processes as well."""
+    _need_tensorflow()
+    addresses = free_addresses([*SERVERS, "owner"])
+    file = write(tmp_path_factory.mktemp("players") / "players.json", addresses)
+    with running_players(file):
+        process = TFEProcess(PLAYERS=str(file))
+        yield process
+        process.close()

@@ -8,11 +8,11 @@ import torch
 
 import crypten_ext
 from crypten_ext import dealer, tuples
-from crypten_ext.circuits import first_monomials
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.opening import open_sum, open_xor
-from crypten_ext.words import product_of, shift_word
 from crypten_ext.worker import Context
+from extensions.circuits import first_monomials
+from extensions.words import products_of, shift_word
 
 import crypten
 from crypten import communicator
@@ -72,7 +72,8 @@ def own_tuples(context: Context, provider: str) -> dict[str, bool]:
     opened = open_xor([words.bits, *words.products.values()])
     right["bits of r"] = torch.equal(r, opened[0])
     right["products"] = list(words.products) == first_monomials() and all(
-        torch.equal(product_of(m, [r]), w) for m, w in zip(words.products, opened[1:], strict=True)
+        torch.equal(products_of([m], [r])[0], w)
+        for m, w in zip(words.products, opened[1:], strict=True)
     )
     shapes, shifts = [(7,), (2, 3)], [16, 0]
     for pair, shape, shift in zip(
@@ -91,7 +92,7 @@ def own_tuples(context: Context, provider: str) -> dict[str, bool]:
     masks, products = tuples.word_masks((3,), 2, monomials)
     opened = open_xor([*masks, *products.values()])
     right["word masks"] = all(
-        torch.equal(product_of(m, opened[:2]), w)
+        torch.equal(products_of([m], opened[:2])[0], w)
         for m, w in zip(monomials, opened[2:], strict=True)
     )
     masks, products = tuples.word_masks((3,), 2, [])

@@ -7,10 +7,10 @@ import torch
 
 from benchmarks.providers import STEP, measure
 from crypten_ext import dealer, tuples
-from crypten_ext.circuits import first_monomials
 from crypten_ext.dealer import provider as dealing
 from crypten_ext.training import traffic
 from crypten_ext.worker import Context
+from extensions.circuits import first_monomials
 from tests.party_tasks_dealer import use
 
 import crypten

@@ -87,6 +87,16 @@ def test_keras_that_the_user_chose_is_kept():
 
 
 @needs_tensorflow
+@pytest.mark.parametrize("version", ["2.17.1", "2.22.0"])
+def test_untested_tensorflow_is_refused_unless_asked_for(version):
+    code = f"import tensorflow; tensorflow.__version__ = {version!r}; import tfe_ext"
+    run = run_fresh(code)
+    assert run.returncode == 1
+    assert f"UnsupportedVersionError: TensorFlow {version} is installed, but" in run.stderr
+    assert "TFE_EXT_UNTESTED_TENSORFLOW=1" in run.stderr
+
+
+@needs_tensorflow
 def test_traced_while_loop_computes_on_shares():
     run = run_fresh(
         """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report import with_tables
+from tests.test_compat_tfe import needs_tensorflow
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -43,7 +44,11 @@ def test_tables_are_the_recorded_results():
     assert with_tables(README) == README
 
 
-@pytest.mark.parametrize("index", [0, 2], ids=["primitives", "plaintext ring"])
+@pytest.mark.parametrize(
+    "index",
+    [0, pytest.param(2, marks=needs_tensorflow), 3],
+    ids=["primitives", "ABY3 session", "plaintext ring"],
+)
 def test_python_block_runs(tmp_path, index):
     passed(run([sys.executable, "-c", blocks("python")[index]], tmp_path))
 

@@ -7,3 +7,13 @@ not import on current TensorFlow without it.
 from . import compat
 
 compat.apply()
+
+from .aby3 import ABY3, fixed64_f20  # noqa: E402
+from .config import local_config  # noqa: E402
+from .cost import Cost, cost  # noqa: E402
+from .functions import register  # noqa: E402
+from .players import remote_config  # noqa: E402
+
+register()
+
+__all__ = ["ABY3", "Cost", "cost", "fixed64_f20", "local_config", "remote_config"]

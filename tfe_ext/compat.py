@@ -6,6 +6,8 @@ choice of Keras, which it makes once for the whole process, and one attribute th
 """
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -13,9 +15,14 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
-from extensions.errors import MissingExtraError
+from extensions.errors import MissingExtraError, UnsupportedVersionError
+
+_TESTED = (2, 18), (2, 22)
+_UNTESTED = "TFE_EXT_UNTESTED_TENSORFLOW"
 
 _DISTRIBUTIONS = {
     "tensorflow": "tensorflow",
@@ -33,15 +40,33 @@ def apply() -> None:
 
     Raises:
         MissingExtraError: TensorFlow, tf-keras or TF Encrypted is not installed.
+        UnsupportedVersionError: TensorFlow is older than 2.18, or 2.22 or newer, without
+            TFE_EXT_UNTESTED_TENSORFLOW=1 in the environment.
     """
     for module, distribution in _DISTRIBUTIONS.items():
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(distribution, "tfe")
     choose_legacy_keras()
+    check_version(importlib.import_module("tensorflow").__version__)
     restore_control_captures()
-    with while_parallelism(), pkg_resources_accepted():
+    with while_parallelism(), pkg_resources_accepted(), default_protocol_without_keys():
         importlib.import_module("tf_encrypted")
     build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
+
+
+def check_version(version: str) -> None:
+    """TensorFlow is one that the tests ran on, or the user asked by name to try another.
+
+    Raises:
+        UnsupportedVersionError: neither.
+    """
+    release = tuple(int(part) for part in version.split(".")[:2])
+    low, high = _TESTED
+    if not low <= release < high and os.environ.get(_UNTESTED) != "1":
+        raise UnsupportedVersionError(
+            f"TensorFlow {version} is installed, but tfe_ext was tested on 2.18 up to 2.21 only. "
+            f"Type: pip install 'pea-mpl[tfe]', or set {_UNTESTED}=1 to try."
+        )
 
 
 def choose_legacy_keras() -> None:
@@ -103,6 +128,58 @@ def pkg_resources_accepted() -> Iterator[None]:
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", UserWarning)
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", DeprecationWarning)
         yield
+
+
+@contextmanager
+def default_protocol_without_keys() -> Iterator[None]:
+    """Inside the block TF Encrypted can be imported without a key for its default protocol.
+
+    Its import makes a stock ABY3, whose keys come from TensorFlow's insecure generator where the
+    native one is missing. To make them would also start TensorFlow, after which its logical
+    devices are fixed. Operations that need a key ask for ``tfe.get_protocol().reset()`` then.
+    """
+    if "tf_encrypted" in sys.modules:
+        yield
+        return
+    finder = _StockProtocol()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        finder.restore()
+
+
+class _StockProtocol(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads the module of the stock ABY3 with key set-up left out until `restore`."""
+
+    _MODULE = "tf_encrypted.protocol.aby3.aby3"
+
+    def __init__(self) -> None:
+        self._loader: Any = None
+        self._aby3: Any = None
+        self._initialize_keys: Any = None
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != self._MODULE:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None:
+            self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._aby3 = vars(module)["ABY3"]
+        self._initialize_keys = self._aby3.initialize_keys
+        self._aby3.initialize_keys = lambda protocol: None
+
+    def restore(self) -> None:
+        if self._aby3 is not None:
+            self._aby3.initialize_keys = self._initialize_keys
 
 
 def restore_control_captures() -> None:

@@ -12,8 +12,8 @@ import threading
 import torch
 
 from crypten_ext.dealer.server import serve
-from crypten_ext.worker import ORPHANED, die_with
 from extensions.errors import PeaError
+from extensions.processes import ORPHANED, die_with
 
 
 def _leave_with_launcher() -> None:

@@ -7,8 +7,8 @@ import torch
 
 from crypten_ext.dealer.client import current
 from crypten_ext.tuple_kinds import RandomWords, Shape, TruncationPair
-from crypten_ext.words import Monomial, Word
 from extensions.errors import ArgumentError
+from extensions.words import Monomial, Word
 
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 from crypten.mpc.provider.provider import TupleProvider

@@ -15,8 +15,8 @@ import torch
 
 from crypten_ext.dealer.requests import Request
 from crypten_ext.keystream import Keystream
-from crypten_ext.words import Word, product_of, shift_word
 from extensions.errors import ArgumentError
+from extensions.words import Word, products_of, shift_word
 
 from crypten.common.util import count_wraps
 
@@ -157,7 +157,7 @@ def _bits(size: Any) -> Recipe:
 
 def _random_words(shape: Any, products: Any) -> Recipe:
     def compute(masks: Shares, _: list[Shares]) -> Shares:
-        return [masks[0], *(product_of(m, masks) for m in products)]
+        return [masks[0], *products_of(products, masks)]
 
     dependents = (Piece(shape, "xor"),) * (1 + len(products))
     return Recipe((Piece(shape, "sum"),), dependents, compute)
@@ -183,7 +183,7 @@ def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
     return Recipe(
         (Piece(shape, "xor"),) * wires,
         (Piece(shape, "xor"),) * len(products),
-        lambda masks, _: [product_of(m, masks) for m in products],
+        lambda masks, _: products_of(products, masks),
     )
 
 

@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 import torch
 
 from crypten_ext.third_party.server import serve
-from crypten_ext.worker import Channel, die_with
+from crypten_ext.worker import Channel
+from extensions.processes import die_with
 
 
 def main() -> None:

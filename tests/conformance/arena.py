@@ -1,17 +1,22 @@
 """Where recipes run: one adapter a host. A further host needs one more `Arena`, and no new test."""
 
-from collections.abc import Callable, Sequence
+import base64
+import pickle
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pytest
 
 from extensions.clear import ClearRing, Rounding
 from extensions.fixed_point import Integers
 from tests.conformance.recipes import RECIPES
 from tests.conftest import Pools
+from tests.tfe_process import TFEProcess
 
 TASKS = "tests.conformance.parties"
+SERVERS = "tests.conformance.servers"
 
 
 class Arena(Protocol):
@@ -97,14 +102,61 @@ class CrypTenArena:
         return opened, Cost(*cost)
 
 
-ARENAS: dict[str, Callable[[Pools], Arena]] = {
+class ABY3Arena:
+    """Three servers of ABY3, on devices of one process or each in a process, beside this one."""
+
+    parties = 3
+
+    def __init__(self, process: TFEProcess) -> None:
+        self._process = process
+
+    def evaluate(
+        self, recipe: str, inputs: Sequence[Integers], *, frac_bits: int = 16, **options: Any
+    ) -> list[Integers]:
+        """Computes without a graph; every share must lie on its server, and agree with its copy."""
+        return self.run(
+            "evaluate", recipe=recipe, inputs=inputs, frac_bits=frac_bits, options=options
+        )
+
+    def cost(
+        self, recipe: str, shapes: Sequence[tuple[int, ...]], *, frac_bits: int = 16, **options: Any
+    ) -> tuple[int, int]:
+        """Returns the rounds and the bytes of a recipe, without what makes results replicated."""
+        cost: tuple[int, int] = self.run(
+            "count", recipe=recipe, shapes=shapes, frac_bits=frac_bits, options=options
+        )
+        return cost
+
+    def run(self, task: str, **arguments: Any) -> Any:
+        """Returns what a function of `tests.conformance.servers` returned."""
+        packed = base64.b64encode(pickle.dumps(arguments)).decode()
+        answer = self._process.run(f"{SERVERS}:run", name=task, packed=packed)
+        return pickle.loads(base64.b64decode(answer))
+
+
+def _crypten(parties: int) -> Callable[[pytest.FixtureRequest], Arena]:
+    return lambda request: CrypTenArena(parties, request.getfixturevalue("pools"))
+
+
+ARENAS: dict[str, Callable[[pytest.FixtureRequest], Arena]] = {
     "clear-probabilistic": lambda _: ClearArena("probabilistic"),
     "clear-floor": lambda _: ClearArena("floor"),
     "clear-ceiling": lambda _: ClearArena("ceiling"),
     "clear-extreme": lambda _: ClearArena("extreme"),
-    "crypten-2": lambda pools: CrypTenArena(2, pools),
-    "crypten-3": lambda pools: CrypTenArena(3, pools),
+    "crypten-2": _crypten(2),
+    "crypten-3": _crypten(3),
+    "aby3": lambda request: ABY3Arena(request.getfixturevalue("tfe_process")),
+    "aby3-players": lambda request: ABY3Arena(request.getfixturevalue("tfe_players")),
 }
 
-UNBIASED = ["clear-probabilistic", "crypten-2", "crypten-3"]
+LONG = {"aby3-players"}
+"""Hosts that only the long tests run on: each operation travels to a process of its own."""
+
+
+def parameters(names: Iterable[str]) -> list[Any]:
+    """Returns the names as parameters of the fixture `arena`, the long ones marked."""
+    return [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in names]
+
+
+UNBIASED = parameters(["clear-probabilistic", "crypten-2", "crypten-3", "aby3", "aby3-players"])
 """Hosts whose truncation has the expected value z / 2^m."""

@@ -2,13 +2,19 @@
 
 import pytest
 
-from tests.conformance.arena import ARENAS, Arena, CrypTenArena
+from tests.conformance.arena import ARENAS, ABY3Arena, Arena, CrypTenArena, parameters
 from tests.conftest import Pools
+from tests.tfe_process import TFEProcess
 
 
-@pytest.fixture(params=ARENAS, scope="session")
-def arena(request: pytest.FixtureRequest, pools: Pools) -> Arena:
-    return ARENAS[request.param](pools)
+@pytest.fixture(params=parameters(ARENAS), scope="session")
+def arena(request: pytest.FixtureRequest) -> Arena:
+    return ARENAS[request.param](request)
+
+
+@pytest.fixture(scope="session")
+def aby3_arena(tfe_process: TFEProcess) -> ABY3Arena:
+    return ABY3Arena(tfe_process)
 
 
 @pytest.fixture(params=[2, 3], ids=["crypten-2", "crypten-3"], scope="session")

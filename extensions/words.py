@@ -1,12 +1,16 @@
-"""64-bit words in torch: logical shifts, and sums of products of masked, shifted words."""
+"""64-bit words of any host: logical shifts, and sums of products of masked, shifted words.
+
+A word is whatever a host computes with: it supports `&`, `^`, `|`, `~`, and `<<` and (arithmetic)
+`>>` by a Python int.
+"""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-
-Word = torch.Tensor
+Word = Any
 
 
 @dataclass(frozen=True, order=True)
@@ -38,11 +42,20 @@ def shift_word(word: Word, shift: int, *, ones: bool = False) -> Word:
     return moved | ~kept if ones else moved
 
 
-def product_of(monomial: Monomial, words: Sequence[Word]) -> Word:
-    """Returns the AND of the shifted words that a monomial names."""
-    return functools.reduce(
-        torch.bitwise_and, [shift_word(words[wire], shift) for wire, shift in monomial]
-    )
+def products_of(products: Sequence[Monomial], words: Sequence[Word]) -> list[Word]:
+    """Returns, for each monomial, the AND of the shifted words that it names."""
+    known: dict[Monomial, Word] = {}
+
+    def product(monomial: Monomial) -> Word:
+        if monomial not in known:
+            *rest, (wire, shift) = monomial
+            word = shift_word(words[wire], shift)
+            if rest:
+                word = product(tuple(rest)) & product(((wire, shift),))
+            known[monomial] = word
+        return known[monomial]
+
+    return [product(monomial) for monomial in products]
 
 
 def monomials(terms: Iterable[Term]) -> list[Monomial]:
@@ -63,7 +76,7 @@ def sum_of_products(
     opened: Sequence[Word],
     masks: Mapping[Monomial, Word],
     *,
-    leader: bool,
+    leading: Callable[[Word], Word | None],
     ones: bool = False,
 ) -> Word:
     """Returns this party's XOR share of the XOR of all terms; local.
@@ -72,15 +85,18 @@ def sum_of_products(
         terms: products of factors.
         opened: for each wire the public word E = value ^ mask.
         masks: XOR shares of every single shifted mask and of every monomial of the terms.
-        leader: whether this party adds the public part.
+        leading: what a public word becomes where this party adds public words; None where not.
         ones: whether right shifts bring in ones.
     """
+    shifted: dict[Mask, Word] = {}
     total: Word | None = None
     for term in terms:
         parts: dict[Monomial, Word | None] = {(): None}
         for factor in term:
-            public = shift_word(opened[factor.wire], factor.shift, ones=ones)
             mask = (factor.wire, factor.shift)
+            if mask not in shifted:
+                shifted[mask] = shift_word(opened[factor.wire], factor.shift, ones=ones)
+            public = shifted[mask]
             grown: dict[Monomial, Word | None] = {}
             for subset, coefficient in parts.items():
                 gated = public if coefficient is None else coefficient & public
@@ -92,10 +108,12 @@ def sum_of_products(
                     grown[joined] = coefficient
             parts = grown
         for subset, coefficient in parts.items():
-            if subset == () and not leader:
-                continue
-            factors = [w for w in (coefficient, masks.get(subset)) if w is not None]
-            piece = functools.reduce(torch.bitwise_and, factors)
-            total = piece if total is None else total ^ piece
+            if subset == ():
+                piece = leading(coefficient)
+            else:
+                factors = [w for w in (coefficient, masks[subset]) if w is not None]
+                piece = functools.reduce(operator.and_, factors)
+            if piece is not None:
+                total = piece if total is None else total ^ piece
     assert total is not None
     return total

@@ -1,0 +1,225 @@
+"""The tensors that pass from device to device in a TensorFlow graph, in the order they must."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_LOOPS = ("While", "StatelessWhile")
+_CONDITIONALS = ("If", "StatelessIf")
+_COUNTER = "ResourceCountUpTo"
+_CARRIERS = ("Bitcast", "Identity")
+_PLACELESS = ("Identity", "IdentityN", "Placeholder", "NoOp")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A tensor that passes from one device to another.
+
+    Attributes:
+        sender: device.
+        receiver: device.
+        size: bytes.
+        depth: its place in the longest chain of messages that ends with it, from 1 on.
+        depth_from_start: the same if numbers of counters are messages as well.
+        is_number: whether it is such a number.
+    """
+
+    sender: str
+    receiver: str
+    size: int
+    depth: int
+    depth_from_start: int
+    is_number: bool
+
+
+@dataclass(eq=False)
+class _Value:
+    """A tensor: where it is, after how many messages; `device` is None if it is everywhere."""
+
+    device: str | None
+    depth: int = 0
+    from_start: int = 0
+    is_number: bool = False
+    arrived: dict[str, "_Value"] = field(default_factory=dict)
+
+
+class Walk:
+    """A walk along a graph in the order of computation; `messages` holds what it has met."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def function(self, graph: Any) -> None:
+        """Walks along the graph of a concrete function without arguments."""
+        given = {id(inner): _outer(outer) for outer, inner in graph.captures}
+        self._graph(graph, [given[id(tensor)] for tensor in graph.inputs], "")
+
+    def _graph(self, graph: Any, inputs: Sequence[_Value], default: str) -> list[_Value]:
+        known = {id(t): value for t, value in zip(graph.inputs, inputs, strict=True)}
+        needed = _needed(graph)
+        for op in graph.get_operations():
+            if op in needed and not all(id(output) in known for output in op.outputs):
+                device = canonical(op.device) or default
+                operands = [known[id(tensor)] for tensor in op.inputs]
+                results = self._operation(op, operands, device)
+                known.update({id(t): v for t, v in zip(op.outputs, results, strict=True)})
+        return [known[id(tensor)] for tensor in graph.outputs]
+
+    def _operation(self, op: Any, operands: list[_Value], device: str) -> list[_Value]:
+        if op.type in _CALLS:
+            return self._graph(_inner(op, "f"), operands, device)
+        if op.type in _LOOPS:
+            return self._loop(op, operands, device)
+        if op.type in _CONDITIONALS:
+            return self._conditional(op, operands, device)
+        if op.type == "Const":
+            return [_Value(None)]
+        if op.type in _PLACELESS and not op.device and operands:
+            return operands if len(operands) == len(op.outputs) else operands[:1]
+        arrived = [
+            self._arrive(value, tensor, device)
+            for value, tensor in zip(operands, op.inputs, strict=True)
+        ]
+        result = _Value(
+            device,
+            max((value.depth for value in arrived), default=0),
+            max((value.from_start for value in arrived), default=0),
+            op.type == _COUNTER or (op.type in _CARRIERS and arrived[0].is_number),
+        )
+        return [replace(result, arrived={}) for _ in op.outputs]
+
+    def _arrive(self, value: _Value, tensor: tf.Tensor, device: str) -> _Value:
+        """Returns the value on the device, after a message if need be; once for each device."""
+        if value.device in (None, device) or tensor.dtype == tf.resource:
+            return value
+        if device not in value.arrived:
+            moved = replace(value, device=device, arrived={})
+            moved.from_start += 1
+            moved.depth += not value.is_number
+            value.arrived[device] = moved
+            self.messages.append(
+                Message(
+                    sender=str(value.device),
+                    receiver=device,
+                    size=_size(tensor),
+                    depth=moved.depth,
+                    depth_from_start=moved.from_start,
+                    is_number=value.is_number,
+                )
+            )
+        return value.arrived[device]
+
+    def _loop(self, op: Any, operands: list[_Value], device: str) -> list[_Value]:
+        condition, body = _inner(op, "cond"), _inner(op, "body")
+
+        def turn(walk: Walk, state: list[_Value]) -> list[_Value]:
+            walk._graph(condition, state, device)
+            return walk._graph(body, state, device)
+
+        trial = Walk()
+        state = turn(trial, _copies(operands))
+        if not trial.messages:
+            return state
+        state = operands
+        for _ in range(_turns(op, condition, body)):
+            state = turn(self, [replace(value, arrived={}) for value in state])
+        return state
+
+    def _conditional(self, op: Any, operands: list[_Value], device: str) -> list[_Value]:
+        def branch(name: str) -> tuple[Walk, list[_Value]]:
+            walk = Walk()
+            return walk, walk._graph(_inner(op, name), _copies(operands[1:]), device)
+
+        branches = [branch("then_branch"), branch("else_branch")]
+        walk, results = max(branches, key=lambda one: sum(m.size for m in one[0].messages))
+        self.messages += walk.messages
+        return results
+
+
+def canonical(device: str) -> str:
+    """Returns the device's name in the one form that TensorFlow's own names have."""
+    return tf.DeviceSpec.from_string(device).to_string() if device else ""
+
+
+def _outer(captured: Any) -> _Value:
+    return _Value(canonical(captured.device))
+
+
+def _inner(op: Any, name: str) -> Any:
+    return op.graph._get_function(op.get_attr(name).name).graph
+
+
+def _copies(values: Sequence[_Value]) -> list[_Value]:
+    return [replace(value, arrived=dict(value.arrived)) for value in values]
+
+
+def _needed(graph: Any) -> set[Any]:
+    """Returns the operations that outputs or side effects depend on."""
+    found: set[Any] = set()
+    waiting = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+    return found
+
+
+def _size(tensor: tf.Tensor) -> int:
+    count = tensor.shape.num_elements()
+    if count is None:
+        raise ArgumentError(
+            "function", tensor.name, "a graph whose messages have static shapes", "Fix the shapes."
+        )
+    return int(count) * int(tensor.dtype.size)
+
+
+def _turns(op: Any, condition: Any, body: Any) -> int:
+    """Returns how often a loop turns that counts by a constant from one constant to another."""
+    less = _behind_identities(condition.outputs[0])
+    if less.op.type == "Less":
+        counter, end = (_behind_identities(tensor) for tensor in less.op.inputs)
+        place = _place(counter, condition)
+        end_value = _constant(end, condition, op)
+        if place is not None and end_value is not None:
+            start = tf.get_static_value(op.inputs[place])
+            step = _step(body, place)
+            if start is not None and step is not None and step > 0:
+                return max(0, -(-(int(end_value) - int(start)) // step))
+    raise ArgumentError(
+        "function",
+        op.name,
+        "a graph without messages in loops of unknown length",
+        "Let the loop count by a constant while it is less than one.",
+    )
+
+
+def _step(body: Any, place: int) -> int | None:
+    added = _behind_identities(body.outputs[place])
+    if added.op.type not in ("AddV2", "Add"):
+        return None
+    own, step = added.op.inputs
+    if _place(_behind_identities(own), body) != place:
+        return None
+    value = tf.get_static_value(step)
+    return None if value is None else int(value)
+
+
+def _behind_identities(tensor: tf.Tensor) -> tf.Tensor:
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _place(tensor: tf.Tensor, graph: Any) -> int | None:
+    return next((i for i, given in enumerate(graph.inputs) if given is tensor), None)
+
+
+def _constant(tensor: tf.Tensor, graph: Any, op: Any) -> Any:
+    place = _place(tensor, graph)
+    return tf.get_static_value(tensor if place is None else op.inputs[place])

@@ -1,0 +1,102 @@
+"""Results that a protocol keeps while one graph is traced, and no longer.
+
+TF Encrypted's `memoize` keeps every result for the life of the process, under a key that names
+neither the graph nor the protocol. So a function that is traced anew is given tensors of the first
+trace, which is an error; one protocol is given the other's results; two large tensors that print
+alike, or 1 and True, are taken for one; a result stays after a variable changed; and memory grows.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+
+from tf_encrypted.config import get_config
+from tf_encrypted.protocol.aby3.aby3_tensors import ABY3Tensor
+from tf_encrypted.protocol.protocol import TFEVariable, memoize
+from tf_encrypted.tensor.factory import AbstractFactory, AbstractTensor, AbstractVariable
+
+_Class = TypeVar("_Class", bound=type)
+_KEPT = "_tfe_ext_kept"
+_HOSTS_WRAPPER = memoize(lambda protocol: None).__code__
+# Given functions, which may draw noise or read what changes.
+_NEVER = {"while_loop"}
+
+
+class _Unsuitable(Exception):
+    """An argument that may have another value the next time."""
+
+
+def keep_per_graph(protocol: _Class) -> _Class:
+    """The class decorated, with `kept` in place of the host's `memoize` on each method it has."""
+    for name in dir(protocol):
+        method = getattr(protocol, name)
+        if getattr(method, "__code__", None) is _HOSTS_WRAPPER:
+            bare = method.__wrapped__
+            # AutoGraph finds nothing to convert in the host's methods, but looks for long.
+            plain = tf.autograph.experimental.do_not_convert(kept(bare))
+            setattr(protocol, name, bare if name in _NEVER else plain)
+    return protocol
+
+
+def kept(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, computed once in a graph for the same operands, and each time outside of graphs.
+
+    A result is kept on the graph that holds its tensors and goes with it. It is kept only if all
+    operands are of a kind that cannot change: shared or public tensors that are no variables, and
+    numbers, names and shapes, told apart by type. Randomness is no operand, so a method that draws
+    must not be decorated; none of the host's that draws for its own sake is.
+
+    Raises:
+        ArgumentError: from the method, if a tensor of another protocol is among the operands: it
+            may lie on other servers, and have another scale.
+    """
+
+    @wraps(method)
+    def once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for operand in tf.nest.flatten(args):
+            if isinstance(operand, ABY3Tensor) and operand.prot is not self:
+                raise ArgumentError(
+                    f"operand of {method.__name__}",
+                    operand,
+                    "a tensor of the protocol that computes",
+                    "Another one made it: give the value again, to this one.",
+                )
+        if tf.executing_eagerly() or get_config().debug:
+            return method(self, *args, **kwargs)
+        try:
+            key = (self, method.__name__, _key(args), _key(kwargs))
+        except _Unsuitable:
+            return method(self, *args, **kwargs)
+        # An attribute, not a collection: inner graphs inherit the collections of outer ones.
+        graph = tf.compat.v1.get_default_graph()
+        results: dict[Any, Any] | None = getattr(graph, _KEPT, None)
+        if results is None:
+            results = {}
+            setattr(graph, _KEPT, results)
+        if key not in results:
+            results[key] = method(self, *args, **kwargs)
+        return results[key]
+
+    return once
+
+
+def _key(x: Any) -> Any:
+    """What tells operands apart: a tensor is itself, and lives as long as the key."""
+    if isinstance(x, (tuple, list)):
+        return type(x), tuple(_key(part) for part in x)
+    if isinstance(x, dict):
+        return dict, tuple((name, _key(x[name])) for name in sorted(x))
+    if isinstance(x, slice):
+        return slice, _key((x.start, x.stop, x.step))
+    if isinstance(x, tf.TensorShape):
+        return tf.TensorShape, tuple(x.as_list()) if x.rank is not None else None
+    if isinstance(x, (bool, int, float, str, type(None), type(...), tf.DType)):
+        return type(x), x
+    changes = isinstance(x, (TFEVariable, AbstractVariable))
+    if isinstance(x, (ABY3Tensor, AbstractTensor, AbstractFactory)) and not changes:
+        return x
+    raise _Unsuitable

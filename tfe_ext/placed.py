@@ -1,0 +1,66 @@
+"""Tensors of one kind on several servers' devices: one operation works on each, where it lies."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import tensorflow as tf
+
+Part = Any
+"""A tf.Tensor, or None for zeros."""
+
+
+class Placed:
+    """The parts of one value, on the devices of those servers that `PLACES` names.
+
+    Args:
+        servers: names of the three servers' devices.
+        parts: one for each place, not all None.
+    """
+
+    PLACES: ClassVar[tuple[int, ...]]
+
+    def __init__(self, servers: Sequence[str], parts: Sequence[Part]) -> None:
+        self.servers = tuple(servers)
+        self.parts = tuple(parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The static shape of every part."""
+        given = next(part for part in self.parts if part is not None)
+        return tuple(given.shape.as_list())
+
+    def each(self, function: Callable[[tf.Tensor], tf.Tensor]) -> Self:
+        """The function of every part that is not zero, on the part's device; it keeps zero."""
+        return self._with([self._on(i, function, part) for i, part in enumerate(self.parts)])
+
+    def _on(self, i: int, function: Callable[..., tf.Tensor], *operands: Part) -> Part:
+        if operands[0] is None:
+            return None
+        with tf.device(self.servers[self.PLACES[i]]):
+            return function(*operands)
+
+    def _with(self, parts: Sequence[Part]) -> Self:
+        return type(self)(self.servers, parts)
+
+    def _sum(self, other: Self, join: Callable[..., tf.Tensor]) -> Self:
+        """The join of parts with parts, where a part that is None is neutral."""
+        if None not in self.parts and None not in other.parts:
+            pairs = enumerate(zip(self.parts, other.parts, strict=True))
+            return self._with([self._on(i, join, *pair) for i, pair in pairs])
+        shape = tf.broadcast_static_shape(tf.TensorShape(self.shape), tf.TensorShape(other.shape))
+        parts = []
+        for i, (own, others) in enumerate(zip(self.parts, other.parts, strict=True)):
+            if own is not None and others is not None:
+                parts.append(self._on(i, join, own, others))
+            else:
+                alone = others if own is None else own
+                parts.append(self._on(i, lambda part: tf.broadcast_to(part, shape), alone))
+        return self._with(parts)
+
+    def __getitem__(self, key: Any) -> Self:
+        return self.each(lambda part: part[key])
+
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
+        """The parts in another shape, given as one sequence or as integers."""
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return self.each(lambda part: tf.reshape(part, wanted))

@@ -1,0 +1,150 @@
+"""Players in processes of their own, on this host or others, as the client sees them.
+
+    with tfe_ext.remote_config("players.json") as config:
+        tfe.set_config(config)
+        tfe.set_protocol(tfe_ext.ABY3())
+        ...
+
+The file is the host's: a JSON object of names and addresses, `read_players` says which.
+"""
+
+import json
+from collections import OrderedDict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError, PlayerLostError
+
+import tf_encrypted as tfe
+
+from .status import Statuses, task_of
+from .watch import Watch
+
+SERVERS = ("server0", "server1", "server2")
+JOB = "tfe"
+_CONNECTION = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.UnknownError,
+)
+
+
+def read_players(file: str | Path) -> "OrderedDict[str, str]":
+    """The address of each player, in the file's order, which all processes must agree on.
+
+    Args:
+        file: a JSON object such as ``{"server0": "10.0.0.1:4440", "server1": "10.0.0.2:4440",
+            "server2": "10.0.0.3:4440"}``. The three servers must be there; any other name is a
+            player that gives inputs or gets outputs. TF Encrypted's own tools read it too.
+
+    Raises:
+        ArgumentError: it is no such object, an address is not HOST:PORT, or two are the same.
+        OSError: it cannot be read.
+    """
+    try:
+        players: OrderedDict[str, str] = json.loads(
+            Path(file).read_text(), object_pairs_hook=_distinct
+        )
+    except ValueError as error:
+        raise ArgumentError("config", str(file), "a JSON file", str(error)) from None
+    texts = isinstance(players, OrderedDict) and all(isinstance(a, str) for a in players.values())
+    if not texts or not set(SERVERS) <= set(players):
+        raise ArgumentError(
+            "config",
+            str(file),
+            'a JSON object of names and addresses with "server0", "server1" and "server2"',
+        )
+    for name, address in players.items():
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise ArgumentError(f"config[{name!r}]", address, "HOST:PORT")
+    if len(set(players.values())) < len(players):
+        raise ArgumentError("config", str(file), "without an address that occurs twice")
+    return players
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> "OrderedDict[str, Any]":
+    players = OrderedDict(pairs)
+    if len(players) < len(pairs):
+        raise ValueError("A name occurs twice.")
+    return players
+
+
+class RemotePlayers(tfe.RemoteConfig):
+    """TF Encrypted's configuration of players elsewhere, each known to be there.
+
+    In a ``with`` block the players are watched (`tfe_ext.watch.Watch`). If one dies or falls
+    silent, what TensorFlow raises for it leaves the block as a `PlayerLostError` that names it; a
+    script that TensorFlow keeps waiting ends with that line on standard error and status 70.
+    Either happens within 60 s. Without the block, TensorFlow's errors stay as they are, and a
+    player that falls silent keeps the script waiting.
+    """
+
+    def __init__(self, players: "OrderedDict[str, str]", join_timeout: float) -> None:
+        super().__init__(players, job_name=JOB)
+        self._statuses = Statuses(players)
+        self._first = dict(self._statuses.wait_for_all(join_timeout))
+        for index, name in enumerate(players):
+            if task_of(self._first[name]) != f"/job:{JOB}/replica:0/task:{index}":
+                raise PlayerLostError(
+                    name,
+                    f"is not the one that answers at {players[name]}: another player or programme "
+                    "does. Give the players and the client the same file.",
+                )
+        self.connect_servers()
+        self._watch: Watch | None = None
+
+    def get_player(self, name_or_player: Any) -> Any:
+        """The player of this name.
+
+        Raises:
+            ArgumentError: there is none.
+        """
+        player = super().get_player(name_or_player)
+        if player is None:
+            names = ", ".join(player.name for player in self.players)
+            raise ArgumentError("player", name_or_player, f"one of {names}", "Name it in the file.")
+        return player
+
+    def __enter__(self) -> Self:
+        self._watch = Watch(self._statuses, self._first)
+        self._watch.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._watch is not None
+        self._watch.stop()
+        if isinstance(error, _CONNECTION):
+            lost = self._watch.explain()
+            if lost is not None:
+                raise lost from error
+
+
+def remote_config(file: str | Path, *, join_timeout: float = 60.0) -> RemotePlayers:
+    """The configuration of players that `pea players` started, once all of them are there.
+
+    It connects this process to them, for the rest of its life; then ``tfe.set_config(...)``.
+
+    Args:
+        file: names and addresses, see `read_players`; the players were given the same.
+        join_timeout: seconds within which all players must answer.
+
+    Raises:
+        ArgumentError: the file is not as it should be.
+        PlayerLostError: a player did not answer in time, or is another one than the file says.
+    """
+    if not join_timeout > 0:
+        raise ArgumentError("join_timeout", join_timeout, "a positive number of seconds")
+    return RemotePlayers(read_players(file), join_timeout)
