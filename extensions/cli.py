@@ -3,15 +3,18 @@
 import importlib
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from extensions import console
+from extensions import cli_data, console
 from extensions.backends import find
+from extensions.cli_data import columns_of, names_of, taking_of
 from extensions.config import TrainConfig
-from extensions.data import Sizes, load, split_among, write_party_files
+from extensions.config_file import ConfigFile
+from extensions.data import Sizes, is_table, write_parts
 from extensions.errors import (
     ArgumentError,
     DealerLostError,
@@ -20,6 +23,7 @@ from extensions.errors import (
     ServersLostError,
     ThirdPartyLostError,
 )
+from extensions.owners import Origin, sizes_of, write_features
 from extensions.providers import Provider
 
 app = typer.Typer(
@@ -71,8 +75,18 @@ def train(
     ] = "crypten",
     parties: Annotated[int, typer.Option(help="Number of parties, one process each.")] = 3,
     provider: Dealing = TrainConfig.provider,
-    data: Annotated[str, typer.Option(help="digits (embedded) or mnist.")] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
+    data: cli_data.Data = None,
+    data_dir: cli_data.DataDir = None,
+    data_for_party: cli_data.DataForParty = None,
+    download: cli_data.Download = False,
+    label: cli_data.Label = None,
+    text: cli_data.Text = None,
+    class_names: cli_data.ClassNames = None,
+    partition: cli_data.Partition = "iid",
+    features: cli_data.Features = "raw",
+    weights: cli_data.Weights = None,
+    no_feature_cache: cli_data.NoFeatureCache = False,
+    max_feature_norm: cli_data.FeatureNorm = 1.0,
     epsilon: Epsilon = None,
     delta: Delta = None,
     noise_multiplier: Noise = None,
@@ -82,7 +96,7 @@ def train(
     lr: Lr = None,
     max_grad_norm: GradNorm = 1.0,
     sample_rate: Rate = 0.1,
-    seed_data: Annotated[int, typer.Option(help="Seed of splitting the data; public.")] = 0,
+    seed_data: cli_data.SeedData = 0,
     model: Model = "logistic",
     frac_bits: Bits = 20,
     evaluate: Reveal = "mpc",
@@ -100,13 +114,26 @@ def train(
     timeout: Annotated[
         float, typer.Option(help="Seconds after which the run is given up.")
     ] = 3600.0,
+    config_file: ConfigFile = None,
 ) -> None:
     """Train one model on the records of several parties, all on this machine."""
+    origin = Origin(
+        data=data,
+        data_dir=data_dir,
+        own=data_for_party or (),
+        columns=columns_of(label, text),
+        names=names_of(class_names),
+        partition=partition,
+        seed=seed_data,
+        download=download,
+    )
     config = _config(
         backend=backend,
         parties=parties,
         provider=provider,
-        data=data,
+        data=origin.title,
+        features=features,
+        max_feature_norm=max_feature_norm,
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
@@ -123,21 +150,30 @@ def train(
         insecure_seed=insecure_fixed_randomness,
     )
     engine = find(config.backend)
-    split = load(config.data, data_dir, config.seed_data)
-    config = config.resolved(engine.failure_probability(config, split.train_x.shape[1]))
+    taking = taking_of(features, weights, max_feature_norm, no_feature_cache)
+    sources = origin.read(parties)
+    settings = replace(config, classes=sources[0].classes)
+    config = settings.resolved()
     console.prepare(json_out, save)
     console.notices(config, engine.NOTICE)
-    with tempfile.TemporaryDirectory(prefix="pea-") as folder, console.progress(config) as show:
-        files = write_party_files(split, config.parties, Path(folder))
-        report = engine.train(
-            config,
-            files,
-            show,
-            save=save,
-            timeout=timeout,
-            material=material,
-            players=players,
-        )
+    console.classes(sources[0].names)
+    with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+        with console.extracting() as taken:
+            parts = taking.take([source.split for source in sources], taken)
+        files = write_parts(parts, Path(folder))
+        columns = parts[0].train_x.shape[1]
+        config = settings.resolved(engine.failure_probability(settings, columns))
+        del sources, parts
+        with console.progress(config) as show:
+            report = engine.train(
+                config,
+                files,
+                show,
+                save=save,
+                timeout=timeout,
+                material=material,
+                players=players,
+            )
     console.finish(report, json_out, save)
 
 
@@ -146,7 +182,7 @@ def party(
     rank: Annotated[int, typer.Option(help="This party's rank, 0..N-1.")],
     world_size: Annotated[int, typer.Option(help="Number of parties N.")],
     rendezvous: Annotated[str, typer.Option(help="tcp://HOST:PORT of party 0.")],
-    records: Annotated[Path, typer.Option(help="This party's .npz file.")],
+    records: Annotated[Path, typer.Option(help="This party's .npz, .csv or .parquet file.")],
     provider: Dealing = TrainConfig.provider,
     dealer: Annotated[
         str | None, typer.Option(help="HOST:PORT of pea dealer, for --provider dealer.")
@@ -155,8 +191,18 @@ def party(
         Path | None, typer.Option(help="This party's file of `pea prepare`, instead of --dealer.")
     ] = None,
     data: Annotated[str, typer.Option(help="Name of the data, for the report.")] = "own records",
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
-    max_feature_norm: Annotated[float, typer.Option(help="Public bound of a row's norm.")] = 1.0,
+    features: Annotated[
+        str | None,
+        typer.Option(help="As in `pea train`, taken here; by default the file holds features."),
+    ] = None,
+    weights: cli_data.Weights = None,
+    no_feature_cache: cli_data.NoFeatureCache = False,
+    label: cli_data.Label = None,
+    text: cli_data.Text = None,
+    class_names: cli_data.ClassNames = None,
+    seed_data: cli_data.SeedData = 0,
+    classes: cli_data.Classes = TrainConfig.classes,
+    max_feature_norm: cli_data.FeatureNorm = 1.0,
     epsilon: Epsilon = None,
     delta: Delta = None,
     noise_multiplier: Noise = None,
@@ -173,6 +219,7 @@ def party(
     json_out: Json = None,
     save: Save = None,
     join_timeout: Annotated[float, typer.Option(help="Seconds to wait for all to join.")] = 300.0,
+    config_file: ConfigFile = None,
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     engine = find(TrainConfig.backend)
@@ -180,7 +227,8 @@ def party(
         parties=world_size,
         provider=provider,
         data=data,
-        classes=classes,
+        features=features or TrainConfig.features,
+        classes=len(names_of(class_names) or ()) or classes,
         max_feature_norm=max_feature_norm,
         epsilon=epsilon,
         delta=delta,
@@ -197,18 +245,26 @@ def party(
     ).resolved()
     console.prepare(json_out, save)
     console.notices(config, engine.NOTICE)
-    with console.progress(config) as show:
-        report = engine.train_party(
-            config,
-            records,
-            rank=rank,
-            rendezvous=rendezvous,
-            progress=show,
-            save=save,
-            join_timeout=join_timeout,
-            dealer=dealer,
-            material=material,
-        )
+    with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+        if features is not None or is_table(records):
+            chosen = features or TrainConfig.features
+            taking = taking_of(chosen, weights, max_feature_norm, no_feature_cache)
+            taken = cli_data.read_own(
+                records, label, text, class_names, config.classes, seed_data, taking
+            )
+            records = write_features(taken, Path(folder) / "features.npz")
+        with console.progress(config) as show:
+            report = engine.train_party(
+                config,
+                records,
+                rank=rank,
+                rendezvous=rendezvous,
+                progress=show,
+                save=save,
+                join_timeout=join_timeout,
+                dealer=dealer,
+                material=material,
+            )
     console.finish(report, json_out, save)
 
 
@@ -229,8 +285,10 @@ def serve_dealer(
 def prepare(
     out: Annotated[Path, typer.Option(help="Folder for party-0.material, party-1.material, ...")],
     parties: Annotated[int, typer.Option(help="Number of parties.")] = 3,
-    data: Annotated[str, typer.Option(help="Sizes of a known data set.")] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
+    data: cli_data.Data = None,
+    data_dir: cli_data.DataDir = None,
+    features: cli_data.Features = "raw",
+    weights: cli_data.Weights = None,
     records: Annotated[
         str | None,
         typer.Option(help="Instead of --data, each party's training records: 900,800,850."),
@@ -238,9 +296,9 @@ def prepare(
     held_out: Annotated[
         str | None, typer.Option(help="With --records: each party's held-out records.")
     ] = None,
-    features: Annotated[int | None, typer.Option(help="With --records: columns.")] = None,
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
-    max_feature_norm: Annotated[float, typer.Option(help="Public bound of a row's norm.")] = 1.0,
+    columns: Annotated[int | None, typer.Option(help="With --records: features.")] = None,
+    classes: cli_data.Classes = TrainConfig.classes,
+    max_feature_norm: cli_data.FeatureNorm = 1.0,
     epsilon: Epsilon = None,
     delta: Delta = None,
     noise_multiplier: Noise = None,
@@ -276,12 +334,13 @@ def prepare(
         private=not no_dp,
     ).resolved()
     if records is None:
-        sizes = Sizes.of(split_among(load(data, data_dir, seed=0), parties))
+        origin = Origin(data=data, data_dir=data_dir)
+        sizes = sizes_of(origin, taking_of(features, weights, max_feature_norm, True), parties)
     else:
         sizes = Sizes(
             train=_numbers("records", records),
             test=_numbers("held_out", held_out),
-            features=features or 0,
+            features=columns or 0,
         )
     with console.counted("tuple") as show:
         paths = find(config.backend).prepare(config, sizes, out, show)
@@ -303,17 +362,8 @@ def players(
     importlib.import_module("tfe_ext.launch").serve(config, player, tell=typer.echo)
 
 
-@app.command()
-def split(
-    out: Annotated[Path, typer.Option(help="Folder for party-0.npz, party-1.npz, ...")],
-    parties: Annotated[int, typer.Option(help="Number of parties.")] = 3,
-    data: Annotated[str, typer.Option(help="digits (embedded) or mnist.")] = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the MNIST files.")] = None,
-    seed_data: Annotated[int, typer.Option(help="Seed of the split; public.")] = 0,
-) -> None:
-    """Cut a data set into one file for each party, to try `pea party` with."""
-    for path in write_party_files(load(data, data_dir, seed_data), parties, out):
-        typer.echo(path)
+app.command()(cli_data.split)
+app.command(name="features")(cli_data.take)
 
 
 def _numbers(name: str, text: str | None) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ class TrainConfig:
             (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
             secret). Only "crypten" has a choice.
         data: name of the data set, for the report.
+        features: name of the extractor that each owner used, for the report.
         model: "logistic" or "mlp:H".
         classes: number of outputs.
         steps: number of updates.
@@ -57,6 +58,7 @@ class TrainConfig:
     parties: int = 3
     provider: Provider = "dealer"
     data: str = "digits"
+    features: str = "raw"
     model: str = "logistic"
     classes: int = 10
     steps: int = 120

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,28 @@ def counted(unit: str, *, shown: bool = True) -> Iterator[Callable[[int, int], N
     with Progress(*columns, console=_err, disable=not shown) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def extracting() -> Iterator[Callable[[int, int, int], None]]:
+    """Shows whose features are being taken; yields what to call with owner, done and total."""
+    columns = (
+        TextColumn("features of party {task.fields[owner]}: {task.completed}/{task.total}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task = bar.add_task("", total=None, owner=0, visible=False)
+        yield lambda owner, done, total: bar.update(
+            task, owner=owner, completed=done, total=total, visible=True
+        )
+
+
+def classes(names: Sequence[str]) -> None:
+    """Prints the numbers of a table's classes, which are public; nothing if they have no names."""
+    if names:
+        listed = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
+        _err.print(f"classes: {listed}", highlight=False, markup=False)
 
 
 def _spent(config: TrainConfig, steps: int) -> str:

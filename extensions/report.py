@@ -47,6 +47,7 @@ def result(
         "provider": DEALINGS[config.provider].title if config.backend == "crypten" else None,
         "correction_bytes": correction_bytes,
         "data": config.data,
+        "features": config.features,
         "opened": opened,
         "model": config.model,
         "noise_multiplier": config.noise_multiplier if config.private else None,

@@ -21,11 +21,15 @@ TRAINED = 6.0
 """Seconds of work after which a party is in mid-run: importing takes three of them."""
 
 
-def parties_by_hand(stack: ExitStack, folder: Path, count: int, *options: object) -> list[Command]:
-    assert pea("split", "--out", folder, "--parties", count).returncode == 0
+def free_address() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        rendezvous = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def parties_by_hand(stack: ExitStack, folder: Path, count: int, *options: object) -> list[Command]:
+    assert pea("split", "--out", folder, "--parties", count).returncode == 0
+    rendezvous = f"tcp://{free_address()}"
     common = ("--world-size", count, "--rendezvous", rendezvous, "--provider", "tfp", *NOISE)
     return [
         stack.enter_context(

@@ -271,7 +271,7 @@ def test_a_prepared_run_needs_no_dealer_and_happens_once(tmp_path: Path):
         (("prepare", "--records", "5,x"), "records = '5,x': must be whole numbers"),
         (("prepare", "--records", "5,5"), "held_out = None: must be whole numbers"),
         (
-            ("prepare", "--records", "5", "--held-out", "5", "--features", 3),
+            ("prepare", "--records", "5", "--held-out", "5", "--columns", 3),
             "records = 'sizes of 1 parties': must be sizes of 2 parties",
         ),
         (

@@ -242,8 +242,7 @@ def a_fit_opens_nothing_and_ends_where_it_should():
     lead = logits[np.arange(60), truth] - logits[np.arange(60), 1 - truth]
     close = (np.abs(lead) < 100 * ULP).sum()
     assert abs(model.evaluate(x, y) * 60 - (lead > 0).sum()) <= close + 1e-9
-    opened = model.call(private(features)).reveal().to_native()
-    np.testing.assert_allclose(opened, logits, atol=20 * ULP)
+    np.testing.assert_allclose(model.predict(private(features)), logits, atol=20 * ULP)
 
     with tempfile.TemporaryDirectory() as folder:
         paths = model.save_shares(folder)
@@ -257,8 +256,8 @@ def a_fit_opens_nothing_and_ends_where_it_should():
         again.load_shares(folder)
         for a, b in zip(again.get_weights(), weights, strict=True):
             np.testing.assert_array_equal(a, b)
-        opened = again.call(private(features)).reveal().to_native()
-        np.testing.assert_allclose(opened, logits, atol=20 * ULP)
+        shared = again.predict(private(features), reveal=False)
+        np.testing.assert_allclose(shared.reveal().to_native(), logits, atol=20 * ULP)
         with pytest.raises(ArgumentError, match="shares of this model"):
             model_of([3, 2]).load_shares(folder)
         (Path(folder) / "party-1.npz").write_bytes(b"damaged")

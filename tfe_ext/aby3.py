@@ -17,7 +17,8 @@ from .checks import check_servers, check_widths, native_type
 from .choice import choose
 from .functions import Functions
 from .memo import keep_per_graph
-from .randomness import PrivateStreams, Stream, expand_seed, seeds_on
+from .randomness import PrivateStreams, Stream
+from .seeds import expand_seed, seeds_on
 from .variables import follow
 
 

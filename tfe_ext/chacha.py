@@ -14,6 +14,8 @@ _ROUNDS = 20
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k"
 Keystream = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 """What gives the words of blocks 0, 1, ... from a key, a nonce and a number of blocks."""
+KeystreamOn = Callable[[str], Keystream]
+"""What gives that for a device."""
 _Rows = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 
 

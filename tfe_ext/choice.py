@@ -9,7 +9,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 
 from . import chacha, native
-from .randomness import KeystreamOn
+from .chacha import KeystreamOn
 
 VARIABLE = "TFE_EXT_RANDOMNESS"
 DEFAULT = "auto"

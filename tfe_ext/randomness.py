@@ -38,14 +38,14 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 
 from . import chacha
-from .chacha import BLOCK, Keystream
+from .chacha import BLOCK, KeystreamOn
+from .uniform import bits_of, from_words
 
 _KEY_BYTES = 32
 _COMMON_SITE = 1 << 14  # words; beyond it the fixed cost of a call no longer matters
 _MAX_WORDS = 1 << 31
 _COUNTER_LIMIT = (1 << 63) - 1
 _RUNS = "_tfe_ext_runs"
-KeystreamOn = Callable[[str], Keystream]
 TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
 
 
@@ -99,7 +99,7 @@ class Stream:
                 "shape", static, "fully known", "Give the function an input signature without None."
             )
         size = math.prod(static.as_list())
-        words = -(-size * _bits(dtype) // 32)
+        words = -(-size * bits_of(dtype) // 32)
         if words > _MAX_WORDS:
             raise ArgumentError("shape", static, f"at most {_MAX_WORDS} words of 32 bits")
         site, start = self._run().allot(words)
@@ -222,59 +222,6 @@ class _Site:
                 nonce = tf.concat([site, tf.identity(self._execution)], 0)
                 self._expanded[holder] = self._stream._expand(holder, nonce, self._words)
         return self._expanded[holder]
-
-
-def seeds_on(draw: Draw, sender: str, receivers: Sequence[str]) -> dict[str, tf.Tensor]:
-    """A fresh key that the sender draws and sends to each receiver; shape (8,), by device.
-
-    Args:
-        draw: eight int32 values from the sender's private stream.
-        sender: device that drew the key.
-        receivers: devices that get it.
-    """
-    seed = tf.bitcast(draw.on(sender), tf.uint32)
-    seeds = {sender: seed}
-    for receiver in receivers:
-        if receiver != sender:
-            with tf.device(receiver):
-                seeds[receiver] = tf.identity(seed)
-    return seeds
-
-
-def expand_seed(
-    seed: tf.Tensor,
-    shape: tf.TensorShape,
-    dtype: tf.DType,
-    device: str,
-    keystream_on: KeystreamOn = chacha.keystream_on,
-) -> tf.Tensor:
-    """A uniform tensor from a key that serves this one time, computed on the device."""
-    words = -(-math.prod(shape.as_list()) * _bits(dtype) // 32)
-    with tf.device(device):
-        blocks = tf.constant(-(-words // BLOCK), tf.int32)
-        stream = keystream_on(device)(seed, tf.zeros([3], tf.uint32), blocks)
-        return from_words(stream[:words], shape, dtype)
-
-
-def from_words(words: tf.Tensor, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor:
-    """The bits of uniform uint32 words as uniform values of the type; each bit serves once."""
-    size = math.prod(shape.as_list())
-    if dtype == tf.bool:
-        bits = tf.bitwise.bitwise_and(words[:, None], tf.constant(_POWERS)[None])
-        values = tf.reshape(bits != 0, [-1])[:size]
-    elif dtype == tf.int64:
-        values = tf.bitcast(tf.reshape(words, [size, 2]), tf.int64)
-    else:
-        values = tf.reshape(tf.bitcast(words, dtype), [-1])[:size]
-    return tf.reshape(values, shape)
-
-
-_POWERS = np.uint32(1) << np.arange(32, dtype=np.uint32)
-
-
-@functools.cache
-def _bits(dtype: tf.DType) -> int:
-    return 1 if dtype == tf.bool else int(dtype.size) * 8
 
 
 def _fresh_key() -> np.ndarray:

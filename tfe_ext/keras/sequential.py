@@ -191,6 +191,14 @@ class Sequential(host.Sequential):
         norm = self._optimizer.max_feature_norm if self._optimizer else DEFAULT_FEATURE_NORM
         return self._trainer.accuracy(self.chain, x, y, norm)
 
+    def predict(self, x: Any, reveal: bool = True) -> Any:
+        """Returns the logits of a private tensor (rows, features), **opened** unless told not to.
+
+        The host's looks at as many rows as there are features.
+        """
+        logits = self.call(x)
+        return logits.reveal().to_native().numpy() if reveal else logits
+
     def set_weights(self, weights: Sequence[Any]) -> None:
         """The model has these weights: kernel and bias of each Dense layer, in the clear.
 
@@ -231,10 +239,6 @@ class Sequential(host.Sequential):
     def fit_batch(self, x: Any, y: Any) -> None:
         """Raises GradientError: the host's would reveal the loss of the batch."""
         raise GradientError("The host's fit_batch reveals the loss of every batch. Call fit().")
-
-    def make_train_function(self) -> None:
-        """Raises GradientError, as `fit_batch` does."""
-        self.fit_batch(None, None)
 
 
 def _steps(steps: int | None, epochs: float, sample_rate: float) -> int:

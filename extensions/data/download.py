@@ -1,0 +1,94 @@
+"""Files from where they are published, kept only if they have their published digest."""
+
+import hashlib
+import os
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from extensions.errors import ArgumentError
+
+TIMEOUT = 30.0
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file: its address, and the digest that its publisher gives, as ``algorithm:hex``."""
+
+    url: str
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.url.rpartition("/")[2]
+
+
+def cache_home() -> Path:
+    """Returns this user's cache folder of the project, which may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pea"
+
+
+def fetch(published: Published, folder: Path) -> Path:
+    """Returns the file in the folder, which is downloaded and checked if it is not there.
+
+    A file appears under its name only whole and with the right digest.
+
+    Raises:
+        ArgumentError: no connection, or another digest than the published one.
+    """
+    path = folder / published.name
+    if path.is_file():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    algorithm, _, expected = published.digest.partition(":")
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{published.name}.")
+    part = Path(name)
+    try:
+        with (
+            os.fdopen(handle, "wb") as out,
+            urllib.request.urlopen(published.url, timeout=TIMEOUT) as response,
+        ):
+            while chunk := response.read(CHUNK):
+                digest.update(chunk)
+                out.write(chunk)
+        if digest.hexdigest() != expected:
+            raise ArgumentError(
+                "download",
+                published.url,
+                f"a file of {algorithm} {expected}",
+                f"What came has {digest.hexdigest()}.",
+            )
+        part.replace(path)
+    except (urllib.error.URLError, HTTPException, OSError) as error:
+        raise ArgumentError(
+            "download",
+            published.url,
+            "reachable from this machine",
+            f"{error}. Download it elsewhere and give its folder: --data-dir.",
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def fetch_folder(published: Published, folder: Path, name: str) -> Path:
+    """Returns the folder of that name in a published archive, unpacked into `folder`, whole.
+
+    Raises:
+        ArgumentError: as `fetch`.
+    """
+    unpacked = folder / name
+    if not unpacked.is_dir():
+        path = fetch(published, folder)
+        with tempfile.TemporaryDirectory(dir=folder) as part, tarfile.open(path) as archive:
+            archive.extractall(part, filter="data")
+            (Path(part) / name).replace(unpacked)
+    return unpacked
