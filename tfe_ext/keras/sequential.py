@@ -19,9 +19,10 @@ from .layers import Chain, chain_of, check_layer
 from .losses import check_loss
 from .optimizers import Optimizer
 from .step import logits_of
-from .trainer import Trainer
+from .trainer import Trainer, steps_of
 
 DEFAULT_FEATURE_NORM = 32.0
+"""Taken for evaluations before `compile` has said otherwise."""
 Progress = Callable[[int, int], None]
 
 
@@ -157,7 +158,7 @@ class Sequential(host.Sequential):
         if not isinstance(self._optimizer, Optimizer):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         optimizer = self._optimizer
-        steps = _steps(steps, epochs, optimizer.sample_rate)
+        steps = steps_of(steps, epochs, optimizer.sample_rate)
         step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
         optimizer.begin(plan, steps)
         with console.counted("step", shown=verbose) as show:
@@ -194,7 +195,7 @@ class Sequential(host.Sequential):
     def predict(self, x: Any, reveal: bool = True) -> Any:
         """Returns the logits of a private tensor (rows, features), **opened** unless told not to.
 
-        The host's looks at as many rows as there are features.
+        The host's stops after as many rows as there are features.
         """
         logits = self.call(x)
         return logits.reveal().to_native().numpy() if reveal else logits
@@ -234,18 +235,8 @@ class Sequential(host.Sequential):
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""
-        raise GradientError("Private training has no backward() of a batch. Call fit().")
+        raise GradientError("There is no backward() of a whole batch here. Call fit().")
 
     def fit_batch(self, x: Any, y: Any) -> None:
         """Raises GradientError: the host's would reveal the loss of the batch."""
         raise GradientError("The host's fit_batch reveals the loss of every batch. Call fit().")
-
-
-def _steps(steps: int | None, epochs: float, sample_rate: float) -> int:
-    if steps is not None:
-        if steps < 1:
-            raise ArgumentError("steps", steps, "at least 1")
-        return steps
-    if not 0.0 < epochs < 1e6:
-        raise ArgumentError("epochs", epochs, "positive")
-    return max(1, round(epochs / sample_rate))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from extensions.errors import GradientError
+from extensions.errors import ArgumentError, GradientError
 from extensions.evaluation import count_wrong
 from extensions.step_plan import StepPlan
 from tfe_ext.cost import Cost, cost_of_graph
@@ -125,3 +125,18 @@ class Trainer:
 def _are_tensors(x: Any, y: Any) -> bool:
     """Whether either is a tensor of the host, of whatever kind."""
     return hasattr(x, "prot") or hasattr(y, "prot")
+
+
+def steps_of(steps: int | None, epochs: float, sample_rate: float) -> int:
+    """Returns the number of steps that is given, or that so many epochs take.
+
+    Raises:
+        ArgumentError: fewer than one step, or no epochs.
+    """
+    if steps is not None:
+        if steps < 1:
+            raise ArgumentError("steps", steps, "at least 1")
+        return steps
+    if not 0.0 < epochs < 1e6:
+        raise ArgumentError("epochs", epochs, "positive")
+    return max(1, round(epochs / sample_rate))
