@@ -167,7 +167,7 @@ def in_aby3(
 
 
 def measure(
-    host: str, steps: int, kinds: Sequence[str] = KINDS, **sizes: int
+    host: str, steps: int, sizes: dict[str, int], kinds: Sequence[str] = KINDS
 ) -> dict[str, dict[str, Any]]:
     """Returns, for each kind, rounds, seconds of each step and bytes a party, sent and received.
 
@@ -211,7 +211,7 @@ def main(
     rows = []
     sizes = {"batch": batch, "features": features, "classes": classes}
     for host in HOSTS:
-        found = measure(host, steps, **sizes)
+        found = measure(host, steps, sizes)
         plain = found[PLAIN]
         for kind in KINDS:
             own = found[kind]
