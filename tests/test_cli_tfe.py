@@ -11,9 +11,9 @@ import pytest
 
 from extensions.fixed_point import encode
 from tests.commands import KEYS, pea, report_of, started
+from tests.players import SERVERS, free_addresses, running_players, write
 from tests.test_cli import NOISE, F, correct
 from tests.test_compat_tfe import needs_tensorflow
-from tests.test_tfe_players import SERVERS, free_addresses, running_players, write
 
 pytestmark = [
     needs_tensorflow,
