@@ -92,7 +92,7 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
 
     **Raises.** ArgumentError unless every owner has at least one record.
     """
-    owners = tuple(local[0][1].shape)[0]
+    owners, _ = tuple(local[0][1].shape)
     if len(records) != owners or min(records, default=0) < 1:
         raise ArgumentError("records", list(records), f"{owners} numbers, each at least 1")
     bits = SAFE_BITS - 1 - _NORM_BITS - ring.frac_bits
@@ -178,4 +178,5 @@ def choose(ring: Ring, candidates: Stacked, chosen: Share) -> Parameters:
 
 
 def _join(ring: Ring, first: Share, stacked: Share, last: Share) -> Share:
-    return ring.stack([first, *(stacked[k] for k in range(tuple(stacked.shape)[0])), last])
+    count, *_ = tuple(stacked.shape)
+    return ring.stack([first, *(stacked[k] for k in range(count)), last])
