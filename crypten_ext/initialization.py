@@ -34,8 +34,7 @@ def initialize(
     ``optimizer.ledger.record("local training", ...)``.
 
     Args:
-        model: an encrypted model, layers of weight (out_features, in_features) and bias with a
-            capped ReLU between them.
+        model: an encrypted model of Linear layers with biases, and `nn.ReLU()` between them.
         local: this party's (weight, bias) of each layer; their norm together is at most 100.
         records: number of this party's training records, public; it weights the average.
         strategy: "local", "local-average" or "local-accuracy".
@@ -45,13 +44,15 @@ def initialize(
     **Cost.** One round in which numbers of records are exchanged, and those of the protocol.
 
     **Raises.** ArgumentError, in every party and before anything is shared, for a local model of
-    other shapes or too large, or a strategy that differs between parties.
+    other shapes or too large, a strategy that differs between parties, or missing held-out records.
     """
     pairs = parameter_pairs(model)
     ring = ring_of(pairs[0][0])
     problem, own = None, None
     try:
         own = _encoded(ring, pairs, local, records, strategy)
+        if strategy != "local-average" and held_out is None:
+            raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
     except ArgumentError as error:
         problem = error
     number = STRATEGIES.index(strategy) if strategy in STRATEGIES else -1
@@ -73,8 +74,15 @@ def initialize(
 
 
 def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
-    """Returns the encrypted (weight, bias) of each linear layer."""
+    """Returns the encrypted (weight, bias) of each linear layer.
+
+    Raises:
+        ArgumentError: the parameters are not those of linear layers with biases.
+    """
     parameters = list(model.parameters())
+    if [p.dim() for p in parameters] != [2, 1] * (len(parameters) // 2):
+        shapes = [tuple(p.size()) for p in parameters]
+        raise ArgumentError("model", shapes, "the weights and biases of linear layers")
     return list(zip(parameters[::2], parameters[1::2], strict=True))
 
 

@@ -294,7 +294,7 @@ HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]
         ({"local": []}, r"local = \[\]: must be of the model's shapes"),
         ({"records": 0}, "records = 0: must be at least 1"),
         ({"strategy": "best"}, "strategy = 'best': must be one of"),
-        ({"strategy": "local-accuracy"}, "settings = 'different at party 1"),
+        ({"strategy": "local"}, "held_out = None: must be encrypted records"),
     ],
 )
 def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
@@ -307,6 +307,16 @@ def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
         assert names == ["all_gather"]
         assert not np.any(opened[0])
     assert re.search(message, other[0][1])
+
+
+def test_parties_with_different_strategies_stop(pools: Pools):
+    common = {"local": RIGHT, "records": 5, "x": X, "y": Y}
+    strategies = ("local", "local-accuracy")
+    per_party = [{**common, "strategy": strategy} for strategy in strategies]
+    for found, names, _ in pools.run(2, TASK, per_party=per_party):
+        assert found[0] == "ArgumentError"
+        assert "settings = 'different at party 1" in found[1]
+        assert names == ["all_gather"]
 
 
 def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools):
