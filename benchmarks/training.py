@@ -10,7 +10,7 @@ import typer
 
 from benchmarks.report import publish
 from extensions.backends import find
-from extensions.config import TrainConfig
+from extensions.config import ABY3_SERVERS, TrainConfig
 from extensions.data import load, write_party_files
 
 
@@ -27,6 +27,8 @@ def main(
         "plaintext, private": replace(private, backend="clear"),
         "plaintext, not private": TrainConfig(parties=parties, backend="clear", private=False),
     }
+    if parties == ABY3_SERVERS:
+        kinds["ABY3, private"] = replace(private, backend="tfe")
     publish(
         f"training-digits-{parties}-parties",
         [_row(name, config, seeds) for name, config in kinds.items()],

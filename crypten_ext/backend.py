@@ -23,10 +23,16 @@ from extensions.backends import Progress
 from extensions.config import TrainConfig
 from extensions.data import Sizes, read_party_file
 from extensions.errors import ArgumentError, PeaError
+from extensions.sampling import OVERFLOW_PROBABILITY
 
 import crypten
 
 NOTICE = ""
+
+
+def failure_probability(config: TrainConfig, features: int) -> float:
+    """Returns the probability that a padded batch of a run is too small."""
+    return OVERFLOW_PROBABILITY
 
 
 def train(
@@ -37,6 +43,7 @@ def train(
     save: Path | None,
     timeout: float,
     material: Path | None = None,
+    players: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run with one process for each party, and for who deals, if any.
 
@@ -49,14 +56,18 @@ def train(
         save: folder for the parties' shares, or None.
         timeout: seconds.
         material: folder of `prepare`, instead of a running dealer.
+        players: None.
 
     Raises:
-        ArgumentError: material for another run, or with another provider than the dealer.
+        ArgumentError: players; or material for another run, or with another provider than the
+            dealer.
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
         ThirdPartyLostError: the third party died or stopped answering.
     """
+    if players is not None:
+        raise ArgumentError("players", str(players), "left out, except for --backend tfe")
     started = time.perf_counter()
 
     def first_party(rank: int, event: dict[str, Any]) -> None:

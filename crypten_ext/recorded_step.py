@@ -10,10 +10,11 @@ from crypten_ext.dealer import begin_step
 from crypten_ext.ring import CrypTenRing, ring_of
 from crypten_ext.tape import PublicBatch, Recorded, SharedBatch, SummedLoss, Tape
 from extensions.dpsgd import dpsgd_step
+from extensions.drift import Drift
 from extensions.errors import ArgumentError, GradientError
 from extensions.layers import LayerGradient, chain_of_shapes
 from extensions.randomness import NoiseSource, SystemSource
-from extensions.step_plan import INITIAL_WEIGHT_SHARE, StepPlan
+from extensions.step_plan import StepPlan
 
 import crypten
 
@@ -57,8 +58,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._planned = steps
         self._steps = 0
         self._last_batch: SharedBatch | None = None
-        self._pull = 0.0
-        self._noise_energy = 0.0
+        self._drift = Drift(max_weight_norm)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the previous backward pass; call it before each one, in every party.
@@ -93,7 +93,7 @@ class RecordedStep(crypten.optim.Optimizer):
         plan = self._plan(ring, records, loss, public)
         if self._steps == 0 and self._planned is not None:
             plan.check_drift(self._planned, self._max_weight_norm)
-        self._check_weights(plan)
+        self._drift.add(plan)
         gradients = [
             LayerGradient(
                 inputs=r.inputs.share,
@@ -166,21 +166,6 @@ class RecordedStep(crypten.optim.Optimizer):
             degree=self._degree,
             private=self.private,
         )
-
-    def _check_weights(self, plan: StepPlan) -> None:
-        """Refuses a step after which the norm bound of hidden layers might no longer hold."""
-        if len(plan.layers) == 1 or not plan.private:
-            return
-        self._pull += plan.largest_pull
-        self._noise_energy += plan.largest_noise**2
-        allowed = (1.0 - INITIAL_WEIGHT_SHARE) * self._max_weight_norm
-        if self._pull + math.sqrt(self._noise_energy) > allowed:
-            raise GradientError(
-                f"After {self._steps} steps the weights may have moved by more than {allowed:g} "
-                f"(max_weight_norm = {self._max_weight_norm:g}), beyond which the norms of hidden "
-                "gradients are no longer proven to fit the ring. Lower lr, train for fewer steps, "
-                "or declare a larger max_weight_norm."
-            )
 
 
 def check_positive(name: str, value: float) -> None:

@@ -1,6 +1,10 @@
 """Backends of `pea train`, found by entry point, so that a host can be added without the core."""
 
-from collections.abc import Callable, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -20,6 +24,12 @@ class Backend(Protocol):
     NOTICE: str
     """What the user must know about this backend's trust, printed once a run; or empty."""
 
+    def failure_probability(self, config: TrainConfig, features: int) -> float:
+        """Returns how probable it is that sampling or noise of a run deviates from the accounted.
+
+        It is known before the noise is calibrated, as part of delta.
+        """
+
     def deal(self, bind: str, parties: int) -> dict[str, Any]:
         """Returns what a dealer did, once all parties of a run said goodbye to it."""
 
@@ -37,8 +47,12 @@ class Backend(Protocol):
         save: Path | None,
         timeout: float,
         material: Path | None = None,
+        players: Path | None = None,
     ) -> dict[str, Any]:
-        """Returns the report of a run over the parties' files, all on this machine."""
+        """Returns the report of a run over the parties' files, all on this machine.
+
+        With a file of players it runs on them, where the backend has such a thing.
+        """
 
     def train_party(
         self,
@@ -66,4 +80,24 @@ def find(name: str) -> Backend:
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
         raise ArgumentError("backend", name, f"one of {sorted(found)}", "Install pea-mpl with pip.")
-    return cast(Backend, found[name].load())
+    with _quiet_unless_it_fails():
+        return cast(Backend, found[name].load())
+
+
+@contextmanager
+def _quiet_unless_it_fails() -> Iterator[None]:
+    """Keeps what hosts print while they are imported, and shows it only if that fails."""
+    sys.stderr.flush()
+    shown = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(shown, kept.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(shown, 2)
+            os.close(shown)

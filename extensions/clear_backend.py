@@ -9,8 +9,14 @@ from extensions.clear_training import train as train_in_clear
 from extensions.config import TrainConfig
 from extensions.data import read_party_file
 from extensions.errors import ArgumentError
+from extensions.sampling import OVERFLOW_PROBABILITY
 
 NOTICE = "The clear backend computes on plaintext in one process: use it for comparison only."
+
+
+def failure_probability(config: TrainConfig, features: int) -> float:
+    """Returns the probability that a padded batch of a run is too small."""
+    return OVERFLOW_PROBABILITY
 
 
 def train(
@@ -21,10 +27,13 @@ def train(
     save: Path | None,
     timeout: float,
     material: Path | None = None,
+    players: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the report of one plaintext run; `save` and `timeout` have no use here."""
     if material is not None:
         raise ArgumentError("material", str(material), "None, since nothing is shared in the clear")
+    if players is not None:
+        raise ArgumentError("players", str(players), "left out, except for --backend tfe")
     return train_in_clear(config, [read_party_file(path) for path in files], progress)
 
 

@@ -14,7 +14,8 @@ from extensions.descent import account, descend
 from extensions.fixed_point import Integers, decode, encode
 from extensions.initialization import initialize
 from extensions.local_training import account_for_local_training, train_locally
-from extensions.model import ModelSpec, Parameters, forward
+from extensions.model import ModelSpec
+from extensions.network import Parameters, forward
 from extensions.randomness import InsecureSeededSource, NoiseSource, SystemSource
 from extensions.report import result
 from extensions.sampling import OwnRecords, check_records
@@ -49,7 +50,8 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
         progress({"step": step, "steps": config.steps, "rounds": 0, "bytes": 0})
 
     parameters = descend(config, records, start, source, after)
-    logits, _ = forward(ring, parameters, x)
+    network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
+    logits, _ = forward(ring, network, parameters, x)
     correct = int((logits.argmax(axis=1) == y.argmax(axis=1)).sum())
     return result(
         config,

@@ -20,6 +20,7 @@ from extensions.errors import (
     DealerLostError,
     PartyLostError,
     PeaError,
+    ServersLostError,
     ThirdPartyLostError,
 )
 from extensions.owners import Origin, sizes_of, write_features
@@ -70,7 +71,7 @@ Save = Annotated[
 @app.command()
 def train(
     backend: Annotated[
-        str, typer.Option(help="crypten, or clear (plaintext comparison).")
+        str, typer.Option(help="crypten, tfe (ABY3), or clear (plaintext comparison).")
     ] = "crypten",
     parties: Annotated[int, typer.Option(help="Number of parties, one process each.")] = 3,
     provider: Dealing = TrainConfig.provider,
@@ -108,6 +109,10 @@ def train(
     insecure_fixed_randomness: Fixed = None,
     material: Annotated[
         Path | None, typer.Option(help="Folder of `pea prepare`, instead of a running dealer.")
+    ] = None,
+    players: Annotated[
+        Path | None,
+        typer.Option(help="With --backend tfe: file of players that `pea players` runs."),
     ] = None,
     json_out: Json = None,
     save: Save = None,
@@ -153,7 +158,8 @@ def train(
     engine = find(config.backend)
     taking = taking_of(features, weights, max_feature_norm, no_feature_cache)
     sources = origin.read(parties)
-    config = replace(config, classes=sources[0].classes).resolved()
+    settings = replace(config, classes=sources[0].classes)
+    config = settings.resolved()
     console.prepare(json_out, save)
     console.notices(config, engine.NOTICE)
     console.classes(sources[0].names)
@@ -161,10 +167,18 @@ def train(
         with console.extracting() as taken:
             parts = taking.take([source.split for source in sources], taken)
         files = write_parts(parts, Path(folder))
+        columns = parts[0].train_x.shape[1]
+        config = settings.resolved(engine.failure_probability(settings, columns))
         del sources, parts
         with console.progress(config) as show:
             report = engine.train(
-                config, files, show, save=save, timeout=timeout, material=material
+                config,
+                files,
+                show,
+                save=save,
+                timeout=timeout,
+                material=material,
+                players=players,
             )
     console.finish(report, json_out, save)
 
@@ -346,7 +360,7 @@ def prepare(
             test=_numbers("held_out", held_out),
             features=columns or 0,
         )
-    with console.dealing() as show:
+    with console.counted("tuple") as show:
         paths = find(config.backend).prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")
@@ -397,6 +411,9 @@ def _config(**settings: Any) -> TrainConfig:
     return TrainConfig(**settings)
 
 
+_LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError)
+
+
 def main() -> None:
     """Runs the command; an error of the project is one line on standard error and status 1.
 
@@ -406,7 +423,7 @@ def main() -> None:
         app()
     except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        if isinstance(error, PartyLostError | DealerLostError | ThirdPartyLostError):
+        if isinstance(error, _LOST):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         sys.exit(1)

@@ -12,10 +12,12 @@ from extensions.model import ModelSpec, Start
 from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 
-Backend = Literal["crypten", "clear"]
+Backend = Literal["crypten", "tfe", "clear"]
 Evaluate = Literal["mpc", "opened"]
 Init = Start | Strategy
 INITS = (*get_args(Start), *STRATEGIES)
+
+ABY3_SERVERS = 3
 
 _WORKLOAD = (
     *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
@@ -32,11 +34,12 @@ class TrainConfig:
     """Everything public about a run.
 
     Attributes:
-        backend: "crypten" (processes) or "clear" (plaintext, one process, same arithmetic).
+        backend: "crypten" (processes), "tfe" (TF Encrypted's ABY3) or "clear" (plaintext, one
+            process, same arithmetic).
         parties: number of data owners.
         provider: who deals correlated randomness: "dealer" (a process without data), "ttp"
             (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
-            secret).
+            secret). Only "crypten" has a choice.
         data: name of the data set, for the report.
         features: name of the extractor that each owner used, for the report.
         model: "logistic" or "mlp:H".
@@ -100,6 +103,8 @@ class TrainConfig:
         for name, allowed in ((name, get_args(kind)) for name, kind in choices.items()):
             if getattr(self, name) not in allowed:
                 raise ArgumentError(name, getattr(self, name), f"one of {allowed}")
+        if self.backend == "tfe":
+            self._check_aby3()
         least = 2 if self.backend == "crypten" else 1
         if not least <= self.parties <= 64:
             raise ArgumentError("parties", self.parties, f"in {least}..64")
@@ -121,6 +126,14 @@ class TrainConfig:
         check_frac_bits(self.frac_bits)
         if self.private:
             self._check_privacy()
+
+    def _check_aby3(self) -> None:
+        if self.parties != ABY3_SERVERS:
+            raise ArgumentError("parties", self.parties, f"{ABY3_SERVERS}, the servers of ABY3")
+        if self.provider != TrainConfig.provider:
+            raise ArgumentError(
+                "provider", self.provider, "left out with the backend tfe", "ABY3 needs no dealer."
+            )
 
     def _check_privacy(self) -> None:
         if (self.epsilon is None) == (self.noise_multiplier is None):
@@ -189,12 +202,16 @@ class TrainConfig:
         """The public start, that of the local models if there are any; None for the default."""
         return None if self.init in STRATEGIES else cast(Start | None, self.init)
 
-    def resolved(self) -> "TrainConfig":
+    def resolved(self, failure_probability: float = OVERFLOW_PROBABILITY) -> "TrainConfig":
         """Returns the config with the noise multipliers that the epsilons and delta call for.
 
         With a local init the joint training gets what `delta_init` leaves of delta, so that the
         run costs at most (epsilon_init + epsilon, delta) by basic composition. What is reported is
         less: both are composed by the accountant.
+
+        Args:
+            failure_probability: that sampling or noise deviates over the joint training from what
+                is accounted; part of delta.
         """
         if not self.private:
             return self
@@ -202,12 +219,14 @@ class TrainConfig:
         sigma, sigma_init, delta = self.noise_multiplier, self.noise_multiplier_init, self.delta
         if self.epsilon_init is not None:
             part = self.delta / 2 if self.delta_init is None else self.delta_init
-            sigma_init = self._noise(self.epsilon_init, part, self.local_steps)
+            sigma_init = self._noise(
+                self.epsilon_init, part, self.local_steps, OVERFLOW_PROBABILITY
+            )
             delta -= part
         if self.epsilon is not None:
-            sigma = self._noise(self.epsilon, delta, self.steps)
+            sigma = self._noise(self.epsilon, delta, self.steps, failure_probability)
         if self.strategy is not None:
-            self._check_total(sigma or 0.0, sigma_init or 0.0)
+            self._check_total(sigma or 0.0, sigma_init or 0.0, failure_probability)
         return replace(
             self,
             noise_multiplier=sigma,
@@ -217,28 +236,31 @@ class TrainConfig:
             delta_init=None,
         )
 
-    def _check_total(self, sigma: float, sigma_init: float) -> None:
+    def _check_total(self, sigma: float, sigma_init: float, failure: float) -> None:
         """Raises ArgumentError, before the run, if no epsilon of both parts could be reported."""
         ledger = Ledger()
-        for noise, steps in ((sigma_init, self.local_steps), (sigma, self.steps)):
+        for noise, steps, probability in (
+            (sigma_init, self.local_steps, OVERFLOW_PROBABILITY),
+            (sigma, self.steps, failure),
+        ):
             ledger.record(
                 "both",
                 noise_multiplier=noise,
                 sample_rate=self.sample_rate,
                 steps=steps,
-                overflow_probability=OVERFLOW_PROBABILITY,
+                overflow_probability=probability,
             )
         assert self.delta is not None
         ledger.get_epsilon(self.delta)
 
-    def _noise(self, epsilon: float, delta: float, steps: int) -> float:
+    def _noise(self, epsilon: float, delta: float, steps: int, failure: float) -> float:
         return calibrate_noise(
             epsilon=epsilon,
             delta=delta,
             sample_rate=self.sample_rate,
             steps=steps,
             calibration=self.calibration,
-            overflow_probability=OVERFLOW_PROBABILITY,
+            overflow_probability=failure,
         )
 
     def workload(self) -> dict[str, Any]:

@@ -72,14 +72,19 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 @contextmanager
-def dealing() -> Iterator[Callable[[int, int], None]]:
-    """Shows how many tuples are dealt; yields what to call with their number and that of all."""
+def counted(unit: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many units of work are done; yields what to call with their number and that of all.
+
+    Args:
+        unit: what is counted, such as "tuple".
+        shown: False shows nothing.
+    """
     columns = (
-        TextColumn("tuple {task.completed}/{task.total}"),
+        TextColumn(unit + " {task.completed}/{task.total}"),
         BarColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_err) as bar:
+    with Progress(*columns, console=_err, disable=not shown) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -1,21 +1,19 @@
 """Plaintext DPSGD over the records of one or several owners, with a secure run's arithmetic."""
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from extensions.accounting import Ledger
-from extensions.activations import OUTPUT_SLACK, relu
 from extensions.clear import ClearRing
 from extensions.config import TrainConfig
 from extensions.dpsgd import dpsgd_step
 from extensions.fixed_point import Integers
-from extensions.layers import chain_of_shapes
-from extensions.model import ModelSpec, Parameters, backward, forward
+from extensions.model import ModelSpec
+from extensions.network import Parameters, backward, forward
 from extensions.randomness import NoiseSource
 from extensions.sampling import OVERFLOW_PROBABILITY, OwnRecords, capacity, draw_rows
-from extensions.step_plan import DEFAULT_WEIGHT_NORM, ENCODING_SLACK, StepPlan
+from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
 
 
 def descend(
@@ -43,8 +41,8 @@ def descend(
     plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
     for step in range(config.steps):
         x, y, norms, padding = _batch(records, capacities, config, source)
-        logits, kept = forward(ring, parameters, x)
-        gradients = backward(ring, parameters, kept, logits, y, norms)
+        logits, kept = forward(ring, spec.network, parameters, x)
+        gradients = backward(ring, spec.network, parameters, kept, logits, y, norms)
         updates = dpsgd_step(ring, gradients, plan, source, padding)
         parameters = [
             (w - dw, b - db) for (w, b), (dw, db) in zip(parameters, updates, strict=True)
@@ -66,19 +64,10 @@ def account(ledger: Ledger, name: str, config: TrainConfig, steps: int) -> None:
 
 
 def _plan(config: TrainConfig, spec: ModelSpec, rows: int, expected: float) -> StepPlan:
-    norms = [config.max_feature_norm * ENCODING_SLACK] + [
-        OUTPUT_SLACK * relu().bound * math.sqrt(width) for width in spec.widths[1:-1]
-    ]
-    layers = [
-        (inputs, outputs, True, norm)
-        for inputs, outputs, norm in zip(spec.widths[:-1], spec.widths[1:], norms, strict=True)
-    ]
     return StepPlan(
         frac_bits=config.frac_bits,
-        layers=chain_of_shapes(
-            layers,
-            delta_norm=OUTPUT_SLACK * math.sqrt(config.classes),
-            weight_norm=DEFAULT_WEIGHT_NORM,
+        layers=spec.network.shapes(
+            max_feature_norm=config.max_feature_norm, max_weight_norm=DEFAULT_WEIGHT_NORM
         ),
         rows=rows,
         learning_rate=config.lr,

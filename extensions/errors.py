@@ -71,3 +71,10 @@ class ThirdPartyLostError(PeaError, RuntimeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the third party {reason}")
+
+
+class ServersLostError(PeaError, RuntimeError):
+    """The process of ABY3's servers died or was too slow; begins with "the servers"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the servers {reason}")

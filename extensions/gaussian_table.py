@@ -23,6 +23,9 @@ WORD_BITS = 63
 CUT = 2.0**-54
 """Bound of the probability that a digit of a draw lies beyond its table, to be added to delta."""
 
+MAX_DIGITS = 10
+"""No draw that a ring can bear has more digits."""
+
 _WIDEST = 256.0
 _CUT_BITS = 62
 _PRECISION = 60
@@ -54,6 +57,15 @@ class Digit:
         tie = (place < len(self.high)) & (self.high[near] == u) & (self.low[near] <= v)
         value: Integers = place + tie + self.lowest
         return value
+
+
+def failure_bound(draws: int) -> float:
+    """Returns a bound of the probability that any of so many draws lies beyond a table.
+
+    It is how far their joint distribution may be, in total variation, from the ideal one, and
+    belongs to delta (`extensions.ledger`, overflow_probability).
+    """
+    return draws * MAX_DIGITS * CUT
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,7 +11,9 @@ import numpy as np
 
 from extensions.activations import activate, relu
 from extensions.errors import ArgumentError
+from extensions.evaluation import MAX_CLASSES
 from extensions.fixed_point import SAFE_BITS
+from extensions.network import Parameters
 from extensions.ring import Ring, Share
 from extensions.step_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 
@@ -21,11 +23,10 @@ STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 MAX_NORM = INITIAL_WEIGHT_SHARE * DEFAULT_WEIGHT_NORM
 """Bound of the Frobenius norm of a layer's weights and biases together, before training."""
 
-MAX_CANDIDATES = MAX_CLASSES = 62
+MAX_CANDIDATES = 62
 _NORM_BITS = 7
 
 Stacked = Sequence[tuple[Share, Share]]
-Parameters = list[tuple[Share, Share]]
 
 
 def initialize(

@@ -1,16 +1,16 @@
-"""Which models `pea train` knows, and how they run over any ring."""
+"""Which models `pea train` knows, and where their training starts."""
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from extensions.activations import activate, relu, sigmoid, through
+from extensions.activations import relu
 from extensions.errors import ArgumentError
 from extensions.fixed_point import Reals
-from extensions.layers import LayerGradient, backpropagate, linear
-from extensions.ring import Ring, Share
+from extensions.network import Network
 
 INITIAL_SEED = 20230521
 
@@ -37,6 +37,19 @@ class ModelSpec:
             raise ArgumentError("model", text, "'logistic' or 'mlp:H', such as 'mlp:32'")
         return cls(widths=(features, *(int(h) for h in match[1].split(",")), classes))
 
+    @property
+    def network(self) -> Network:
+        """The layers as every host computes them."""
+        layers = len(self.widths) - 1
+        return Network(
+            widths=self.widths, activations=(relu(),) * (layers - 1), has_bias=(True,) * layers
+        )
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights and biases."""
+        return sum(m * (n + 1) for n, m in itertools.pairwise(self.widths))
+
     def initial_parameters(self, start: Start | None = None) -> list[tuple[Reals, Reals]]:
         """Returns a public start of training: "zero", or "random", uniform He weights.
 
@@ -56,41 +69,3 @@ class ModelSpec:
             bound = np.sqrt(6.0 / inputs) if random else 0.0
             layers.append((generator.uniform(-bound, bound, (outputs, inputs)), np.zeros(outputs)))
         return layers
-
-
-Parameters = list[tuple[Share, Share]]
-
-
-def forward(
-    ring: Ring, parameters: Parameters, x: Share
-) -> tuple[Share, list[tuple[Share, Share]]]:
-    """Returns the logits and, for each layer, its input and the slope of what produced that."""
-    kept: list[tuple[Share, Share]] = []
-    value, slope = x, None
-    for i, (weight, bias) in enumerate(parameters):
-        kept.append((value, slope))
-        value = linear(ring, value, weight, bias)
-        if i + 1 < len(parameters):
-            value, slope = activate(ring, value, relu())
-    return value, kept
-
-
-def backward(
-    ring: Ring,
-    parameters: Parameters,
-    kept: list[tuple[Share, Share]],
-    logits: Share,
-    targets: Share,
-    squared_norms: Share | None,
-) -> list[LayerGradient]:
-    """Returns per-example gradients of the sum of sigmoid cross-entropies, layer by layer."""
-    probabilities, _ = activate(ring, logits, sigmoid())
-    deltas = probabilities - targets
-    gradients: list[LayerGradient] = []
-    for i in reversed(range(len(parameters))):
-        inputs, slope = kept[i]
-        norms = squared_norms if i == 0 else None
-        gradients.insert(0, LayerGradient(inputs=inputs, deltas=deltas, squared_norm=norms))
-        if i:
-            deltas = through(ring, backpropagate(ring, deltas, parameters[i][0]), slope, relu())
-    return gradients

@@ -184,6 +184,11 @@ class StepPlan:
         return math.sqrt(error) / self.max_grad_norm
 
     @property
+    def parameters(self) -> int:
+        """Number of weights and biases of all layers."""
+        return sum(s.out_features * (s.in_features + s.has_bias) for s in self.layers)
+
+    @property
     def largest_pull(self) -> float:
         """Bound of the Frobenius norm by which the clipped sum of one step moves all weights."""
         ratio = self.learning_rate / self.expected_batch_size
@@ -195,9 +200,8 @@ class StepPlan:
 
         Over several steps these bounds add in squares.
         """
-        parameters = sum(s.out_features * (s.in_features + s.has_bias) for s in self.layers)
         ratio = self.learning_rate / self.expected_batch_size
-        return ratio * self.noise_scale(1 + self.eta) * (math.sqrt(parameters) + 10.0)
+        return ratio * self.noise_scale(1 + self.eta) * (math.sqrt(self.parameters) + 10.0)
 
     def check_drift(self, steps: int, max_weight_norm: float) -> None:
         """Raises ArgumentError if weights might leave their bound within so many such steps.

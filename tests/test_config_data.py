@@ -25,7 +25,7 @@ from extensions.sampling import OVERFLOW_PROBABILITY
 
 PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
 BAD_SETTINGS = [
-    ("backend", "tfe"),
+    ("backend", "spdz"),
     ("evaluate", "all"),
     ("provider", "nobody"),
     ("parties", 1),
@@ -60,6 +60,13 @@ def test_a_setting_out_of_range_is_named(name, value):
     ) as error:
         TrainConfig(**{**PRIVATE, name: value})
     assert error.value.argument == name
+
+
+@pytest.mark.parametrize(("name", "value"), [("parties", 2), ("parties", 4), ("provider", "ttp")])
+def test_aby3_has_three_servers_and_no_dealer(name, value):
+    TrainConfig(backend="tfe", **PRIVATE)
+    with pytest.raises(ArgumentError, match=f"^{name} = {value!r}: must be"):
+        TrainConfig(**{**PRIVATE, "backend": "tfe", name: value})
 
 
 @pytest.mark.parametrize("noise", [-1.0, math.nan, math.inf])

@@ -340,6 +340,7 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
     [
         ({"init": "best"}, "init = 'best': must be one of"),
         ({"init": "zero", "noise_multiplier_init": None, "model": "mlp:4"}, "init = 'zero'"),
+        ({"backend": "tfe"}, "init = 'local': must be left out with the backend tfe"),
         ({"init": None}, "noise_multiplier_init = 2.0: must be left out"),
         ({"init": "random", "noise_multiplier_init": None, "init_steps": 3}, "init_steps = 3"),
         ({"noise_multiplier_init": None}, r"epsilon_init, noise_multiplier_init = \(None, None\)"),

@@ -40,20 +40,27 @@ def passed(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_tables_are_the_recorded_results():
-    assert README.count("<!-- table:") == 4
+    assert README.count("<!-- table:") == 5
     assert with_tables(README) == README
 
 
 @pytest.mark.parametrize(
     "index",
-    [0, pytest.param(2, marks=needs_tensorflow), 3],
+    [0, pytest.param(2, marks=needs_tensorflow), 4],
     ids=["primitives", "ABY3 session", "plaintext ring"],
 )
 def test_python_block_runs(tmp_path, index):
     passed(run([sys.executable, "-c", blocks("python")[index]], tmp_path))
 
 
-@pytest.mark.parametrize("script", ["crypten_primitives.py", "plaintext_protocol.py"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "crypten_primitives.py",
+        "plaintext_protocol.py",
+        pytest.param("aby3_session.py", marks=needs_tensorflow),
+    ],
+)
 def test_example_runs_in_one_process(tmp_path, script):
     assert passed(run([sys.executable, str(ROOT / "examples" / script)], tmp_path))
 
@@ -67,6 +74,10 @@ def test_training_loop_of_the_readme_is_that_of_the_example():
     assert shown.partition("forxb")[0] in example
     assert "optimizer.zero_grad()loss(model(xb),yb).backward()optimizer.step()" in shown
     assert "optimizer.zero_grad()loss(model(xb),yb).backward()optimizer.step()" in example
+
+
+def test_training_on_aby3_of_the_readme_is_that_of_the_example():
+    assert blocks("python")[3] in (ROOT / "examples" / "aby3_session.py").read_text()
 
 
 def test_script_runs_under_a_standard_launcher(tmp_path):

@@ -8,6 +8,7 @@ from . import compat
 
 compat.apply()
 
+from . import keras  # noqa: E402
 from .aby3 import ABY3, fixed64_f20  # noqa: E402
 from .config import local_config  # noqa: E402
 from .cost import Cost, cost  # noqa: E402
@@ -16,4 +17,4 @@ from .players import remote_config  # noqa: E402
 
 register()
 
-__all__ = ["ABY3", "Cost", "cost", "fixed64_f20", "local_config", "remote_config"]
+__all__ = ["ABY3", "Cost", "cost", "fixed64_f20", "keras", "local_config", "remote_config"]

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.fixed_point import check_frac_bits
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
@@ -20,15 +21,21 @@ from .randomness import PrivateStreams, Stream
 from .seeds import expand_seed, seeds_on
 from .variables import follow
 
-fixed64_f20 = FixedpointConfig(
-    scaling_base=2,
-    nbits=64,
-    precision_integral=11,
-    precision_fractional=20,
-    matmul_threshold=256,
-    truncation_gap=0,
-    use_noninteractive_truncation=False,
-)
+
+def fixed64(frac_bits: int) -> FixedpointConfig:
+    """64 bits with that many after the point; products are right while they stay below 2^61."""
+    return FixedpointConfig(
+        scaling_base=2,
+        nbits=64,
+        precision_integral=31 - frac_bits,
+        precision_fractional=check_frac_bits(frac_bits),
+        matmul_threshold=256,
+        truncation_gap=0,
+        use_noninteractive_truncation=False,
+    )
+
+
+fixed64_f20 = fixed64(20)
 """64 bits with 20 after the point; products are right while they stay below 2^22 in size."""
 
 

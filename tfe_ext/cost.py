@@ -64,6 +64,21 @@ def cost(function: Callable[..., Any], *args: Any) -> Cost:
         ArgumentError: the protocol has no three servers on devices of their own; or the graph
             has a message of unknown size, or messages in a loop of unknown length.
     """
+    servers = _servers()
+    traced = tf.function(lambda: _native(function(*args)), autograph=False)
+    return _cost_between(servers, traced.get_concrete_function().graph)
+
+
+def cost_of_graph(graph: Any) -> Cost:
+    """Returns the `cost` of a function that is traced already, from its graph.
+
+    Args:
+        graph: of a concrete function without arguments.
+    """
+    return _cost_between(_servers(), graph)
+
+
+def _servers() -> list[str]:
     servers = [canonical(s.device_name) for s in getattr(tfe.get_protocol(), "servers", ())]
     if len(set(servers)) != 3:
         raise ArgumentError(
@@ -72,9 +87,12 @@ def cost(function: Callable[..., Any], *args: Any) -> Cost:
             "ABY3 with three servers on devices of their own",
             "Call tfe.set_config(tfe_ext.local_config()), then tfe.set_protocol(tfe_ext.ABY3()).",
         )
-    traced = tf.function(lambda: _native(function(*args)), autograph=False)
+    return servers
+
+
+def _cost_between(servers: Sequence[str], graph: Any) -> Cost:
     walk = Walk()
-    walk.function(traced.get_concrete_function().graph)
+    walk.function(graph)
     return _tally(walk.messages, servers)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -14,10 +14,11 @@ from extensions.noise import add_gaussian_noise
 from extensions.randomness import NoiseSource, SystemSource
 
 import tf_encrypted as tfe
-from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
+from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor
 
+from .private_tensors import share_of, tensor_of
 from .ring import ABY3Ring
-from .shares import Additive3, Replicated, Share
+from .shares import Additive3
 
 if TYPE_CHECKING:
     from .aby3 import ABY3
@@ -55,7 +56,7 @@ class Functions:
         """
         ring = ABY3Ring(self)
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
-        return _tensor(ring, inverse_sqrt(ring, _share(self, x), plan))
+        return tensor_of(ring, inverse_sqrt(ring, share_of(self, x), plan))
 
     @_plain
     def clip_factor(
@@ -78,8 +79,8 @@ class Functions:
         """
         ring = ABY3Ring(self)
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
-        ratio = clipping.ratio_up(ring, _share(self, x), ring.frac_bits, max_norm)
-        return _tensor(ring, clipping.clip_factor(ring, ratio, plan))
+        ratio = clipping.ratio_up(ring, share_of(self, x), ring.frac_bits, max_norm)
+        return tensor_of(ring, clipping.clip_factor(ring, ratio, plan))
 
     @_plain
     def clip_by_norm(
@@ -101,7 +102,7 @@ class Functions:
         **Raises.** ArgumentError for a bound out of range, a scalar, or what is no private tensor.
         """
         ring = ABY3Ring(self)
-        share = _share(self, x)
+        share = share_of(self, x)
         shape = share.shape
         if not shape:
             raise ArgumentError("x", "a scalar", "a tensor whose rows are to be clipped")
@@ -109,7 +110,7 @@ class Functions:
         count, *features = (1, *shape) if len(shape) == 1 else shape
         rows = share.reshape(count, math.prod(features))
         clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
-        return _tensor(ring, clipped.reshape(shape))
+        return tensor_of(ring, clipped.reshape(shape))
 
     @_plain
     def gaussian_noise(
@@ -155,55 +156,9 @@ class Functions:
             source=source or SystemSource(),
             colluders=colluders,
         )
-        return _tensor(ring, share)
+        return tensor_of(ring, share)
 
 
 def register() -> None:
     """The names of `Functions` leave ``tfe`` when another protocol is set, as the host's do."""
     tfe.__all_prot_funcs__.update(name for name in vars(Functions) if not name.startswith("_"))
-
-
-def _share(prot: "ABY3", x: Any) -> Replicated:
-    """Returns the shares of a private tensor of the protocol.
-
-    Raises:
-        ArgumentError: it is something else, or its values are not fixed-point.
-    """
-    if not isinstance(x, ABY3PrivateTensor):
-        raise ArgumentError(
-            "x",
-            type(x).__name__,
-            "a private tensor of ABY3",
-            "Share it with tfe.define_private_input(...); public values need no protocol.",
-        )
-    if x.prot is not prot:
-        raise ArgumentError(
-            "x",
-            "a tensor of another protocol object",
-            "of the protocol whose method is called",
-            "Share it again under the current protocol.",
-        )
-    if x.share_type != ShareType.ARITHMETIC:
-        raise ArgumentError(
-            "x", f"a {x.share_type} sharing", "an arithmetic one", "Convert it with tfe.b2a(x)."
-        )
-    if not x.is_scaled:
-        raise ArgumentError(
-            "x", "an unscaled tensor", "fixed-point", "Share it with apply_scaling=True."
-        )
-    if x.backing_dtype.native_type != tf.int64:
-        raise ArgumentError("x", f"of {x.backing_dtype.native_type.name}", "of 64-bit shares")
-    if not tf.TensorShape(x.shape).is_fully_defined():
-        raise ArgumentError(
-            "x.shape", x.shape, "static", "Give the function an input signature without None."
-        )
-    servers = [server.device_name for server in prot.servers]
-    return Replicated(servers, [share.value for pair in x.unwrapped for share in pair])
-
-
-def _tensor(ring: ABY3Ring, share: Share) -> ABY3PrivateTensor:
-    """Returns the share as a private tensor of the host; one round, unless it is replicated."""
-    ((x0, x1, y1, y2, z2, z0),) = [r.parts for r in ring.replicate([share])]
-    factory = ring.prot.default_factory
-    pairs = [[factory.tensor(part) for part in pair] for pair in ((x0, x1), (y1, y2), (z2, z0))]
-    return ABY3PrivateTensor(ring.prot, pairs, True, ShareType.ARITHMETIC)

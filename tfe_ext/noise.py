@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from extensions.fixed_point import Integers
-from extensions.randomness import NoiseSource
+from extensions.randomness import NoiseSource, SystemSource
 
+from .gaussian import discrete_gaussian
+from .placed import in_this_process
 from .shares import Additive3
 
 if TYPE_CHECKING:
@@ -25,17 +27,26 @@ def draw(
     Nothing is drawn while a function is traced: each run of its graph draws anew.
 
     Args:
-        prot: the protocol, whose servers run in this process.
-        source: where noise comes from.
+        prot: the protocol.
+        source: where noise comes from. `SystemSource` stands for each server's own stream, from
+            which it draws in the graph, on its own device. Any other is asked in this process.
         scale: standard deviation of one summand, in ring units, for each shape.
         shapes: static shapes.
     """
     servers = [server.device_name for server in prot.servers]
-    columns = [_draw(source, i, on, scale, shapes) for i, on in enumerate(servers)]
+    columns = [
+        [
+            discrete_gaussian(prot.private[on], on, s, shape)
+            for s, shape in zip(scale, shapes, strict=True)
+        ]
+        if type(source) is SystemSource
+        else _ask(source, i, on, scale, shapes)
+        for i, on in enumerate(servers)
+    ]
     return [Additive3(servers, parts) for parts in zip(*columns, strict=True)]
 
 
-def _draw(
+def _ask(
     source: NoiseSource,
     party: int,
     device: str,
@@ -45,7 +56,9 @@ def _draw(
     def gaussian() -> list[Integers]:
         return [source.gaussian(party, s, shape) for s, shape in zip(scale, shapes, strict=True)]
 
-    with tf.device(device):
+    with tf.device(in_this_process(device)):
         drawn = tf.numpy_function(gaussian, [], [tf.int64] * len(shapes), stateful=True)
         pairs = zip(tf.nest.flatten(drawn), shapes, strict=True)
-        return [tf.ensure_shape(tensor, shape) for tensor, shape in pairs]
+        known = [tf.ensure_shape(tensor, shape) for tensor, shape in pairs]
+    with tf.device(device):
+        return [tf.identity(tensor) for tensor in known]

@@ -1,9 +1,12 @@
 """Tensors of one kind on several servers' devices: one operation works on each, where it lies."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import tensorflow as tf
+
+HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
+"""The device of the process that runs the script."""
 
 Part = Any
 """A tf.Tensor, or None for zeros."""
@@ -64,3 +67,22 @@ class Placed:
         """The parts in another shape, given as one sequence or as integers."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return self.each(lambda part: tf.reshape(part, wanted))
+
+
+P = TypeVar("P", bound=Placed)
+
+
+def concatenate(values: Sequence[P]) -> P:
+    """The values one after the other along the first axis; none of their parts is zero."""
+    first, *_ = values
+    columns = zip(*(value.parts for value in values), strict=True)
+    parts = []
+    for place, column in zip(first.PLACES, columns, strict=True):
+        with tf.device(first.servers[place]):
+            parts.append(tf.concat(column, 0))
+    return type(first)(first.servers, parts)
+
+
+def in_this_process(device: str) -> str:
+    """The device, if it is one of this process, and else this process's first."""
+    return device if tf.DeviceSpec.from_string(device).job == "localhost" else HERE

@@ -13,7 +13,7 @@ from extensions import (
     initialization,
     inverse_sqrt_paper,
     layers,
-    model,
+    network,
 )
 from extensions import inverse_sqrt as one_hot
 from extensions.activations import PiecewiseLinear
@@ -140,8 +140,11 @@ def _gradients(
 def model_gradients(ring: Ring, x: Share, targets: Share, *parameters: Share) -> Shares:
     """Returns the logits, then inputs and deltas of each layer."""
     pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
-    logits, kept = model.forward(ring, pairs, x)
-    gradients = model.backward(ring, pairs, kept, logits, targets, None)
+    widths = (x.shape[1], *(bias.shape[0] for _, bias in pairs))
+    relus = (activations.relu(),) * (len(pairs) - 1)
+    chain = network.Network(widths=widths, activations=relus, has_bias=(True,) * len(pairs))
+    logits, kept = network.forward(ring, chain, pairs, x)
+    gradients = network.backward(ring, chain, pairs, kept, logits, targets, None)
     return [logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
 
 
@@ -164,6 +167,30 @@ def initialize(
 
 def first_smallest(ring: Ring, values: Share) -> Shares:
     return [initialization.first_smallest(ring, values)]
+
+
+def train(
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    padding: Share,
+    weight: Share,
+    bias: Share,
+    *,
+    plan: StepPlan,
+    seed: int,
+) -> Shares:
+    """Returns weight and bias after one step on each batch, the leading axis of the first three."""
+    source = InsecureSeededSource(seed)
+    widths = (weight.shape[1], weight.shape[0])
+    chain = network.Network(widths=widths, activations=(), has_bias=(True,))
+    for t in range(x.shape[0]):
+        pairs = [(weight, bias)]
+        logits, kept = network.forward(ring, chain, pairs, x[t])
+        gradients = network.backward(ring, chain, pairs, kept, logits, targets[t], None)
+        ((dw, db),) = dpsgd.dpsgd_step(ring, gradients, plan, source, padding[t])
+        weight, bias = weight - dw, bias - db
+    return [weight, bias]
 
 
 RECIPES: dict[str, Callable[..., Shares]] = {
@@ -190,5 +217,6 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         model_gradients,
         initialize,
         first_smallest,
+        train,
     )
 }

@@ -1,0 +1,7 @@
+"""Private training of TF Encrypted's Keras layers on ABY3."""
+
+from .losses import BinaryCrossentropy
+from .optimizers import DPSGD, SGD
+from .sequential import Sequential
+
+__all__ = ["DPSGD", "SGD", "BinaryCrossentropy", "Sequential"]

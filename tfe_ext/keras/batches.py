@@ -1,0 +1,200 @@
+"""Where the rows of a step come from: from owners who sample in private, or from shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.network import Network
+from extensions.randomness import NoiseSource
+from extensions.sampling import OwnRecords, capacity, check_records
+from tfe_ext.inputs import share_from
+from tfe_ext.placed import concatenate
+from tfe_ext.private_tensors import share_of
+from tfe_ext.records import RecordTable
+from tfe_ext.shares import Share
+
+import tf_encrypted as tfe
+
+if TYPE_CHECKING:
+    from tfe_ext.aby3 import ABY3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Shares of a batch; norms and padding are None where no owner supplied them."""
+
+    x: Share
+    y: Share
+    squared_norms: Share | None
+    padding: Share | None
+
+
+class OwnersRecords:
+    """Records that lie in the clear with their owners, each on the owner's device.
+
+    Args:
+        prot: the protocol.
+        records: by the owner's name in the configuration.
+    """
+
+    def __init__(self, prot: "ABY3", records: Mapping[str, OwnRecords]) -> None:
+        self._prot = prot
+        config = tfe.get_config()
+        self._owners = [config.get_player(name) for name in records]
+        self._tables = [
+            RecordTable(owner.device_name, own)
+            for owner, own in zip(self._owners, records.values(), strict=True)
+        ]
+        self.shapes = shapes_of(records)
+
+    def replace(self, records: Mapping[str, OwnRecords]) -> None:
+        """Other records of the same shapes take their place."""
+        for table, own in zip(self._tables, records.values(), strict=True):
+            table.replace(own)
+
+    @property
+    def size(self) -> int:
+        """Number of records of all owners."""
+        return sum(len(table) for table in self._tables)
+
+    def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
+        """Returns each owner's public number of rows, for one step with that overflow."""
+        each = overflow_probability / len(self._tables)
+        return [capacity(len(table), sample_rate, each) for table in self._tables]
+
+    def sample(self, rows: list[int], sample_rate: float, source: NoiseSource) -> Batch:
+        """Returns a fresh sample of every owner's, padded, whenever the graph runs."""
+        shared = []
+        tables = zip(self._owners, self._tables, rows, strict=True)
+        for party, (owner, table, count) in enumerate(tables):
+            drawn = table.draw(
+                self._prot.private[owner.device_name],
+                party=party,
+                sample_rate=sample_rate,
+                rows=count,
+                source=source,
+            )
+            shared.append(share_from(self._prot, drawn, owner))
+        return Batch(*(concatenate(column) for column in zip(*shared, strict=True)))
+
+    def everything(self) -> Batch:
+        """Returns all records, in the order of owners."""
+        pairs = zip(self._owners, self._tables, strict=True)
+        shared = [share_from(self._prot, table.everything(), owner) for owner, table in pairs]
+        x, y, norms = (concatenate(column) for column in zip(*shared, strict=True))
+        return Batch(x, y, norms, None)
+
+
+class SharedRecords:
+    """Records that are private tensors already: each step takes all of them.
+
+    Args:
+        prot: the protocol.
+        x: private tensor (rows, features); that no row is longer than declared is not checked.
+        y: private tensor (rows, classes) of values in [0, 1], likewise.
+        network: of the model.
+    """
+
+    def __init__(self, prot: "ABY3", x: Any, y: Any, network: Network) -> None:
+        self._x, self._y = share_of(prot, x, "x"), share_of(prot, y, "y")
+        rows = self._x.shape[0] if self._x.shape else 0
+        self._x = self._x.reshape(rows, -1)
+        for name, share, width in (
+            ("x", self._x, network.widths[0]),
+            ("y", self._y, network.widths[-1]),
+        ):
+            if rows == 0 or share.shape != (rows, width):
+                raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})")
+        self.size = rows
+        self.shapes = (id(x), id(y))
+        self._kept = x, y
+
+    def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
+        """Returns the number of rows.
+
+        Raises:
+            ArgumentError: the rate is not 1; who holds shares only cannot sample in private.
+        """
+        if sample_rate != 1.0:
+            raise ArgumentError(
+                "x",
+                "a private tensor",
+                "each owner's records, by name, for a sample_rate below 1",
+                "The owner of a record draws its sample before it is shared.",
+            )
+        return [self.size]
+
+    def sample(self, rows: list[int], sample_rate: float, source: NoiseSource) -> Batch:
+        """Returns all records."""
+        return self.everything()
+
+    def everything(self) -> Batch:
+        """Returns all records."""
+        return Batch(self._x, self._y, None, None)
+
+
+Records = OwnersRecords | SharedRecords
+
+
+def check_owners(
+    x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
+) -> dict[str, OwnRecords]:
+    """Returns each owner's records, checked and encoded, before anything is shared.
+
+    Args:
+        x: features by the owner's name, (records, ...); the further axes are flattened.
+        y: labels by the owner's name, (records,) or (records, classes).
+        network: of the model.
+        frac_bits: of the protocol.
+        max_feature_norm: public bound of the Euclidean norm of a record's features.
+
+    Raises:
+        ArgumentError: what is wrong, and whose records they are.
+    """
+    if not isinstance(x, Mapping) or not isinstance(y, Mapping) or not x:
+        raise ArgumentError(
+            "x, y",
+            f"{type(x).__name__}, {type(y).__name__}",
+            "dictionaries of each owner's records by its name, or private tensors",
+            'For records of the first server: x={"server0": features}, y={"server0": labels}.',
+        )
+    if list(x) != list(y):
+        raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(x)}")
+    classes = network.widths[-1]
+    players = [player.name for player in tfe.get_config().players]
+    checked = {}
+    for name in x:
+        if name not in players:
+            raise ArgumentError("x", f"of {name}", f"of players, {', '.join(players)}")
+        features, labels = np.asarray(x[name]), np.asarray(y[name])
+        if features.ndim > 2:
+            features = features.reshape(len(features), -1)
+        if classes == 1 and labels.ndim == 1:
+            labels = labels[:, None]
+        try:
+            own = check_records(
+                features,
+                labels,
+                frac_bits=frac_bits,
+                classes=classes,
+                max_feature_norm=max_feature_norm,
+            )
+        except ArgumentError as error:
+            error.add_note(f"These are the records of {name}.")
+            raise
+        if own.features.shape[1] != network.widths[0]:
+            raise ArgumentError(
+                "x",
+                f"{own.features.shape[1]} features at {name}",
+                f"{network.widths[0]}, as in the model's first layer",
+            )
+        checked[name] = own
+    return checked
+
+
+def shapes_of(records: Mapping[str, OwnRecords]) -> tuple[tuple[str, int], ...]:
+    """Returns what a traced step depends on."""
+    return tuple((name, len(own)) for name, own in records.items())

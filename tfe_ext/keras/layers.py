@@ -1,0 +1,123 @@
+"""The host's layers as the public facts and the private variables of a chain of linear layers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extensions.activations import PiecewiseLinear, relu, sigmoid
+from extensions.errors import UnsupportedLayerError
+from extensions.network import Network
+
+from tf_encrypted.keras.layers import Activation, Dense, Flatten, ReLU
+
+_FUNCTIONS = {"relu": relu, "sigmoid": sigmoid}
+_SUPPORTED = (
+    "Dense with activation None, 'relu' or 'sigmoid', Activation('relu' or 'sigmoid'), ReLU and "
+    "Flatten"
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A model's network, with the kernel and bias of each Dense layer, from input to output.
+
+    Attributes:
+        network: public facts.
+        variables: (kernel, bias), the kernel as the host has it, (in, out); the bias may be None.
+    """
+
+    network: Network
+    variables: list[tuple[Any, Any]]
+
+    @property
+    def flat(self) -> list[Any]:
+        """The kernels and biases that there are, in turn."""
+        return [v for pair in self.variables for v in pair if v is not None]
+
+
+def check_layer(layer: Any) -> None:
+    """Returns only if a private step can train the layer.
+
+    Raises:
+        UnsupportedLayerError: it cannot; the message names the layer.
+    """
+    if not isinstance(layer, Dense | Activation | ReLU | Flatten):
+        raise _unsupported(layer, "no per-example norm is defined for it")
+    if layer.lazy_normalization:
+        raise _unsupported(
+            layer,
+            "lazy_normalization divides gradients by the batch size before they are clipped; leave "
+            "it out, as the optimizer divides by the expected batch size",
+        )
+    if not layer.trainable:
+        raise _unsupported(layer, "layers that are not trained (trainable=False) are not supported")
+    if isinstance(layer, Flatten) and layer.data_format != "channels_last":
+        raise _unsupported(layer, "it permutes the features; use channels_last")
+    if isinstance(layer, Dense | Activation):
+        activation_of(layer)
+
+
+def activation_of(layer: Any) -> PiecewiseLinear | None:
+    """Returns the function that is applied behind the layer's linear part, or None.
+
+    Raises:
+        UnsupportedLayerError: it has no piecewise-linear form here.
+    """
+    if isinstance(layer, ReLU):
+        return relu()
+    if isinstance(layer, Flatten):
+        return None
+    name = layer.activation_identifier
+    if name is None or name == "linear":
+        return None
+    if not isinstance(name, str) or name not in _FUNCTIONS:
+        raise _unsupported(layer, f"its activation is {name!r}")
+    return _FUNCTIONS[name]()
+
+
+def chain_of(layers: Sequence[Any]) -> Chain:
+    """Returns what a model computes.
+
+    Args:
+        layers: that passed `check_layer` and are built.
+
+    Raises:
+        UnsupportedLayerError: the layers cannot be trained in this order.
+    """
+    variables: list[tuple[Any, Any]] = []
+    widths: list[int] = []
+    activations: list[PiecewiseLinear | None] = []
+    for layer in layers:
+        function = activation_of(layer)
+        if isinstance(layer, Dense):
+            if activations and activations[-1] is None:
+                raise _unsupported(
+                    layer, "an activation must come before it, which bounds the norms of its inputs"
+                )
+            inputs, outputs = layer.kernel.shape.as_list()
+            widths += [outputs] if widths else [inputs, outputs]
+            variables.append((layer.kernel, layer.bias))
+            activations.append(function)
+        elif function is not None:
+            if not activations or activations[-1] is not None:
+                raise _unsupported(layer, "it does not stand behind a linear layer")
+            activations[-1] = function
+    if not variables:
+        raise UnsupportedLayerError(
+            f"The model has no Dense layer, so nothing to train. Supported are {_SUPPORTED}."
+        )
+    if activations[-1] is not None:
+        raise _unsupported(
+            layers[-1], "the loss is computed from logits, so nothing stands behind the last Dense"
+        )
+    between = [function for function in activations if function is not None]
+    biases = tuple(bias is not None for _, bias in variables)
+    network = Network(widths=tuple(widths), activations=tuple(between), has_bias=biases)
+    return Chain(network, variables)
+
+
+def _unsupported(layer: Any, reason: str) -> UnsupportedLayerError:
+    return UnsupportedLayerError(
+        f"Layer {layer.name!r} ({type(layer).__name__}) cannot be trained privately: {reason}. "
+        f"Supported are {_SUPPORTED}."
+    )

@@ -1,0 +1,224 @@
+"""Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
+
+import math
+
+from extensions.accounting import Ledger
+from extensions.drift import Drift
+from extensions.errors import ArgumentError
+from extensions.gaussian_table import failure_bound
+from extensions.network import Network
+from extensions.randomness import NoiseSource, SystemSource
+from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
+from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from tfe_ext.ring import ABY3Ring
+
+
+class Optimizer:
+    """What DPSGD and SGD have in common; see there."""
+
+    private: bool
+
+    def __init__(
+        self,
+        learning_rate: float,
+        l2_norm_clip: float,
+        noise_multiplier: float,
+        sample_rate: float,
+        *,
+        expected_batch_size: float | None,
+        max_feature_norm: float,
+        max_weight_norm: float,
+        colluders: int,
+        degree: int,
+        overflow_probability: float,
+        source: NoiseSource | None,
+    ) -> None:
+        for name, value in (
+            ("learning_rate", learning_rate),
+            ("l2_norm_clip", l2_norm_clip),
+            ("max_feature_norm", max_feature_norm),
+            ("max_weight_norm", max_weight_norm),
+        ):
+            if not 0.0 < value < math.inf:
+                raise ArgumentError(name, value, "positive and finite")
+        if not 0.0 <= noise_multiplier < math.inf:
+            raise ArgumentError("noise_multiplier", noise_multiplier, "finite, at least 0")
+        self.learning_rate = learning_rate
+        self.sample_rate = check_sample_rate(sample_rate)
+        self.max_feature_norm = max_feature_norm
+        self.overflow_probability = overflow_probability
+        self.source = source or SystemSource()
+        self._l2_norm_clip = l2_norm_clip
+        self._noise_multiplier = noise_multiplier
+        self._expected_batch_size = expected_batch_size
+        self._max_weight_norm = max_weight_norm
+        self._colluders = colluders
+        self._degree = degree
+        self._drift = Drift(max_weight_norm)
+
+    def plan(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> StepPlan:
+        """Returns the public constants of a step.
+
+        Args:
+            network: public facts about the model.
+            frac_bits: fractional bits of the protocol.
+            rows: of a batch, padding included.
+            expected: expected number of real ones.
+
+        Raises:
+            ArgumentError: the step's integers would not fit the ring.
+        """
+        return StepPlan(
+            frac_bits=frac_bits,
+            layers=network.shapes(
+                max_feature_norm=self.max_feature_norm, max_weight_norm=self._max_weight_norm
+            ),
+            rows=rows,
+            learning_rate=self.learning_rate,
+            expected_batch_size=self._expected_batch_size or expected,
+            max_grad_norm=self._l2_norm_clip,
+            noise_multiplier=self._noise_multiplier,
+            parties=ABY3Ring.parties,
+            colluders=self._colluders,
+            degree=self._degree,
+            private=self.private,
+        )
+
+    def begin(self, plan: StepPlan, steps: int) -> None:
+        """Counts steps that are about to be made.
+
+        Raises:
+            GradientError: hidden weights might leave the range for which bounds are proven.
+        """
+        self._drift.add(plan, steps)
+
+    def account(self, plan: StepPlan, steps: int) -> None:
+        """Enters one of so many steps."""
+        raise NotImplementedError
+
+
+class DPSGD(Optimizer):
+    """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
+
+    Args:
+        learning_rate: the update is learning_rate / expected_batch_size times the noisy sum.
+        l2_norm_clip: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
+        noise_multiplier: sigma / C of the noise that `colluders` servers still face after they
+            subtract their own; the total standard deviation is sqrt(1.5) times that.
+        sample_rate: Poisson rate with which `fit` draws each record in each step; with 1.0 every
+            batch is the whole data.
+        expected_batch_size: public divisor; by default sample_rate times the number of records.
+        max_feature_norm: public bound of the Euclidean norm of a record's features; checked for
+            the records that owners give in the clear.
+        max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
+            for models of more than one Dense layer. A quarter of it is for the initial weights.
+        colluders: number of servers whose pooled knowledge of noise must not weaken the guarantee;
+            ABY3 itself bears only one.
+        degree: of the clip factor's polynomial (2, 3 or 4).
+        overflow_probability: probability over one call of `fit` that a sample exceeds its rows.
+        source: where noise and sampling come from; by default each player's own stream, drawn on
+            its own device whenever the graph runs.
+
+    **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
+    C (1 + eta), eta documented in `extensions.step_plan.StepPlan.eta`, against one server
+    (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
+
+    **Raises.** ArgumentError when built with values out of range.
+    """
+
+    private = True
+
+    def __init__(
+        self,
+        learning_rate: float,
+        l2_norm_clip: float,
+        noise_multiplier: float,
+        sample_rate: float,
+        *,
+        expected_batch_size: float | None = None,
+        max_feature_norm: float = 1.0,
+        max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        colluders: int = 1,
+        degree: int = 2,
+        overflow_probability: float = OVERFLOW_PROBABILITY,
+        source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            l2_norm_clip,
+            noise_multiplier,
+            sample_rate,
+            expected_batch_size=expected_batch_size,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            colluders=colluders,
+            degree=degree,
+            overflow_probability=overflow_probability,
+            source=source,
+        )
+        self.ledger = Ledger()
+
+    def account(self, plan: StepPlan, steps: int) -> None:
+        """Enters one of so many steps, and how its sampling or noise tables may fail."""
+        self.ledger.record(
+            "training",
+            noise_multiplier=plan.noise_multiplier,
+            sample_rate=self.sample_rate,
+            steps=1,
+            overflow_probability=self.overflow_probability / steps
+            + noise_failure(plan.parameters, 1),
+        )
+
+    def get_epsilon(self, delta: float) -> float:
+        """Returns the epsilon spent so far at `delta`, by the PLD accountant.
+
+        The neighbouring relation is adding or removing one record of one owner.
+        """
+        return self.ledger.get_epsilon(delta)
+
+
+class SGD(Optimizer):
+    """Plain SGD in the same arithmetic: no clipping, no noise, **no privacy of the model**.
+
+    It exists to be compared with; its arguments mean what they mean in `DPSGD`.
+    """
+
+    private = False
+
+    def __init__(
+        self,
+        learning_rate: float,
+        sample_rate: float = 1.0,
+        *,
+        expected_batch_size: float | None = None,
+        max_feature_norm: float = 1.0,
+        max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        overflow_probability: float = OVERFLOW_PROBABILITY,
+        source: NoiseSource | None = None,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            1.0,
+            0.0,
+            sample_rate,
+            expected_batch_size=expected_batch_size,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            colluders=1,
+            degree=2,
+            overflow_probability=overflow_probability,
+            source=source,
+        )
+
+    def account(self, plan: StepPlan, steps: int) -> None:
+        """Nothing to account for: the model is not private."""
+
+
+def noise_failure(parameters: int, steps: int) -> float:
+    """Returns a bound of the probability that any draw of a run lies beyond its table.
+
+    Args:
+        parameters: of the model; every server draws one summand for each, in every step.
+        steps: of the run.
+    """
+    return failure_bound(ABY3Ring.parties * parameters * steps)

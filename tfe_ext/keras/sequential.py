@@ -1,0 +1,242 @@
+"""A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from extensions import console
+from extensions.errors import ArgumentError, GradientError
+from extensions.fixed_point import Reals
+from tfe_ext.aby3 import ABY3
+from tfe_ext.cost import Cost
+from tfe_ext.private_tensors import share_of, tensor_of
+
+import tf_encrypted as tfe
+from tf_encrypted.keras.models import sequential as host
+
+from . import weights as weights_of
+from .layers import Chain, chain_of, check_layer
+from .losses import check_loss
+from .optimizers import Optimizer
+from .step import logits_of
+from .trainer import Trainer, steps_of
+
+DEFAULT_FEATURE_NORM = 32.0
+"""Taken for evaluations before `compile` has said otherwise."""
+Progress = Callable[[int, int], None]
+
+
+class Sequential(host.Sequential):
+    """The host's Sequential, with private training in place of the host's.
+
+    Layers are the host's Dense (activation None, "relu" or "sigmoid"), Activation, ReLU and
+    Flatten. Activations are the piecewise-linear ones of `extensions.activations`: the sigmoid is
+    at most 0.0107 from the true one, and ReLU ends at 8, which bounds the norms that rounding
+    depends on.
+
+    Args:
+        layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows has
+            no influence.
+        name: as in the host.
+
+    Raises:
+        ArgumentError: the current protocol is not `tfe_ext.ABY3`, or the first layer has no shape.
+        UnsupportedLayerError: a layer that cannot be trained privately.
+
+    Example:
+        >>> model = tfe_ext.keras.Sequential([Dense(10, batch_input_shape=[1, 64])])
+        >>> model.compile(
+        ...     tfe_ext.keras.DPSGD(10.0, 1.0, 1.1, sample_rate=0.1),
+        ...     tfe_ext.keras.BinaryCrossentropy(),
+        ... )
+        >>> model.fit({"server0": x0, "server1": x1}, {"server0": y0, "server1": y1}, epochs=12)
+        >>> model.optimizer.get_epsilon(delta=1e-5)
+    """
+
+    def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:
+        prot = tfe.get_protocol()
+        if not isinstance(prot, ABY3):
+            raise ArgumentError(
+                "protocol",
+                type(prot).__name__,
+                "tfe_ext.ABY3",
+                'Call tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20")) before.',
+            )
+        self._prot = prot
+        self._trainer = Trainer(prot)
+        self._width: tuple[int, ...] = ()
+        super().__init__(layers, name)
+
+    def add(self, layer: Any) -> None:
+        """Appends a layer, and makes its variables."""
+        check_layer(layer)
+        if not self._layers:
+            shape = getattr(layer, "_batch_input_shape", None)
+            if shape is None or len(shape) < 2 or None in tuple(shape)[1:]:
+                raise ArgumentError(
+                    "layers[0].batch_input_shape", shape, "[rows, features] with known features"
+                )
+            self._width = tuple(int(size) for size in tuple(shape)[1:])
+        if not layer.built:
+            layer.build([1, *self._width])
+            layer.built = True
+        self._width = tuple(int(s) for s in layer.compute_output_shape([1, *self._width])[1:])
+        self._layers.append(layer)
+        self.weights.append(layer.weights)
+
+    @property
+    def optimizer(self) -> Any:
+        """What `compile` was given."""
+        return self._optimizer
+
+    @property
+    def chain(self) -> Chain:
+        """The model as a chain of linear layers."""
+        return chain_of(self.layers)
+
+    def compile(self, optimizer: Any, loss: Any) -> None:
+        """Configures the model for private training.
+
+        Args:
+            optimizer: `tfe_ext.keras.DPSGD`, or `SGD` for comparison.
+            loss: `tfe_ext.keras.BinaryCrossentropy()`, or the host's class with from_logits=True.
+
+        Raises:
+            ArgumentError: another optimizer or loss.
+            UnsupportedLayerError: the layers cannot be trained in their order.
+        """
+        if not isinstance(optimizer, Optimizer):
+            raise ArgumentError(
+                "optimizer",
+                type(optimizer).__name__,
+                "tfe_ext.keras.DPSGD or SGD",
+                "The host's optimizers know no single example's gradient.",
+            )
+        check_loss(loss)
+        chain_of(self.layers)
+        self._optimizer, self._loss = optimizer, loss
+        self._trainer.forget()
+
+    def call(self, inputs: Any, training: None = None, mask: None = None) -> Any:
+        """Returns the logits of private inputs (rows, features), as a private tensor."""
+        x = share_of(self._prot, inputs, "inputs")
+        logits = logits_of(self._trainer.ring, self.chain, x.reshape(x.shape[0], -1))
+        return tensor_of(self._trainer.ring, logits)
+
+    def fit(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        epochs: float = 1.0,
+        steps: int | None = None,
+        verbose: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        """Makes all steps of private training; nothing is opened, not the loss either.
+
+        Every step draws a fresh Poisson sample: each owner draws from its own records on its own
+        device, and pads to a public number of rows. The step is one graph, which is traced at the
+        first step and again only if shapes or settings change.
+
+        Args:
+            x: features by the owner's name, {"server0": (records, features), ...}; owners are
+                players of the configuration. Or one private tensor of all records, for
+                ``sample_rate=1.0``.
+            y: labels by the owner's name: integers (records,) or targets in [0, 1],
+                (records, classes). Or a private tensor of targets.
+            epochs: number of steps times sample_rate, if `steps` is not given.
+            steps: number of steps.
+            verbose: shows a bar.
+            progress: called with (steps made, steps) after each step.
+
+        Raises:
+            ArgumentError: records or settings that do not fit, before anything is shared.
+            GradientError: `compile` was not called, or so many steps might leave the range for
+                which bounds are proven.
+        """
+        if not isinstance(self._optimizer, Optimizer):
+            raise GradientError("The model has no optimizer: call compile() before fit().")
+        optimizer = self._optimizer
+        steps = steps_of(steps, epochs, optimizer.sample_rate)
+        step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
+        optimizer.begin(plan, steps)
+        with console.counted("step", shown=verbose) as show:
+            for done in range(1, steps + 1):
+                optimizer.account(plan, steps)
+                step()
+                show(done, steps)
+                if progress is not None:
+                    progress(done, steps)
+
+    def step_cost(self) -> Cost:
+        """Returns what a step of the last `fit` costs, read from its graph.
+
+        Raises:
+            GradientError: there was none.
+        """
+        return self._trainer.cost()
+
+    def evaluate(self, x: Any, y: Any) -> float:
+        """Returns the part of the records that the model gets right; opens that number only.
+
+        Args:
+            x: as in `fit`.
+            y: as in `fit`, one-hot if targets are given.
+
+        **Cost.** A graph is traced for each call.
+
+        Raises:
+            ArgumentError: records that do not fit.
+        """
+        norm = self._optimizer.max_feature_norm if self._optimizer else DEFAULT_FEATURE_NORM
+        return self._trainer.accuracy(self.chain, x, y, norm)
+
+    def predict(self, x: Any, reveal: bool = True) -> Any:
+        """Returns the logits of a private tensor (rows, features), **opened** unless told not to.
+
+        The host's stops after as many rows as there are features.
+        """
+        logits = self.call(x)
+        return logits.reveal().to_native().numpy() if reveal else logits
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """The model has these weights: kernel and bias of each Dense layer, in the clear.
+
+        Args:
+            weights: arrays of the shapes of `get_weights`; kernels are (in, out).
+
+        Raises:
+            ArgumentError: other shapes, or values that do not fit the ring.
+        """
+        weights_of.assign(self._prot, self.chain.flat, weights)
+
+    def get_weights(self) -> list[Reals]:
+        """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
+        return weights_of.opened(self._prot, self.chain.flat)
+
+    def save_shares(self, folder: str | Path) -> list[Path]:
+        """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
+
+        The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
+        ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
+        CrypTen backend. One file tells nothing. This process reads all three, as it may read all
+        tensors.
+        """
+        return weights_of.save(self._prot, self.chain, Path(folder))
+
+    def load_shares(self, folder: str | Path) -> None:
+        """The model is the one that `save_shares` wrote.
+
+        Raises:
+            ArgumentError: a file is missing or damaged, or is of another model.
+        """
+        weights_of.load(self._prot, self.chain, Path(folder))
+
+    def backward(self, d_y: Any) -> None:
+        """Raises GradientError: gradients of a batch are not those of its examples."""
+        raise GradientError("There is no backward() of a whole batch here. Call fit().")
+
+    def fit_batch(self, x: Any, y: Any) -> None:
+        """Raises GradientError: the host's would reveal the loss of the batch."""
+        raise GradientError("The host's fit_batch reveals the loss of every batch. Call fit().")

@@ -1,0 +1,142 @@
+"""What a model does on its servers: the traced step of training, and the count of its errors."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError, GradientError
+from extensions.evaluation import count_wrong
+from extensions.step_plan import StepPlan
+from tfe_ext.cost import Cost, cost_of_graph
+from tfe_ext.ring import ABY3Ring
+
+from .batches import OwnersRecords, Records, SharedRecords, check_owners, shapes_of
+from .layers import Chain
+from .optimizers import Optimizer
+from .step import logits_of, update
+
+if TYPE_CHECKING:
+    from tfe_ext.aby3 import ABY3
+
+
+class Trainer:
+    """Traces the step of one model, keeps it as long as it fits, and runs evaluations.
+
+    Args:
+        prot: the protocol.
+    """
+
+    def __init__(self, prot: "ABY3") -> None:
+        self._prot = prot
+        self.ring = ABY3Ring(prot)
+        self._records: Records | None = None
+        self._key: Any = None
+        self._step: Any = None
+
+    def forget(self) -> None:
+        """The next step is traced anew."""
+        self._key = self._step = None
+
+    def prepare(
+        self, chain: Chain, optimizer: Optimizer, x: Any, y: Any, steps: int
+    ) -> tuple[Callable[[], None], StepPlan]:
+        """Returns what makes one step whenever it is called, and the step's public constants.
+
+        It is one graph for one set of shapes and settings, traced when it is first called. Records
+        of equal shapes take the place of those before without a new trace.
+
+        Args:
+            chain: the model.
+            optimizer: how it is trained.
+            x: as in `Sequential.fit`.
+            y: likewise.
+            steps: number of steps, over which the probability of an overflow is spread.
+
+        Raises:
+            ArgumentError: records or settings that do not fit.
+        """
+        records = self._take(chain, x, y, optimizer.max_feature_norm)
+        rate = optimizer.sample_rate
+        rows = records.rows(rate, optimizer.overflow_probability / steps)
+        plan = optimizer.plan(
+            chain.network,
+            frac_bits=self.ring.frac_bits,
+            rows=sum(rows),
+            expected=rate * records.size,
+        )
+        key = (records.shapes, rows, rate, plan)
+        if self._key != key:
+
+            def step() -> None:
+                batch = records.sample(rows, rate, optimizer.source)
+                update(self.ring, chain, batch, plan, optimizer.source)
+
+            self._key, self._step = key, tf.function(step, autograph=False)
+        return self._step, plan
+
+    def cost(self) -> Cost:
+        """Returns what the last step costs, read from its graph.
+
+        Raises:
+            GradientError: there was none.
+        """
+        if self._step is None:
+            raise GradientError("No step was traced yet: call fit() before step_cost().")
+        return cost_of_graph(self._step.get_concrete_function().graph)
+
+    def accuracy(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> float:
+        """Returns the part of the records that the model gets right; opens their number only."""
+        records: Records
+        if _are_tensors(x, y):
+            records = SharedRecords(self._prot, x, y, chain.network)
+        else:
+            records = OwnersRecords(self._prot, self._check(chain, x, y, max_feature_norm))
+
+        @tf.function(autograph=False)
+        def wrong() -> tf.Tensor:
+            batch = records.everything()
+            count = count_wrong(self.ring, logits_of(self.ring, chain, batch.x), batch.y)
+            return tf.add_n([part for part in count.additive3().parts if part is not None])
+
+        return 1.0 - int(wrong()) / records.size
+
+    def _take(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
+        if _are_tensors(x, y):
+            self._records = SharedRecords(self._prot, x, y, chain.network)
+            return self._records
+        own = self._check(chain, x, y, max_feature_norm)
+        if isinstance(self._records, OwnersRecords) and self._records.shapes == shapes_of(own):
+            self._records.replace(own)
+        else:
+            self._records = OwnersRecords(self._prot, own)
+        return self._records
+
+    def _check(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Any:
+        return check_owners(
+            x,
+            y,
+            chain.network,
+            frac_bits=self.ring.frac_bits,
+            max_feature_norm=max_feature_norm,
+        )
+
+
+def _are_tensors(x: Any, y: Any) -> bool:
+    """Whether either is a tensor of the host, of whatever kind."""
+    return hasattr(x, "prot") or hasattr(y, "prot")
+
+
+def steps_of(steps: int | None, epochs: float, sample_rate: float) -> int:
+    """Returns the number of steps that is given, or that so many epochs take.
+
+    Raises:
+        ArgumentError: fewer than one step, or no epochs.
+    """
+    if steps is not None:
+        if steps < 1:
+            raise ArgumentError("steps", steps, "at least 1")
+        return steps
+    if not 0.0 < epochs < 1e6:
+        raise ArgumentError("epochs", epochs, "positive")
+    return max(1, round(epochs / sample_rate))

@@ -1,0 +1,110 @@
+"""A model's weights from the clear, into the clear, and as one file of shares for each server."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.data import write_private
+from extensions.errors import ArgumentError
+from extensions.fixed_point import Integers, Reals, decode, encode
+from tfe_ext.private_tensors import to_replicated
+from tfe_ext.ring import ABY3Ring
+
+from .layers import Chain
+from .step import store
+
+if TYPE_CHECKING:
+    from tfe_ext.aby3 import ABY3
+
+
+def assign(prot: "ABY3", variables: Sequence[Any], weights: Sequence[Any]) -> None:
+    """The variables hold these real numbers, shared anew.
+
+    Raises:
+        ArgumentError: other shapes, or values that do not fit the ring.
+    """
+    shapes = [tuple(variable.shape.as_list()) for variable in variables]
+    given = [np.shape(weight) for weight in weights]
+    if given != shapes:
+        raise ArgumentError("weights", given, f"of shapes {shapes}")
+    bits = int(prot.fixedpoint_config.precision_fractional)
+    integers = [encode(weight, bits, name="weights") for weight in weights]
+    for variable, values in zip(variables, integers, strict=True):
+        store(variable, to_replicated(prot, tf.constant(values)))
+
+
+def opened(prot: "ABY3", variables: Sequence[Any]) -> list[Reals]:
+    """Returns the values of the variables."""
+    bits = int(prot.fixedpoint_config.precision_fractional)
+    return [decode(np.sum(summands(variable), axis=0), bits) for variable in variables]
+
+
+def summands(variable: Any) -> list[Integers]:
+    """Returns the first share of each server, x_0, x_1 and x_2; their sum is the value."""
+    return [pair[0].variable.numpy() for pair in variable.unwrapped]
+
+
+def save(prot: "ABY3", chain: Chain, folder: Path) -> list[Path]:
+    """Writes x_R of every weight, (out, in), and bias into ``party-R.npz``."""
+    arrays: list[dict[str, Integers]] = [{} for _ in range(ABY3Ring.parties)]
+    for i, (kernel, bias) in enumerate(chain.variables):
+        for rank, part in enumerate(summands(kernel)):
+            arrays[rank][f"weight_{i}"] = part.T
+        if bias is not None:
+            for rank, part in enumerate(summands(bias)):
+                arrays[rank][f"bias_{i}"] = part
+    bits = int(prot.fixedpoint_config.precision_fractional)
+    return [
+        write_private(folder / f"party-{rank}.npz", frac_bits=np.int64(bits), **own)
+        for rank, own in enumerate(arrays)
+    ]
+
+
+def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
+    """The variables hold the shares that `save` wrote.
+
+    Raises:
+        ArgumentError: a file is missing or damaged, or is of another model.
+    """
+    files = [_read(folder / f"party-{rank}.npz") for rank in range(ABY3Ring.parties)]
+    bits = int(prot.fixedpoint_config.precision_fractional)
+    expected = {"frac_bits": ()}
+    for i, (kernel, bias) in enumerate(chain.variables):
+        expected[f"weight_{i}"] = tuple(kernel.shape.as_list()[::-1])
+        if bias is not None:
+            expected[f"bias_{i}"] = tuple(bias.shape.as_list())
+    for rank, own in enumerate(files):
+        shapes = {name: array.shape for name, array in own.items()}
+        if shapes != expected or int(own["frac_bits"]) != bits:
+            raise ArgumentError(
+                "folder",
+                str(folder / f"party-{rank}.npz"),
+                f"shares of this model, {expected}, with {bits} fractional bits",
+                f"It has {shapes} with {own.get('frac_bits')}.",
+            )
+    for i, (kernel, bias) in enumerate(chain.variables):
+        _restore(kernel, [own[f"weight_{i}"].T for own in files])
+        if bias is not None:
+            _restore(bias, [own[f"bias_{i}"] for own in files])
+
+
+def _restore(variable: Any, parts: Sequence[Integers]) -> None:
+    for rank, pair in enumerate(variable.unwrapped):
+        for share, part in zip(
+            pair, (parts[rank], parts[(rank + 1) % ABY3Ring.parties]), strict=True
+        ):
+            share.variable.assign(part)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ArgumentError(
+            "folder", str(path), "a file that save_shares wrote", str(error)
+        ) from error

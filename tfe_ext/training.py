@@ -1,0 +1,144 @@
+"""A training run on ABY3's servers: what a TF Encrypted user would write, and a report."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from extensions.accounting import Ledger
+from extensions.config import ABY3_SERVERS, TrainConfig
+from extensions.data import read_party_file
+from extensions.model import ModelSpec
+from extensions.randomness import InsecureSeededSource
+from extensions.report import result
+
+import tf_encrypted as tfe
+from tf_encrypted.keras.layers import Activation, Dense
+
+from .aby3 import ABY3, fixed64
+from .config import local_config
+from .cost import Cost
+from .keras import DPSGD, SGD, BinaryCrossentropy, Sequential
+from .players import remote_config
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+def train(
+    config: TrainConfig,
+    files: Sequence[Path],
+    emit: Emit,
+    save: Path | None = None,
+    players: Path | None = None,
+) -> dict[str, Any]:
+    """Returns the report of a run whose three servers own the records.
+
+    Args:
+        config: resolved settings.
+        files: each server's records.
+        emit: called with {"step", "steps", "rounds", "bytes"} after each step.
+        save: folder for the servers' shares of a model that is not opened, or None.
+        players: file of players in processes of their own; None for devices of this process.
+
+    Raises:
+        PeaError: settings or records that do not fit, or a player that is lost.
+    """
+    if players is None:
+        tfe.set_config(local_config())
+        return _train(config, files, emit, save)
+    with remote_config(players) as remote:
+        tfe.set_config(remote)
+        return _train(config, files, emit, save)
+
+
+def _train(
+    config: TrainConfig, files: Sequence[Path], emit: Emit, save: Path | None
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    parts = [read_party_file(path) for path in files]
+    names = [f"server{rank}" for rank in range(ABY3_SERVERS)]
+    tfe.set_protocol(ABY3(fixedpoint_config=fixed64(config.frac_bits)))
+    spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
+    model = build(spec)
+    optimizer = optimizer_of(config)
+    model.compile(optimizer, BinaryCrossentropy())
+    cost: Cost | None = None
+
+    def progress(step: int, steps: int) -> None:
+        nonlocal cost
+        cost = cost or model.step_cost()
+        emit(
+            {
+                "step": step,
+                "steps": steps,
+                "rounds": step * cost.rounds,
+                "bytes": step * bytes_per_server(cost),
+            }
+        )
+
+    model.fit(
+        dict(zip(names, (part.train_x for part in parts), strict=True)),
+        dict(zip(names, (part.train_y for part in parts), strict=True)),
+        steps=config.steps,
+        verbose=False,
+        progress=progress,
+    )
+    cost = cost or model.step_cost()
+    opened = ["the number of correct predictions on held-out records"]
+    parameters = None
+    if config.evaluate == "opened":
+        opened.insert(0, "the model")
+        weights = model.get_weights()
+        parameters = [(w.T, b) for w, b in zip(weights[::2], weights[1::2], strict=True)]
+    elif save is not None:
+        model.save_shares(save)
+    accuracy = model.evaluate(
+        dict(zip(names, (part.test_x for part in parts), strict=True)),
+        dict(zip(names, (part.test_y for part in parts), strict=True)),
+    )
+    return result(
+        config,
+        accuracy=accuracy,
+        ledger=optimizer.ledger if isinstance(optimizer, DPSGD) else Ledger(),
+        rounds=config.steps * cost.rounds,
+        bytes_per_party=config.steps * bytes_per_server(cost),
+        seconds=time.perf_counter() - started,
+        opened=opened,
+        parameters=parameters,
+    )
+
+
+def build(spec: ModelSpec) -> Sequential:
+    """Returns the model of a spec, with its public initial parameters."""
+    inputs, *widths = spec.widths
+    layers: list[Any] = []
+    for width in widths:
+        shape = {} if layers else {"batch_input_shape": [1, inputs]}
+        layers += [Dense(width, **shape), Activation("relu")]
+    model = Sequential(layers[:-1])
+    model.set_weights(
+        [value for weight, bias in spec.initial_parameters() for value in (weight.T, bias)]
+    )
+    return model
+
+
+def optimizer_of(config: TrainConfig) -> DPSGD | SGD:
+    """Returns the optimizer that a config describes."""
+    source = None if config.insecure_seed is None else InsecureSeededSource(config.insecure_seed)
+    if not config.private:
+        return SGD(
+            config.lr, config.sample_rate, max_feature_norm=config.max_feature_norm, source=source
+        )
+    return DPSGD(
+        config.lr,
+        config.max_grad_norm,
+        config.noise_multiplier or 0.0,
+        config.sample_rate,
+        max_feature_norm=config.max_feature_norm,
+        source=source,
+    )
+
+
+def bytes_per_server(cost: Cost) -> int:
+    """Returns what a server sends and receives in a step, on the average of the three."""
+    return round(2 * cost.bytes / ABY3_SERVERS)
