@@ -4,7 +4,8 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast, get_args
 
-from extensions.accounting import CALIBRATIONS, Ledger, calibrate_noise
+from extensions.accounting import CALIBRATIONS, SubsampledGaussian, calibrate_noise
+from extensions.composition import total_epsilon
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
 from extensions.initialization import STRATEGIES, Strategy
@@ -136,21 +137,26 @@ class TrainConfig:
             )
 
     def _check_privacy(self) -> None:
-        if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise ArgumentError(
-                "epsilon, noise_multiplier",
-                (self.epsilon, self.noise_multiplier),
-                "exactly one of them given",
-                "Or ask for a run without privacy by name.",
-            )
+        self._check_target("", "Or ask for a run without privacy by name.")
         if self.delta is None or not 0.0 < self.delta < 1.0:
             raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
-        if self.epsilon is not None and not 0.0 < self.epsilon < math.inf:
-            raise ArgumentError("epsilon", self.epsilon, "positive and finite")
-        if self.noise_multiplier is not None and not 0.0 <= self.noise_multiplier < math.inf:
-            raise ArgumentError("noise_multiplier", self.noise_multiplier, "finite, at least 0")
         if self.strategy is not None:
-            self._check_local_privacy()
+            self._check_target("_init", "Each owner's local model is private on its own.")
+            if self.delta_init is not None and not 0.0 < self.delta_init < self.delta:
+                raise ArgumentError(
+                    "delta_init", self.delta_init, f"in (0, delta), delta = {self.delta}"
+                )
+
+    def _check_target(self, part: str, advice: str) -> None:
+        names = (f"epsilon{part}", f"noise_multiplier{part}")
+        epsilon, sigma = (getattr(self, name) for name in names)
+        if (epsilon is None) == (sigma is None):
+            allowed = "exactly one of them given"
+            raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
+        if epsilon is not None and not 0.0 < epsilon < math.inf:
+            raise ArgumentError(names[0], epsilon, "positive and finite")
+        if sigma is not None and not 0.0 <= sigma < math.inf:
+            raise ArgumentError(names[1], sigma, "finite, at least 0")
 
     def _check_init(self) -> None:
         if self.init is not None and self.init not in INITS:
@@ -168,24 +174,6 @@ class TrainConfig:
             raise ArgumentError("init_steps", self.init_steps, "at least 1")
         if self.init_lr is not None and not 0.0 < self.init_lr < math.inf:
             raise ArgumentError("init_lr", self.init_lr, "positive and finite")
-
-    def _check_local_privacy(self) -> None:
-        sigma = self.noise_multiplier_init
-        if (self.epsilon_init is None) == (sigma is None):
-            raise ArgumentError(
-                "epsilon_init, noise_multiplier_init",
-                (self.epsilon_init, sigma),
-                "exactly one of them given with a local init",
-                "Each owner's local model is private on its own.",
-            )
-        if self.epsilon_init is not None and not 0.0 < self.epsilon_init < math.inf:
-            raise ArgumentError("epsilon_init", self.epsilon_init, "positive and finite")
-        if sigma is not None and not 0.0 <= sigma < math.inf:
-            raise ArgumentError("noise_multiplier_init", sigma, "finite, at least 0")
-        if self.delta_init is not None and not 0.0 < self.delta_init < (self.delta or 1.0):
-            raise ArgumentError(
-                "delta_init", self.delta_init, f"in (0, delta), delta = {self.delta}"
-            )
 
     @property
     def strategy(self) -> Strategy | None:
@@ -238,20 +226,20 @@ class TrainConfig:
 
     def _check_total(self, sigma: float, sigma_init: float, failure: float) -> None:
         """Raises ArgumentError, before the run, if no epsilon of both parts could be reported."""
-        ledger = Ledger()
-        for noise, steps, probability in (
-            (sigma_init, self.local_steps, OVERFLOW_PROBABILITY),
-            (sigma, self.steps, failure),
-        ):
-            ledger.record(
-                "both",
+        parts = [
+            SubsampledGaussian(
                 noise_multiplier=noise,
                 sample_rate=self.sample_rate,
                 steps=steps,
                 overflow_probability=probability,
             )
+            for noise, steps, probability in (
+                (sigma_init, self.local_steps, OVERFLOW_PROBABILITY),
+                (sigma, self.steps, failure),
+            )
+        ]
         assert self.delta is not None
-        ledger.get_epsilon(self.delta)
+        total_epsilon(parts, delta=self.delta, accountant="pld")
 
     def _noise(self, epsilon: float, delta: float, steps: int, failure: float) -> float:
         return calibrate_noise(
