@@ -42,6 +42,7 @@ def poisson_batches(
     max_feature_norm: float = 1.0,
     overflow_probability: float = OVERFLOW_PROBABILITY,
     source: NoiseSource | None = None,
+    agreed: Sequence[float] = (),
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
     """Yields encrypted batches in which each record of each party is present with `sample_rate`.
 
@@ -60,6 +61,7 @@ def poisson_batches(
         overflow_probability: probability over the whole run that a sample exceeds its rows; the
             accounting adds it to delta.
         source: where the sampling comes from; by default the operating system.
+        agreed: further numbers that must be the same at every party.
 
     Yields:
         (features, targets), (rows, features) and (rows, classes): pass them on unchanged; they
@@ -75,7 +77,7 @@ def poisson_batches(
     if steps < 1:
         raise ArgumentError("steps", steps, "at least 1")
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    settings = (sample_rate, steps, max_feature_norm, overflow_probability, ring.frac_bits)
+    settings = (sample_rate, steps, max_feature_norm, overflow_probability, ring.frac_bits, *agreed)
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
     each = overflow_probability / (steps * ring.parties)
     sizes = [a.records for a in announcements]

@@ -11,20 +11,24 @@ import torch
 from crypten_ext import dealer, nn
 from crypten_ext.batches import poisson_batches, share_records
 from crypten_ext.evaluation import count_correct
+from crypten_ext.initialization import initialize, parameter_pairs
 from crypten_ext.optim import DPSGD, SGD
 from crypten_ext.registry import enable
 from crypten_ext.ring import ring_of
 from extensions.accounting import Ledger
-from extensions.config import TrainConfig
-from extensions.data import read_party_file, write_private
+from extensions.config import INITS, TrainConfig
+from extensions.data import Split, read_party_file, write_private
 from extensions.fixed_point import Reals, decode
-from extensions.model import ModelSpec
+from extensions.local_training import account_for_local_training, train_locally
+from extensions.model import ModelSpec, Start
 from extensions.providers import DEALINGS
-from extensions.randomness import InsecureSeededSource
+from extensions.randomness import InsecureSeededSource, SystemSource
 from extensions.report import result
+from extensions.sampling import check_records
 
 import crypten
 from crypten import communicator
+from crypten.mpc import MPCTensor
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -68,8 +72,9 @@ def train(
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
         source=source,
+        agreed=_settings_of_start(config),
     )
-    model = build(spec).encrypt()
+    model = build(spec, config.public_init).encrypt()
     loss = nn.BCEWithLogitsLoss()
     optimizer: DPSGD | SGD
     if config.private:
@@ -84,6 +89,25 @@ def train(
         )
     else:
         optimizer = SGD(model, lr=config.lr)
+    held_out = None
+    if config.strategy is not None:
+        local = train_locally(
+            config,
+            check_records(
+                own.train_x,
+                own.train_y,
+                frac_bits=config.frac_bits,
+                classes=config.classes,
+                max_feature_norm=config.max_feature_norm,
+            ),
+            owner=communicator.get().get_rank(),
+            source=source or SystemSource(),
+            steps=rehearsed,
+        )
+        held_out = _share_held_out(own, config)
+        initialize(model, local, len(own.train_x), strategy=config.strategy, held_out=held_out)
+        if isinstance(optimizer, DPSGD):
+            account_for_local_training(optimizer.ledger, config)
     for step, (x, y) in enumerate(islice(batches, rehearsed), start=1):
         optimizer.zero_grad()
         loss(model(x), y).backward()
@@ -93,12 +117,7 @@ def train(
     training_rounds, training_bytes = traffic()
     correction_bytes = dealer.corrected_bytes() if config.provider == "dealer" else None
 
-    x, y = share_records(
-        own.test_x,
-        own.test_y,
-        classes=config.classes,
-        max_feature_norm=config.max_feature_norm,
-    )
+    x, y = held_out or _share_held_out(own, config)
     parameters = None
     if config.evaluate == "opened":
         parameters = open_parameters(model)
@@ -122,10 +141,25 @@ def train(
     )
 
 
-def build(spec: ModelSpec) -> Any:
+def _share_held_out(own: Split, config: TrainConfig) -> tuple[MPCTensor, MPCTensor]:
+    return share_records(
+        own.test_x,
+        own.test_y,
+        classes=config.classes,
+        max_feature_norm=config.max_feature_norm,
+    )
+
+
+def _settings_of_start(config: TrainConfig) -> tuple[float, ...]:
+    """What parties must agree on, or some would wait for messages that others never send."""
+    local = (config.noise_multiplier_init or 0.0, config.local_steps, config.init_lr or 0.0)
+    return (float(INITS.index(config.init) if config.init else -1), *local)
+
+
+def build(spec: ModelSpec, start: Start | None = None) -> Any:
     """Returns the plaintext CrypTen model of a spec, with its public initial parameters."""
     layers: list[Any] = []
-    for weight, bias in spec.initial_parameters():
+    for weight, bias in spec.initial_parameters(start):
         layer = nn.Linear(weight.shape[1], weight.shape[0])
         layer.set_parameter("weight", torch.from_numpy(weight).requires_grad_())
         layer.set_parameter("bias", torch.from_numpy(bias).requires_grad_())
@@ -145,12 +179,6 @@ def save_shares(model: Any, config: TrainConfig, folder: Path) -> Path:
     }
     path = folder / f"party-{communicator.get().get_rank()}.npz"
     return write_private(path, frac_bits=config.frac_bits, **shares)
-
-
-def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
-    """Returns the encrypted (weight, bias) of each linear layer."""
-    parameters = list(model.parameters())
-    return list(zip(parameters[::2], parameters[1::2], strict=True))
 
 
 def open_parameters(model: Any) -> list[tuple[Reals, Reals]]:

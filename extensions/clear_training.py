@@ -10,20 +10,15 @@ from extensions.accounting import Ledger
 from extensions.clear import ClearRing
 from extensions.config import TrainConfig
 from extensions.data import Split
-from extensions.dpsgd import dpsgd_step
+from extensions.descent import account, descend
 from extensions.fixed_point import Integers, decode, encode
+from extensions.initialization import initialize
+from extensions.local_training import account_for_local_training, train_locally
 from extensions.model import ModelSpec
-from extensions.network import Parameters, backward, forward
+from extensions.network import Parameters, forward
 from extensions.randomness import InsecureSeededSource, NoiseSource, SystemSource
 from extensions.report import result
-from extensions.sampling import (
-    OVERFLOW_PROBABILITY,
-    OwnRecords,
-    capacity,
-    check_records,
-    draw_rows,
-)
-from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.sampling import OwnRecords, check_records
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -45,36 +40,18 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
     )
     records = [_check(part.train_x, part.train_y, config) for part in parts]
     held_out = [_check(part.test_x, part.test_y, config) for part in parts]
-    spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes)
-    parameters: Parameters = [
-        (encode(w, config.frac_bits), encode(b, config.frac_bits))
-        for w, b in spec.initial_parameters()
-    ]
-    each = OVERFLOW_PROBABILITY / (config.steps * len(records))
-    capacities = [capacity(len(own), config.sample_rate, each) for own in records]
-    plan = _plan(config, spec, sum(capacities), config.sample_rate * sum(map(len, records)))
-    plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
-    ledger = Ledger()
-    for step in range(config.steps):
-        x, y, norms, padding = _batch(records, capacities, config, source)
-        logits, kept = forward(ring, spec.network, parameters, x)
-        gradients = backward(ring, spec.network, parameters, kept, logits, y, norms)
-        updates = dpsgd_step(ring, gradients, plan, source, padding)
-        parameters = [
-            (w - dw, b - db) for (w, b), (dw, db) in zip(parameters, updates, strict=True)
-        ]
-        if config.private:
-            ledger.record(
-                "training",
-                noise_multiplier=plan.noise_multiplier,
-                sample_rate=config.sample_rate,
-                steps=1,
-                overflow_probability=OVERFLOW_PROBABILITY / config.steps,
-            )
-        progress({"step": step + 1, "steps": config.steps, "rounds": 0, "bytes": 0})
     x = np.concatenate([own.features for own in held_out])
     y = np.concatenate([own.labels for own in held_out])
-    logits, _ = forward(ring, spec.network, parameters, x)
+    ledger = Ledger()
+    start = _start(config, records, (x, y), source, ledger)
+
+    def after(step: int) -> None:
+        account(ledger, "training", config, 1)
+        progress({"step": step, "steps": config.steps, "rounds": 0, "bytes": 0})
+
+    parameters = descend(config, records, start, source, after)
+    network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
+    logits, _ = forward(ring, network, parameters, x)
     correct = int((logits.argmax(axis=1) == y.argmax(axis=1)).sum())
     return result(
         config,
@@ -90,6 +67,32 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
     )
 
 
+def _start(
+    config: TrainConfig,
+    records: Sequence[OwnRecords],
+    held_out: tuple[Integers, Integers],
+    source: NoiseSource,
+    ledger: Ledger,
+) -> Parameters:
+    """Returns the parameters that training starts from, ring integers (Protocol 5, lines 1-4)."""
+    f = config.frac_bits
+    spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes)
+    start = [(encode(w, f), encode(b, f)) for w, b in spec.initial_parameters(config.public_init)]
+    if config.strategy is None:
+        return start
+    account_for_local_training(ledger, config)
+    models = [
+        train_locally(config, own, owner=owner, source=source) for owner, own in enumerate(records)
+    ]
+    local = [
+        (encode(np.stack(weights), f), encode(np.stack(biases), f))
+        for weights, biases in (zip(*layer, strict=True) for layer in zip(*models, strict=True))
+    ]
+    ring = ClearRing(f, parties=config.parties)
+    sizes = [len(own) for own in records]
+    return initialize(ring, config.strategy, local, sizes, start=start, held_out=held_out)
+
+
 def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:
     return check_records(
         x,
@@ -97,38 +100,4 @@ def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:
         frac_bits=config.frac_bits,
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
-    )
-
-
-def _plan(config: TrainConfig, spec: ModelSpec, rows: int, expected: float) -> StepPlan:
-    return StepPlan(
-        frac_bits=config.frac_bits,
-        layers=spec.network.shapes(
-            max_feature_norm=config.max_feature_norm, max_weight_norm=DEFAULT_WEIGHT_NORM
-        ),
-        rows=rows,
-        learning_rate=config.lr,
-        expected_batch_size=expected,
-        max_grad_norm=config.max_grad_norm,
-        noise_multiplier=config.noise_multiplier or 0.0,
-        parties=config.parties,
-        private=config.private,
-    )
-
-
-def _batch(
-    records: Sequence[OwnRecords],
-    capacities: Sequence[int],
-    config: TrainConfig,
-    source: NoiseSource,
-) -> tuple[Integers, Integers, Integers, Integers]:
-    drawn = [
-        draw_rows(own, party=party, sample_rate=config.sample_rate, rows=rows, source=source)
-        for party, (own, rows) in enumerate(zip(records, capacities, strict=True))
-    ]
-    return (
-        np.concatenate([rows.features for rows in drawn]),
-        np.concatenate([rows.labels for rows in drawn]),
-        np.concatenate([rows.squared_norms for rows in drawn]),
-        np.concatenate([rows.padding for rows in drawn]),
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from extensions import cli_data, console
+from extensions import cli_data, cli_init, console
 from extensions.backends import find
 from extensions.cli_data import columns_of, names_of, taking_of
 from extensions.config import TrainConfig
@@ -91,6 +91,11 @@ def train(
     delta: Delta = None,
     noise_multiplier: Noise = None,
     calibration: Calibration = "pld",
+    init: cli_init.Init = None,
+    epsilon_init: cli_init.Epsilon = None,
+    delta_init: cli_init.Delta = None,
+    init_steps: cli_init.Steps = None,
+    init_lr: cli_init.Lr = None,
     steps: Steps = None,
     epochs: Epochs = None,
     lr: Lr = None,
@@ -138,6 +143,7 @@ def train(
         delta=delta,
         noise_multiplier=noise_multiplier,
         calibration=calibration,
+        **cli_init.settings(init, epsilon_init, delta_init, init_steps, init_lr),
         steps=_steps(steps, epochs, sample_rate),
         lr=_learning_rate(lr, model),
         max_grad_norm=max_grad_norm,
@@ -207,6 +213,11 @@ def party(
     delta: Delta = None,
     noise_multiplier: Noise = None,
     calibration: Calibration = "pld",
+    init: cli_init.Init = None,
+    epsilon_init: cli_init.Epsilon = None,
+    delta_init: cli_init.Delta = None,
+    init_steps: cli_init.Steps = None,
+    init_lr: cli_init.Lr = None,
     steps: Steps = None,
     epochs: Epochs = None,
     lr: Lr = None,
@@ -234,6 +245,7 @@ def party(
         delta=delta,
         noise_multiplier=noise_multiplier,
         calibration=calibration,
+        **cli_init.settings(init, epsilon_init, delta_init, init_steps, init_lr),
         steps=_steps(steps, epochs, sample_rate),
         lr=_learning_rate(lr, model),
         max_grad_norm=max_grad_norm,
@@ -303,6 +315,11 @@ def prepare(
     delta: Delta = None,
     noise_multiplier: Noise = None,
     calibration: Calibration = "pld",
+    init: cli_init.Init = None,
+    epsilon_init: cli_init.Epsilon = None,
+    delta_init: cli_init.Delta = None,
+    init_steps: cli_init.Steps = None,
+    init_lr: cli_init.Lr = None,
     steps: Steps = None,
     epochs: Epochs = None,
     lr: Lr = None,
@@ -325,6 +342,7 @@ def prepare(
         delta=delta,
         noise_multiplier=noise_multiplier,
         calibration=calibration,
+        **cli_init.settings(init, epsilon_init, delta_init, init_steps, init_lr),
         steps=_steps(steps, epochs, sample_rate),
         lr=_learning_rate(lr, model),
         max_grad_norm=max_grad_norm,

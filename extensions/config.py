@@ -2,24 +2,32 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from extensions.accounting import CALIBRATIONS, calibrate_noise
+from extensions.accounting import CALIBRATIONS, SubsampledGaussian, calibrate_noise
+from extensions.composition import total_epsilon
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
-from extensions.model import ModelSpec
+from extensions.initialization import STRATEGIES, Strategy
+from extensions.model import ModelSpec, Start
 from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 
 Backend = Literal["crypten", "tfe", "clear"]
 Evaluate = Literal["mpc", "opened"]
+Init = Start | Strategy
+INITS = (*get_args(Start), *STRATEGIES)
 
 ABY3_SERVERS = 3
 
 _WORKLOAD = (
     *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
     *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
+    *("init", "noise_multiplier_init", "init_steps", "init_lr"),
 )
+
+_WITH_INIT = ("crypten", "clear")
+_LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +60,15 @@ class TrainConfig:
         seed_data: public seed of splitting the data.
         insecure_seed: draws sampling and noise from this seed, which everybody knows: for
             comparing backends only.
+        init: where training starts: "zero" (the default of one layer), "random" (of several), or
+            from models that owners trained locally (`extensions.initialization.initialize`).
+        epsilon_init: of each owner's local model, with `delta_init`; the joint training then has
+            epsilon and what is left of delta.
+        delta_init: part of delta; by default its half.
+        noise_multiplier_init: sigma / C of the local models; None until `resolved`.
+        init_steps: steps of each local model; by default a quarter of the joint ones.
+        init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
+            that a step's noise moves weights as far as in the joint training.
     """
 
     backend: Backend = "crypten"
@@ -75,6 +92,12 @@ class TrainConfig:
     evaluate: Evaluate = "mpc"
     seed_data: int = 0
     insecure_seed: int | None = None
+    init: Init | None = None
+    epsilon_init: float | None = None
+    delta_init: float | None = None
+    noise_multiplier_init: float | None = None
+    init_steps: int | None = None
+    init_lr: float | None = None
 
     def __post_init__(self) -> None:
         choices = {"backend": Backend, "evaluate": Evaluate, "provider": Provider}
@@ -97,7 +120,9 @@ class TrainConfig:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
         if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
-        ModelSpec.parse(self.model, 1, self.classes)
+        spec = ModelSpec.parse(self.model, 1, self.classes)
+        self._check_init()
+        spec.initial_parameters(self.public_init)
         check_sample_rate(self.sample_rate)
         check_frac_bits(self.frac_bits)
         if self.private:
@@ -112,40 +137,119 @@ class TrainConfig:
             )
 
     def _check_privacy(self) -> None:
-        if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise ArgumentError(
-                "epsilon, noise_multiplier",
-                (self.epsilon, self.noise_multiplier),
-                "exactly one of them given",
-                "Or ask for a run without privacy by name.",
-            )
+        self._check_target("", "Or ask for a run without privacy by name.")
         if self.delta is None or not 0.0 < self.delta < 1.0:
             raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
-        if self.epsilon is not None and not 0.0 < self.epsilon < math.inf:
-            raise ArgumentError("epsilon", self.epsilon, "positive and finite")
-        if self.noise_multiplier is not None and not 0.0 <= self.noise_multiplier < math.inf:
-            raise ArgumentError("noise_multiplier", self.noise_multiplier, "finite, at least 0")
+        if self.strategy is not None:
+            self._check_target("_init", "Each owner's local model is private on its own.")
+            if self.delta_init is not None and not 0.0 < self.delta_init < self.delta:
+                raise ArgumentError(
+                    "delta_init", self.delta_init, f"in (0, delta), delta = {self.delta}"
+                )
+
+    def _check_target(self, part: str, advice: str) -> None:
+        names = (f"epsilon{part}", f"noise_multiplier{part}")
+        epsilon, sigma = (getattr(self, name) for name in names)
+        if (epsilon is None) == (sigma is None):
+            allowed = "exactly one of them given"
+            raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
+        if epsilon is not None and not 0.0 < epsilon < math.inf:
+            raise ArgumentError(names[0], epsilon, "positive and finite")
+        if sigma is not None and not 0.0 <= sigma < math.inf:
+            raise ArgumentError(names[1], sigma, "finite, at least 0")
+
+    def _check_init(self) -> None:
+        if self.init is not None and self.init not in INITS:
+            raise ArgumentError("init", self.init, f"one of {INITS}")
+        if self.init is not None and self.backend not in _WITH_INIT:
+            raise ArgumentError(
+                "init", self.init, f"left out with the backend {self.backend}", f"Use {_WITH_INIT}."
+            )
+        for name in _LOCAL_ONLY:
+            if self.strategy is None and getattr(self, name) is not None:
+                raise ArgumentError(
+                    name, getattr(self, name), f"left out, but with init one of {STRATEGIES}"
+                )
+        if self.init_steps is not None and self.init_steps < 1:
+            raise ArgumentError("init_steps", self.init_steps, "at least 1")
+        if self.init_lr is not None and not 0.0 < self.init_lr < math.inf:
+            raise ArgumentError("init_lr", self.init_lr, "positive and finite")
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """How local models make the start, or None if there are none."""
+        return self.init if self.init in STRATEGIES else None
+
+    @property
+    def local_steps(self) -> int:
+        """Steps of each local model."""
+        return self.init_steps or max(1, self.steps // 4)
+
+    @property
+    def public_init(self) -> Start | None:
+        """The public start, that of the local models if there are any; None for the default."""
+        return None if self.init in STRATEGIES else cast(Start | None, self.init)
 
     def resolved(self, failure_probability: float = OVERFLOW_PROBABILITY) -> "TrainConfig":
-        """Returns the config with the noise multiplier that epsilon and delta call for.
+        """Returns the config with the noise multipliers that the epsilons and delta call for.
+
+        With a local init the joint training gets what `delta_init` leaves of delta, so that the
+        run costs at most (epsilon_init + epsilon, delta) by basic composition. What is reported is
+        less: both are composed by the accountant.
 
         Args:
-            failure_probability: that sampling or noise deviates over the run from what is
-                accounted; part of delta.
+            failure_probability: that sampling or noise deviates over the joint training from what
+                is accounted; part of delta.
         """
-        if not self.private or self.noise_multiplier is not None:
+        if not self.private:
             return self
-        assert self.epsilon is not None
         assert self.delta is not None
-        sigma = calibrate_noise(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            sample_rate=self.sample_rate,
-            steps=self.steps,
-            calibration=self.calibration,
-            overflow_probability=failure_probability,
+        sigma, sigma_init, delta = self.noise_multiplier, self.noise_multiplier_init, self.delta
+        if self.epsilon_init is not None:
+            part = self.delta / 2 if self.delta_init is None else self.delta_init
+            sigma_init = self._noise(
+                self.epsilon_init, part, self.local_steps, OVERFLOW_PROBABILITY
+            )
+            delta -= part
+        if self.epsilon is not None:
+            sigma = self._noise(self.epsilon, delta, self.steps, failure_probability)
+        if self.strategy is not None:
+            self._check_total(sigma or 0.0, sigma_init or 0.0, failure_probability)
+        return replace(
+            self,
+            noise_multiplier=sigma,
+            noise_multiplier_init=sigma_init,
+            epsilon=None,
+            epsilon_init=None,
+            delta_init=None,
         )
-        return replace(self, noise_multiplier=sigma, epsilon=None)
+
+    def _check_total(self, sigma: float, sigma_init: float, failure: float) -> None:
+        """Raises ArgumentError, before the run, if no epsilon of both parts could be reported."""
+        parts = [
+            SubsampledGaussian(
+                noise_multiplier=noise,
+                sample_rate=self.sample_rate,
+                steps=steps,
+                overflow_probability=probability,
+            )
+            for noise, steps, probability in (
+                (sigma_init, self.local_steps, OVERFLOW_PROBABILITY),
+                (sigma, self.steps, failure),
+            )
+        ]
+        assert self.delta is not None
+        total_epsilon(parts, delta=self.delta, accountant="pld")
+
+    def _noise(self, epsilon: float, delta: float, steps: int, failure: float) -> float:
+        return calibrate_noise(
+            epsilon=epsilon,
+            delta=delta,
+            sample_rate=self.sample_rate,
+            steps=steps,
+            calibration=self.calibration,
+            overflow_probability=failure,
+        )
 
     def workload(self) -> dict[str, Any]:
         """Returns the settings that decide what the parties compute, whatever their records are."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from extensions.accounting import epsilon
+from extensions.accounting import Ledger
 from extensions.config import TrainConfig
 from extensions.data import write_private
 from extensions.providers import DEALINGS
@@ -116,14 +116,13 @@ def _spent(config: TrainConfig, steps: int) -> str:
         return "not private"
     if config.noise_multiplier == 0.0:
         return "epsilon infinite"
-    value = epsilon(
-        noise_multiplier=config.noise_multiplier,
-        sample_rate=config.sample_rate,
-        steps=steps,
-        delta=config.delta,
-        accountant="rdp",
-    )
-    return f"epsilon <= {value:.2f}"
+    ledger = Ledger()
+    parts = [(config.noise_multiplier, steps)]
+    if config.strategy is not None:
+        parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
+    for noise, count in parts:
+        ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
+    return f"epsilon <= {ledger.get_epsilon(config.delta, 'rdp'):.2f}"
 
 
 def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:

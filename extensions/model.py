@@ -3,6 +3,7 @@
 import itertools
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from extensions.fixed_point import Reals
 from extensions.network import Network
 
 INITIAL_SEED = 20230521
+
+Start = Literal["zero", "random"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +50,22 @@ class ModelSpec:
         """Number of weights and biases."""
         return sum(m * (n + 1) for n, m in itertools.pairwise(self.widths))
 
-    def initial_parameters(self) -> list[tuple[Reals, Reals]]:
-        """Returns the public start of training: zero for one layer, else uniform He weights.
+    def initial_parameters(self, start: Start | None = None) -> list[tuple[Reals, Reals]]:
+        """Returns a public start of training: "zero", or "random", uniform He weights.
 
-        Every party and every backend starts from the same values; they hold nothing private.
+        By default it is zero for one layer and random for several. Every party and every backend
+        starts from the same values; they hold nothing private.
+
+        Raises:
+            ArgumentError: zero for several layers, whose gradients would then all be zero.
         """
+        hidden = len(self.widths) > 2
+        if start == "zero" and hidden:
+            raise ArgumentError("init", start, "'random' or local for a model with hidden layers")
+        random = hidden or start == "random"
         generator = np.random.default_rng(INITIAL_SEED)
         layers = []
         for inputs, outputs in zip(self.widths[:-1], self.widths[1:], strict=True):
-            bound = np.sqrt(6.0 / inputs) if len(self.widths) > 2 else 0.0
+            bound = np.sqrt(6.0 / inputs) if random else 0.0
             layers.append((generator.uniform(-bound, bound, (outputs, inputs)), np.zeros(outputs)))
         return layers

@@ -26,7 +26,7 @@ def result(
         config: resolved settings.
         accuracy: on held-out records.
         ledger: what was spent.
-        rounds: of training.
+        rounds: of training, its start included.
         bytes_per_party: of training, sent and received among the parties.
         seconds: in all.
         opened: what was opened.
@@ -52,6 +52,9 @@ def result(
         "model": config.model,
         "noise_multiplier": config.noise_multiplier if config.private else None,
         "sample_rate": config.sample_rate,
+        "init": config.init,
+        "noise_multiplier_init": config.noise_multiplier_init,
+        "init_steps": None if config.strategy is None else config.local_steps,
         "insecure_seed": config.insecure_seed,
         "parameters": parameters,
     }

@@ -6,7 +6,15 @@ A recipe takes the ring, its inputs as shares and public options, and returns a 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extensions import activations, clipping, dpsgd, inverse_sqrt_paper, layers, network
+from extensions import (
+    activations,
+    clipping,
+    dpsgd,
+    initialization,
+    inverse_sqrt_paper,
+    layers,
+    network,
+)
 from extensions import inverse_sqrt as one_hot
 from extensions.activations import PiecewiseLinear
 from extensions.clipping import ClipPlan
@@ -140,6 +148,27 @@ def model_gradients(ring: Ring, x: Share, targets: Share, *parameters: Share) ->
     return [logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
 
 
+def initialize(
+    ring: Ring, x: Share, targets: Share, *parts: Share, strategy: Any, records: Sequence[int]
+) -> Shares:
+    """`parts`: the local models' stacked weight and bias of each layer, then those of the start."""
+    pairs = list(zip(parts[::2], parts[1::2], strict=True))
+    middle = len(pairs) // 2
+    started = initialization.initialize(
+        ring,
+        strategy,
+        pairs[:middle],
+        records,
+        start=pairs[middle:],
+        held_out=None if strategy == "local-average" else (x, targets),
+    )
+    return [part for pair in started for part in pair]
+
+
+def first_smallest(ring: Ring, values: Share) -> Shares:
+    return [initialization.first_smallest(ring, values)]
+
+
 def train(
     ring: Ring,
     x: Share,
@@ -186,6 +215,8 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         norm_ratios,
         dpsgd_step,
         model_gradients,
+        initialize,
+        first_smallest,
         train,
     )
 }

@@ -1,0 +1,111 @@
+"""Protocol 4 in CrypTen: an encrypted model starts from what the parties trained locally."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from crypten_ext.agreement import Announcement, agree
+from crypten_ext.batches import share_rows
+from crypten_ext.ring import CrypTenRing, ring_of
+from extensions.errors import ArgumentError
+from extensions.fixed_point import Integers, Reals, encode
+from extensions.initialization import MAX_NORM, STRATEGIES, Strategy
+from extensions.initialization import initialize as initialize_shares
+
+from crypten.mpc import MPCTensor
+
+_ROUNDING = 1.0 + 2.0**-8
+
+
+def initialize(
+    model: Any,
+    local: Sequence[tuple[Reals, Reals]],
+    records: int,
+    *,
+    strategy: Strategy = "local",
+    held_out: tuple[MPCTensor, MPCTensor] | None = None,
+) -> None:
+    """Sets an encrypted model's parameters to a start made of all parties' local models.
+
+    Every party calls it with its own local model, trained by DPSGD on its own records from the
+    parameters that `model` has now; it is shared, never sent. Nothing is opened
+    (`extensions.initialization.initialize`). Charge the local training to the optimizer's ledger:
+    ``optimizer.ledger.record("local training", ...)``.
+
+    Args:
+        model: an encrypted model of Linear layers with biases, and `nn.ReLU()` between them.
+        local: this party's (weight, bias) of each layer; their norm together is at most 100.
+        records: number of this party's training records, public; it weights the average.
+        strategy: "local", "local-average" or "local-accuracy".
+        held_out: encrypted features and one-hot labels (`share_records`) to try candidates on;
+            "local-average" does without.
+
+    **Cost.** One round in which numbers of records are exchanged, and those of the protocol.
+
+    **Raises.** ArgumentError, in every party and before anything is shared, for a local model of
+    other shapes or too large, a strategy that differs between parties, or missing held-out records.
+    """
+    pairs = parameter_pairs(model)
+    ring = ring_of(pairs[0][0])
+    problem, own = None, None
+    try:
+        own = _encoded(ring, pairs, local, records, strategy)
+        if strategy != "local-average" and held_out is None:
+            raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
+    except ArgumentError as error:
+        problem = error
+    number = STRATEGIES.index(strategy) if strategy in STRATEGIES else -1
+    everybody = agree(Announcement(records=max(records, 0)), (number, ring.frac_bits), problem)
+    shapes = [tuple(part.size()) for pair in pairs for part in pair]
+    shares = share_rows([1] * ring.parties, shapes, own)
+    stacked = list(zip(shares[::2], shares[1::2], strict=True))
+    started = initialize_shares(
+        ring,
+        strategy,
+        stacked,
+        [announced.records for announced in everybody],
+        start=[(weight.share, bias.share) for weight, bias in pairs],
+        held_out=None if held_out is None else (held_out[0].share, held_out[1].share),
+    )
+    for pair, values in zip(pairs, started, strict=True):
+        for parameter, value in zip(pair, values, strict=True):
+            parameter.share = value
+
+
+def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
+    """Returns the encrypted (weight, bias) of each linear layer.
+
+    Raises:
+        ArgumentError: the parameters are not those of linear layers with biases.
+    """
+    parameters = list(model.parameters())
+    if [p.dim() for p in parameters] != [2, 1] * (len(parameters) // 2):
+        shapes = [tuple(p.size()) for p in parameters]
+        raise ArgumentError("model", shapes, "the weights and biases of linear layers")
+    return list(zip(parameters[::2], parameters[1::2], strict=True))
+
+
+def _encoded(
+    ring: CrypTenRing,
+    pairs: Sequence[tuple[Any, Any]],
+    local: Sequence[tuple[Reals, Reals]],
+    records: int,
+    strategy: str,
+) -> list[Integers]:
+    """This party's model as ring integers with a leading axis of one, checked."""
+    if strategy not in STRATEGIES:
+        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    if records < 1:
+        raise ArgumentError("records", records, "at least 1")
+    wanted = [(tuple(w.size()), tuple(b.size())) for w, b in pairs]
+    given = [(np.shape(w), np.shape(b)) for w, b in local]
+    if given != wanted:
+        raise ArgumentError("local", given, f"of the model's shapes, {wanted}")
+    for weight, bias in local:
+        norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+        if not norm <= MAX_NORM * _ROUNDING:
+            raise ArgumentError(
+                "local", f"a layer of norm {norm:.4g}", f"of norm at most {MAX_NORM:g}"
+            )
+    return [encode(part, ring.frac_bits, name="local")[None] for pair in local for part in pair]

@@ -1,0 +1,36 @@
+"""What CrypTen parties do to start a model from their local ones."""
+
+from typing import Any
+
+import numpy as np
+
+from crypten_ext import nn
+from crypten_ext.batches import share_records
+from crypten_ext.initialization import initialize, parameter_pairs
+from crypten_ext.worker import Context
+from tests.party_tasks_crypten import Outcome, outcome, recorded, session
+
+
+def start(
+    context: Context,
+    *,
+    local: Any,
+    records: int,
+    strategy: Any,
+    x: Any = None,
+    y: Any = None,
+) -> tuple[Outcome, list[str], list[np.ndarray]]:
+    """Returns the outcome, the collectives, and the opened parameters of the started model."""
+    with session(frac_bits=20):
+        model = nn.Sequential(nn.Linear(5, 3)).encrypt()
+        for pair in parameter_pairs(model):
+            for parameter in pair:
+                parameter.share = parameter.share * 0
+        held_out = None if x is None else share_records(x, y, classes=3)
+        with recorded() as traffic:
+            found = outcome(
+                lambda: initialize(model, local, records, strategy=strategy, held_out=held_out)
+            )
+        names = [sent["name"] for sent in traffic]
+        opened = [part.get_plain_text().numpy() for pair in parameter_pairs(model) for part in pair]
+        return found, names, opened
