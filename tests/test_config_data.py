@@ -50,7 +50,13 @@ BAD_SETTINGS = [
     ("epsilon", -1.0),
     ("epsilon", math.inf),
     ("calibration", "guess"),
+    ("init", "guess"),
+    ("epsilon_init", 1.0),
+    ("delta_init", 1e-6),
+    ("init_steps", 5),
+    ("init_lr", 0.1),
 ]
+"""With the settings of `PRIVATE`: those of a local start make no sense without one."""
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
@@ -82,7 +88,7 @@ def test_epsilon_and_noise_multiplier_exclude_each_other():
 
 
 def test_every_setting_with_a_range_is_tested():
-    unchecked = {"data", "features", "private", "noise_multiplier"}
+    unchecked = {"data", "features", "private", "noise_multiplier", "noise_multiplier_init"}
     assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
 
 
