@@ -33,7 +33,7 @@ def test_ghost_norms_save_ten_times_the_bytes_of_materialised_clipping(found):
 
 @pytest.mark.long
 def test_ghost_norms_save_time():
-    """Measured: a quarter of the time in ABY3."""
+    """Measured: 5.6 times less in ABY3, with the compiled generator."""
     found = measure("ABY3", 8, SIZES)
     ghost, made = (statistics.median(found[kind]["seconds"]) for kind in (GHOST, MATERIALISED))
-    assert 3 * ghost < made
+    assert 4 * ghost < made
