@@ -21,11 +21,17 @@ class KeyPair:
         self._private = generate() if private is None else load(private)
 
     @property
-    def public(self) -> torch.Tensor:
-        """What the other side must know: 32 bytes, one in each element of an int64 tensor."""
-        return torch.tensor(list(self._private.public_key().public_bytes_raw()))
+    def public_bytes(self) -> bytes:
+        """What the other side must know: 32 bytes."""
+        return self._private.public_key().public_bytes_raw()
 
-    def agree(self, theirs: torch.Tensor, purpose: str) -> bytes:
+    @property
+    def public(self) -> torch.Tensor:
+        """The same, one byte in each element of an int64 tensor."""
+        return torch.tensor(list(self.public_bytes))
+
+    def agree(self, theirs: bytes | torch.Tensor, purpose: str) -> bytes:
         """Returns the key that only the holder of the other private half derives too."""
-        peer = X25519PublicKey.from_public_bytes(bytes(theirs.tolist()))
+        public = theirs if isinstance(theirs, bytes) else bytes(theirs.tolist())
+        peer = X25519PublicKey.from_public_bytes(public)
         return derive_key(self._private.exchange(peer), purpose)

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from crypten_ext.keystream import derive_key
+from crypten_ext.key_agreement import KeyPair
 from extensions.errors import ArgumentError
 
 MAGIC = b"dealer 1"
@@ -119,8 +118,8 @@ def connect(address: str, rank: int, parties: int, patience: float) -> tuple[Lin
     """
     connection = _dial(parse_address(address), patience)
     connection.settimeout(patience)
-    own = X25519PrivateKey.generate()
-    public = own.public_key().public_bytes_raw()
+    own = KeyPair()
+    public = own.public_bytes
     connection.sendall(_HELLO.pack(MAGIC, rank, parties, public))
     answer = _read(connection, _WELCOME.size)
     magic, theirs = _WELCOME.unpack(answer) if answer else (b"", b"")
@@ -151,8 +150,8 @@ def accept(
     if magic != MAGIC or expected != parties or rank >= parties or rank in taken:
         connection.close()
         return None
-    own = X25519PrivateKey.generate()
-    public = own.public_key().public_bytes_raw()
+    own = KeyPair()
+    public = own.public_bytes
     connection.sendall(_WELCOME.pack(MAGIC, public))
     keys = _agree(own, theirs, f"{rank} of {parties}", theirs + public)
     connection.settimeout(None)
@@ -167,10 +166,9 @@ def parse_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _agree(own: X25519PrivateKey, theirs: bytes, who: str, publics: bytes) -> Keys:
-    secret = own.exchange(X25519PublicKey.from_public_bytes(theirs))
+def _agree(own: KeyPair, theirs: bytes, who: str, publics: bytes) -> Keys:
     uses = ("tuples", "to party", "to dealer")
-    return Keys(*(derive_key(secret, f"dealer {use} {who} {publics.hex()}") for use in uses))
+    return Keys(*(own.agree(theirs, f"dealer {use} {who} {publics.hex()}") for use in uses))
 
 
 def _dial(address: tuple[str, int], patience: float) -> socket.socket:
