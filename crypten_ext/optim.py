@@ -1,13 +1,13 @@
 """Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
 
-import math
 from typing import Any
 
-from crypten_ext.recorded_step import RecordedStep, check_positive
+from crypten_ext.recorded_step import RecordedStep
 from crypten_ext.ring import CrypTenRing
 from crypten_ext.tape import PublicBatch, Recorded, SummedLoss
 from extensions.accounting import Ledger
-from extensions.errors import ArgumentError, GradientError
+from extensions.checks import check_not_negative, check_positive
+from extensions.errors import GradientError
 from extensions.randomness import NoiseSource
 from extensions.sampling import check_sample_rate
 from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
@@ -66,8 +66,7 @@ class DPSGD(RecordedStep):
     ) -> None:
         check_positive("lr", lr)
         check_positive("max_grad_norm", max_grad_norm)
-        if not 0.0 <= noise_multiplier < math.inf:
-            raise ArgumentError("noise_multiplier", noise_multiplier, "finite, at least 0")
+        check_not_negative("noise_multiplier", noise_multiplier)
         self._sample_rate = check_sample_rate(sample_rate)
         super().__init__(
             model,

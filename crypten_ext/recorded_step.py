@@ -1,6 +1,5 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
-import math
 from typing import Any
 
 import torch
@@ -166,9 +165,3 @@ class RecordedStep(crypten.optim.Optimizer):
             degree=self._degree,
             private=self.private,
         )
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raises ArgumentError unless the value is positive and finite."""
-    if not 0.0 < value < math.inf:
-        raise ArgumentError(name, value, "positive and finite")

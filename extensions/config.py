@@ -1,10 +1,10 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from extensions.accounting import CALIBRATIONS, SubsampledGaussian, calibrate_noise
+from extensions.checks import check_not_negative, check_positive
 from extensions.composition import total_epsilon
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
@@ -113,9 +113,7 @@ class TrainConfig:
             if getattr(self, name) < floor:
                 raise ArgumentError(name, getattr(self, name), f"at least {floor}")
         for name in ("lr", "max_grad_norm", "max_feature_norm"):
-            value = getattr(self, name)
-            if not 0.0 < value < math.inf:
-                raise ArgumentError(name, value, "positive and finite")
+            check_positive(name, getattr(self, name))
         if self.calibration not in CALIBRATIONS:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
         if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
@@ -153,10 +151,10 @@ class TrainConfig:
         if (epsilon is None) == (sigma is None):
             allowed = "exactly one of them given"
             raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
-        if epsilon is not None and not 0.0 < epsilon < math.inf:
-            raise ArgumentError(names[0], epsilon, "positive and finite")
-        if sigma is not None and not 0.0 <= sigma < math.inf:
-            raise ArgumentError(names[1], sigma, "finite, at least 0")
+        if epsilon is not None:
+            check_positive(names[0], epsilon)
+        if sigma is not None:
+            check_not_negative(names[1], sigma)
 
     def _check_init(self) -> None:
         if self.init is not None and self.init not in INITS:
@@ -172,8 +170,8 @@ class TrainConfig:
                 )
         if self.init_steps is not None and self.init_steps < 1:
             raise ArgumentError("init_steps", self.init_steps, "at least 1")
-        if self.init_lr is not None and not 0.0 < self.init_lr < math.inf:
-            raise ArgumentError("init_lr", self.init_lr, "positive and finite")
+        if self.init_lr is not None:
+            check_positive("init_lr", self.init_lr)
 
     @property
     def strategy(self) -> Strategy | None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from extensions.checks import check_not_negative
 from extensions.errors import ArgumentError
 from extensions.fixed_point import SAFE_BITS, Integers
 from extensions.randomness import NoiseSource
@@ -99,8 +100,7 @@ def add_gaussian_noise(
 
     **Cost.** No round and no byte; about 12 microseconds of one core a value and party.
     """
-    if not 0.0 <= sigma < math.inf:
-        raise ArgumentError("sigma", sigma, "finite, at least 0")
+    check_not_negative("sigma", sigma)
     scale = math.sqrt(party_variance(ring.parties, colluders)) * math.ldexp(sigma, frac_bits)
     check_noise_scale(scale * math.sqrt(ring.parties))
     return ring.add_noise(x, [scale] * len(x), source)

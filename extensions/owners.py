@@ -1,10 +1,10 @@
 """What each owner does with its own records before anything is shared: read them, take features."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from extensions.checks import check_positive
 from extensions.data import (
     Columns,
     RawSplit,
@@ -113,8 +113,7 @@ class Taking:
     keep: bool = True
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.bound < math.inf:
-            raise ArgumentError("max_feature_norm", self.bound, "positive and finite")
+        check_positive("max_feature_norm", self.bound)
 
     def take(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records.

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
+from extensions.checks import check_not_negative, check_positive
 from extensions.clipping import ClipPlan, inverse_square_up
 from extensions.errors import ArgumentError
 from extensions.fixed_point import SAFE_BITS, check_frac_bits
@@ -65,11 +66,8 @@ class StepPlan:
                 "Below, an ulp is more than the slack of the bounds on activations.",
             )
         for name in ("learning_rate", "expected_batch_size", "max_grad_norm"):
-            value = getattr(self, name)
-            if not (0.0 < value < math.inf):
-                raise ArgumentError(name, value, "positive and finite")
-        if not (0.0 <= self.noise_multiplier < math.inf):
-            raise ArgumentError("noise_multiplier", self.noise_multiplier, "finite, at least 0")
+            check_positive(name, getattr(self, name))
+        check_not_negative("noise_multiplier", self.noise_multiplier)
         inverse_square_up(self.max_grad_norm, name="max_grad_norm")
         if not self.layers:
             raise ArgumentError("layers", self.layers, "at least one LayerShape")

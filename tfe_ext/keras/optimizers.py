@@ -1,10 +1,8 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
-import math
-
 from extensions.accounting import Ledger
+from extensions.checks import check_not_negative, check_positive
 from extensions.drift import Drift
-from extensions.errors import ArgumentError
 from extensions.gaussian_table import failure_bound
 from extensions.network import Network
 from extensions.randomness import NoiseSource, SystemSource
@@ -39,10 +37,8 @@ class Optimizer:
             ("max_feature_norm", max_feature_norm),
             ("max_weight_norm", max_weight_norm),
         ):
-            if not 0.0 < value < math.inf:
-                raise ArgumentError(name, value, "positive and finite")
-        if not 0.0 <= noise_multiplier < math.inf:
-            raise ArgumentError("noise_multiplier", noise_multiplier, "finite, at least 0")
+            check_positive(name, value)
+        check_not_negative("noise_multiplier", noise_multiplier)
         self.learning_rate = learning_rate
         self.sample_rate = check_sample_rate(sample_rate)
         self.max_feature_norm = max_feature_norm
