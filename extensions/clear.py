@@ -11,6 +11,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
+from extensions.integer_matmul import matmul
 from extensions.randomness import NoiseSource
 
 Rounding = Literal["probabilistic", "floor", "ceiling", "extreme"]
@@ -60,7 +61,7 @@ class ClearRing:
         return [np.multiply(x, y) for x, y in pairs]
 
     def matmul(self, pairs: Sequence[tuple[Integers, Integers]]) -> list[Integers]:
-        return [x @ y for x, y in pairs]
+        return [matmul(x, y) for x, y in pairs]
 
     def truncate(self, items: Sequence[tuple[Integers, int]]) -> list[Integers]:
         return [self._round(z, shift) for z, shift in items]
