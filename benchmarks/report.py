@@ -55,10 +55,14 @@ _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
-    """Returns the text with its table slots filled from the recorded results."""
+    """Returns the text with its table slots filled from the recorded results.
+
+    A slot whose name has a ``*`` holds the rows of all results of such a name, in their order.
+    """
 
     def fill(slot: re.Match[str]) -> str:
-        rows = json.loads((RESULTS / f"{slot[1]}.json").read_text())["rows"]
+        files = sorted(RESULTS.glob(f"{slot[1]}.json"))
+        rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
         return f"<!-- table: {slot[1]} -->\n{markdown(rows)}\n<!-- end -->"
 
     return _SLOT.sub(fill, text)

@@ -9,9 +9,9 @@ import numpy as np
 from extensions.accounting import Ledger
 from extensions.clear import ClearRing
 from extensions.config import TrainConfig
-from extensions.data import Split
+from extensions.data import Labels, Split
 from extensions.descent import account, descend
-from extensions.fixed_point import Integers, decode, encode
+from extensions.fixed_point import Integers, Reals, decode, encode
 from extensions.initialization import initialize
 from extensions.local_training import account_for_local_training, train_locally
 from extensions.model import ModelSpec
@@ -32,30 +32,26 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
         progress: called with {"step", "steps", "rounds", "bytes", "epsilon"} after each step.
     """
     started = time.perf_counter()
-    ring = ClearRing(config.frac_bits, parties=config.parties)
     source: NoiseSource = (
         SystemSource()
         if config.insecure_seed is None
         else InsecureSeededSource(config.insecure_seed)
     )
-    records = [_check(part.train_x, part.train_y, config) for part in parts]
-    held_out = [_check(part.test_x, part.test_y, config) for part in parts]
+    records = [encoded(part.train_x, part.train_y, config) for part in parts]
+    held_out = [encoded(part.test_x, part.test_y, config) for part in parts]
     x = np.concatenate([own.features for own in held_out])
     y = np.concatenate([own.labels for own in held_out])
     ledger = Ledger()
-    start = _start(config, records, (x, y), source, ledger)
+    start = starting_parameters(config, records, (x, y), source, ledger)
 
-    def after(step: int) -> None:
+    def after(step: int, _: Parameters) -> None:
         account(ledger, "training", config, 1)
         progress({"step": step, "steps": config.steps, "rounds": 0, "bytes": 0})
 
     parameters = descend(config, records, start, source, after)
-    network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
-    logits, _ = forward(ring, network, parameters, x)
-    correct = int((logits.argmax(axis=1) == y.argmax(axis=1)).sum())
     return result(
         config,
-        accuracy=correct / len(y),
+        accuracy=accuracy(config, parameters, (x, y)),
         ledger=ledger,
         rounds=0,
         bytes_per_party=0,
@@ -67,7 +63,18 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
     )
 
 
-def _start(
+def accuracy(
+    config: TrainConfig, parameters: Parameters, held_out: tuple[Integers, Integers]
+) -> float:
+    """Returns the share of the held-out records, features and one-hot labels, that are right."""
+    x, y = held_out
+    network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
+    ring = ClearRing(config.frac_bits, parties=config.parties)
+    logits, _ = forward(ring, network, parameters, x)
+    return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
+
+
+def starting_parameters(
     config: TrainConfig,
     records: Sequence[OwnRecords],
     held_out: tuple[Integers, Integers],
@@ -93,7 +100,8 @@ def _start(
     return initialize(ring, config.strategy, local, sizes, start=start, held_out=held_out)
 
 
-def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:
+def encoded(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records, checked and encoded."""
     return check_records(
         x,
         y,

@@ -21,7 +21,7 @@ def descend(
     records: Sequence[OwnRecords],
     parameters: Parameters,
     source: NoiseSource,
-    after: Callable[[int], None] = lambda step: None,
+    after: Callable[[int, Parameters], None] = lambda step, parameters: None,
 ) -> Parameters:
     """Returns the parameters, ring integers, after `config.steps` steps.
 
@@ -31,7 +31,7 @@ def descend(
         records: every owner's training records.
         parameters: where it starts, ring integers.
         source: of sampling and noise.
-        after: called with the number of steps done, after each.
+        after: called after each step with the number of steps done and the parameters reached.
     """
     ring = ClearRing(config.frac_bits, parties=config.parties)
     spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes)
@@ -47,7 +47,7 @@ def descend(
         parameters = [
             (w - dw, b - db) for (w, b), (dw, db) in zip(parameters, updates, strict=True)
         ]
-        after(step + 1)
+        after(step + 1, parameters)
     return parameters
 
 
