@@ -8,6 +8,7 @@ import numpy as np
 from crypten_ext.agreement import Announcement, agree
 from crypten_ext.batches import share_rows
 from crypten_ext.ring import CrypTenRing, ring_of
+from extensions.activations import PiecewiseLinear, relu, sigmoid
 from extensions.errors import ArgumentError
 from extensions.fixed_point import Integers, Reals
 from extensions.initialization import (
@@ -21,6 +22,7 @@ from extensions.initialization import (
 from extensions.initialization import initialize as initialize_shares
 
 from crypten.mpc import MPCTensor
+from crypten.nn import ReLU, Sigmoid
 
 
 def initialize(
@@ -40,7 +42,7 @@ def initialize(
     ``optimizer.ledger.record("local training", ...)``.
 
     Args:
-        model: an encrypted model of Linear layers with biases, and `nn.ReLU()` between them.
+        model: an encrypted model of Linear layers with biases, and ReLU or Sigmoid between them.
         local: this party's (weight, bias) of each layer; their norm together is at most 100.
         records: number of this party's training records, public.
         strategy: "local", "local-average" or "local-accuracy".
@@ -55,6 +57,7 @@ def initialize(
     where nothing is averaged, or missing held-out records.
     """
     pairs = parameter_pairs(model)
+    functions = _activations(model, len(pairs))
     ring = ring_of(pairs[0][0])
     problem, own = None, None
     try:
@@ -79,6 +82,7 @@ def initialize(
         start=[(weight.share, bias.share) for weight, bias in pairs],
         held_out=None if held_out is None else (held_out[0].share, held_out[1].share),
         weighting=weighting,
+        activations=functions,
     )
     for pair, values in zip(pairs, started, strict=True):
         for parameter, value in zip(pair, values, strict=True):
@@ -96,6 +100,20 @@ def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
         shapes = [tuple(p.size()) for p in parameters]
         raise ArgumentError("model", shapes, "the weights and biases of linear layers")
     return list(zip(parameters[::2], parameters[1::2], strict=True))
+
+
+def _activations(model: Any, layers: int) -> list[PiecewiseLinear]:
+    """The functions between the layers, CrypTen's own modules being what they are adopted as."""
+    found = [module for module in model.modules() if isinstance(module, ReLU | Sigmoid)]
+    if len(found) != layers - 1:
+        kinds = [type(module).__name__ for module in found]
+        raise ArgumentError(
+            "model", f"{layers} layers with {kinds}", f"with {layers - 1} activations between them"
+        )
+    return [
+        sigmoid() if isinstance(module, Sigmoid) else relu(getattr(module, "max_value", 8.0))
+        for module in found
+    ]
 
 
 def _encoded(

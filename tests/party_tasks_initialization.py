@@ -23,7 +23,8 @@ def start(
 ) -> tuple[Outcome, list[str], list[np.ndarray]]:
     """Returns the outcome, the collectives, and the opened parameters of the started model."""
     with session(frac_bits=20):
-        model = nn.Sequential(nn.Linear(5, 3)).encrypt()
+        hidden = [nn.Linear(5, 4), nn.Sigmoid(), nn.Linear(4, 3)]
+        model = nn.Sequential(*(hidden if len(local) == 2 else [nn.Linear(5, 3)])).encrypt()
         for pair in parameter_pairs(model):
             for parameter in pair:
                 parameter.share = parameter.share * 0

@@ -27,6 +27,7 @@ from extensions.randomness import InsecureSeededSource, SystemSource
 from extensions.sampling import OVERFLOW_PROBABILITY, OwnRecords, check_records
 from tests.commands import pea, report_of
 from tests.conftest import Pools
+from tests.rival_models import rivals
 from tests.strategies import ALARM
 from tests.test_cli_parties import parties_by_hand
 
@@ -311,6 +312,27 @@ def test_a_script_starts_its_model(pools: Pools, strategy: str, models: Any, exp
         assert names[0] == "all_gather"
         assert set(names[1:]) == {"all_reduce"}
         np.testing.assert_allclose(opened[0], expected, rtol=0, atol=2.0**-20)
+
+
+def test_candidates_are_tried_with_the_activations_that_the_model_has(pools: Pools):
+    """The model has a sigmoid, with which the second party's local model is the better one."""
+    x, y, models = rivals()
+    answers = pools.run(
+        2,
+        TASK,
+        per_party=[
+            {"local": [(first.T, offset), (second.T, last)], "x": rows, "y": labels}
+            for (first, offset, second, last), rows, labels in zip(
+                models, np.split(x, 2), np.split(y, 2), strict=True
+            )
+        ],
+        records=1,
+        strategy="local-accuracy",
+    )
+    for found, _, opened in answers:
+        assert found == ("", "")
+        for own, part in zip(opened, models[1], strict=True):
+            np.testing.assert_allclose(own, part.T, rtol=0, atol=2.0**-20)
 
 
 HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from extensions.activations import relu, sigmoid
 from extensions.errors import ArgumentError
 from extensions.fixed_point import encode
-from tests.tfe_tasks_keras import F, model_of, records
+from tests.rival_models import rivals
+from tests.tfe_tasks_keras import F, model_of
 from tests.tfe_tasks_session import (
     CONFIG,
     DEVICES,
@@ -97,25 +97,7 @@ def an_average_is_weighted_as_asked():
 
 
 def candidates_are_tried_with_the_activations_that_the_model_has():
-    """Of two models one is better with ReLU, and the other, which is taken, with the sigmoid."""
-    draws = np.random.default_rng(6)
-    x, y = records(40, features=5, classes=3)
-
-    def misses(weights, function):
-        first, offset, second, last = weights
-        knots = np.array(function.thresholds)
-        rises = np.ldexp(function.slopes[1:-1], -function.slope_bits) * np.diff(knots)
-        heights = function.offset + np.append(0.0, np.cumsum(rises))
-        logits = np.interp(x @ first + offset, knots, heights) @ second + last
-        lead = logits[np.arange(40), y][:, None] - logits
-        lead[np.arange(40), y] = 1.0
-        assert np.abs(lead).min() > 2.0**-10
-        return int((lead.min(axis=1) <= 0).sum())
-
-    shapes = [(5, 4), (4,), (4, 3), (3,)]
-    models = [[draws.normal(0, 2.0, shape) for shape in shapes] for _ in range(2)]
-    assert [misses(model, relu()) for model in models] == [26, 27]
-    assert [misses(model, sigmoid()) for model in models] == [30, 29]
+    x, y, models = rivals()
     started = zeros((5, 4, 3), "sigmoid")
     started.initialize_from(
         {"server0": models[0], "server1": models[1]},
