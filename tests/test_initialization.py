@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from crypten_ext import nn
+from crypten_ext.initialization import initialize as initialize_encrypted
 from extensions.accounting import Ledger
 from extensions.clear import ClearRing
 from extensions.clear_training import train
@@ -363,6 +365,15 @@ def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
         assert names == ["all_gather"]
         assert not np.any(opened[0])
     assert re.search(message, other[0][1])
+
+
+def test_a_model_whose_activations_are_not_known_is_refused():
+    relu = nn.ReLU()
+    model = nn.Sequential(nn.Linear(5, 4), relu, nn.Linear(4, 3), relu, nn.Linear(3, 2))
+    with pytest.raises(
+        ArgumentError, match=r"model = \"3 layers with \['ReLU'\]\": must be with 2"
+    ):
+        initialize_encrypted(model, [], 1)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.fixed_point import encode
+from extensions.model import ModelSpec
 from tests.rival_models import rivals
 from tests.tfe_tasks_keras import F, model_of
 from tests.tfe_tasks_session import (
@@ -19,6 +20,7 @@ from tests.tfe_tasks_session import (
     sent_by,
 )
 from tfe_ext.keras import DPSGD, BinaryCrossentropy
+from tfe_ext.training import build
 
 X = np.eye(5)[[0, 1, 2, 0, 1, 2]] * 0.5
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -107,6 +109,15 @@ def candidates_are_tried_with_the_activations_that_the_model_has():
     )
     for own, part in zip(started.get_weights(), models[1], strict=True):
         np.testing.assert_array_equal(own, encode(part, F) * 2.0**-F)
+
+
+def a_public_start_is_the_one_that_is_named():
+    spec = ModelSpec.parse("logistic", 5, 3)
+    for start in ("zero", "random"):
+        ((weight, bias),) = spec.initial_parameters(start)
+        for own, part in zip(build(spec, start).get_weights(), (weight.T, bias), strict=True):
+            np.testing.assert_array_equal(own, encode(part, F) * 2.0**-F)
+        assert np.any(weight) == (start == "random")
 
 
 def what_does_not_fit_is_refused():

@@ -64,7 +64,8 @@ class LocalStart:
         from there (`tfe_ext.inputs.share_from`). It is no constant of the graph, of which every
         player gets a copy.
 
-        **Cost.** A graph is traced for each call.
+        **Cost.** Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for
+        "local", whatever the number of owners. A graph is traced for each call.
 
         Raises:
             ArgumentError: models, records or settings that do not fit, before anything is shared.
