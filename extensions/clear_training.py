@@ -97,7 +97,15 @@ def starting_parameters(
     ]
     ring = ClearRing(f, parties=config.parties)
     sizes = [len(own) for own in records]
-    return initialize(ring, config.strategy, local, sizes, start=start, held_out=held_out)
+    return initialize(
+        ring,
+        config.strategy,
+        local,
+        sizes,
+        start=start,
+        held_out=held_out,
+        weighting=config.init_weighting,
+    )
 
 
 def encoded(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
