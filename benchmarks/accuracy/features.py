@@ -25,14 +25,14 @@ def _rows(material: Material, setting: Setting) -> list[dict[str, Any]]:
     config = setting.config(
         records=len(features.train_x), classes=material.classes, epsilon=material.epsilon
     ).resolved()
-    title = f"{setting.features}, run"
+    title = f"{setting.title}, run"
     private, clear = (
         repeated(title, material.seeds, partial(joint, material, setting, each, "iid"))
         for each in (config, not_private(config))
     )
     common = {
         "data": material.data,
-        "features": setting.features.rpartition("/")[2].partition("#")[0],
+        "features": setting.title,
         "columns": features.train_x.shape[1],
     }
     return [

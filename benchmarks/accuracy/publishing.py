@@ -23,8 +23,7 @@ def publish(
     """Writes ``accuracy-EXPERIMENT-DATA`` as .json and .md; returns that name."""
     name = f"accuracy-{experiment}-{material.data}"
     named = {
-        label: asdict(setting) | {"features": setting.features.rpartition("/")[2]}
-        for label, setting in settings.items()
+        label: asdict(setting) | {"features": setting.title} for label, setting in settings.items()
     }
     report.publish(
         name,

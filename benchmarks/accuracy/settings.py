@@ -25,6 +25,12 @@ class Setting:
     sample_rate: float = 0.05
     max_feature_norm: float = 4.0
 
+    @property
+    def title(self) -> str:
+        """The extractor without the folder of its model."""
+        kind, colon, argument = self.features.partition(":")
+        return kind + colon + Path(argument.partition("#")[0]).name
+
     def config(self, *, records: int, classes: int, epsilon: float, **others: Any) -> TrainConfig:
         """Returns the settings of a plaintext run over that many records in all."""
         given = asdict(self) | {"backend": "clear", "parties": PARTIES} | others

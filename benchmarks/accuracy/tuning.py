@@ -32,14 +32,14 @@ def run(material: Material) -> None:
                     max_grad_norm=norm * setting.max_grad_norm,
                 ).resolved()
                 found = repeated(
-                    f"{setting.features}, lr {config.lr:g}, C {config.max_grad_norm:g}, run",
+                    f"{setting.title}, lr {config.lr:g}, C {config.max_grad_norm:g}, run",
                     material.seeds,
                     partial(train, config, parts),
                 )
                 rows.append(
                     {
                         "data": material.data,
-                        "features": setting.features.rpartition("/")[2].partition("#")[0],
+                        "features": setting.title,
                         "lr": config.lr,
                         "C": config.max_grad_norm,
                         **summary([each["accuracy"] for each in found], "set aside, %"),
