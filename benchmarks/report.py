@@ -57,13 +57,15 @@ _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 def with_tables(text: str) -> str:
     """Returns the text with its table slots filled from the recorded results.
 
-    A slot whose name has a ``*`` holds the rows of all results of such a name, in their order.
+    A slot whose name has a ``*`` holds the rows of all results of such a name, in their order, or
+    says that there are none.
     """
 
     def fill(slot: re.Match[str]) -> str:
         files = sorted(RESULTS.glob(f"{slot[1]}.json"))
         rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
-        return f"<!-- table: {slot[1]} -->\n{markdown(rows)}\n<!-- end -->"
+        table = markdown(rows) if rows else "No run is recorded yet."
+        return f"<!-- table: {slot[1]} -->\n{table}\n<!-- end -->"
 
     return _SLOT.sub(fill, text)
 

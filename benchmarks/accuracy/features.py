@@ -28,7 +28,7 @@ def _rows(material: Material, setting: Setting) -> list[dict[str, Any]]:
     title = f"{setting.title}, run"
     private, clear = (
         repeated(title, material.seeds, partial(joint, material, setting, each, "iid"))
-        for each in (config, not_private(config))
+        for each in (config, not_private(config, setting))
     )
     common = {
         "data": material.data,

@@ -144,7 +144,7 @@ def run(material: Material) -> None:
             "each alone": partial(_apart, alone, together, features, partition),
         }
         if partition == "iid":
-            clear = not_private(together)
+            clear = not_private(together, setting)
             ways["PEA, not private"] = partial(joint, material, setting, clear, partition)
         for title, way in ways.items():
             found = repeated(f"{title}, {form}, run", material.seeds, way)

@@ -18,6 +18,8 @@ def publish(
     material: Material,
     rows: Sequence[dict[str, Any]],
     settings: Mapping[str, Setting],
+    *,
+    backend: str = "plaintext with the arithmetic of a secure run",
     **others: Any,
 ) -> str:
     """Writes ``accuracy-EXPERIMENT-DATA`` as .json and .md; returns that name."""
@@ -31,7 +33,7 @@ def publish(
         data=material.data,
         epsilon=material.epsilon,
         seeds=list(material.seeds),
-        backend="plaintext with the arithmetic of a secure run",
+        backend=backend,
         load=os.getloadavg()[0],
         tuned=named,
         **others,

@@ -104,9 +104,16 @@ def summary(values: Sequence[float], name: str = "accuracy, %") -> dict[str, flo
     return {name: statistics.mean(values), "standard deviation": spread}
 
 
-def not_private(config: TrainConfig) -> TrainConfig:
+def not_private(config: TrainConfig, setting: Setting) -> TrainConfig:
     """Returns the settings of the same run without clipping and noise, which takes wider integers.
 
     Gradients are bounded less tightly then, so that fewer fractional bits fit the ring.
     """
-    return replace(config, private=False, delta=None, noise_multiplier=None, frac_bits=18)
+    return replace(
+        config,
+        private=False,
+        delta=None,
+        noise_multiplier=None,
+        frac_bits=18,
+        lr=setting.lr_not_private,
+    )

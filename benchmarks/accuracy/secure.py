@@ -41,6 +41,7 @@ def run(material: Material, backend: Backend) -> None:
         material,
         rows,
         {"features": setting},
+        backend=backend,
         load_before=load,
         delta=config.delta,
         noise_multiplier=config.noise_multiplier,
