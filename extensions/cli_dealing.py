@@ -60,6 +60,7 @@ def prepare(
     max_grad_norm: options.GradNorm = 1.0,
     sample_rate: options.Rate = 0.1,
     model: options.Model = "logistic",
+    loss: options.LossName = TrainConfig.loss,
     frac_bits: options.Bits = 20,
     no_dp: options.NoDp = False,
 ) -> None:
@@ -83,6 +84,7 @@ def prepare(
         max_grad_norm=max_grad_norm,
         sample_rate=sample_rate,
         model=model,
+        loss=loss,
         frac_bits=frac_bits,
         no_dp=no_dp,
     ).resolved()

@@ -18,7 +18,8 @@ from tf_encrypted.keras.layers import Activation, Dense
 from .aby3 import ABY3, fixed64
 from .config import local_config
 from .cost import Cost
-from .keras import DPSGD, SGD, BinaryCrossentropy, Sequential
+from .keras import DPSGD, SGD, Sequential
+from .keras.losses import LOSSES
 from .players import remote_config
 
 Emit = Callable[[dict[str, Any]], None]
@@ -61,7 +62,7 @@ def _train(
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
     model = build(spec)
     optimizer = optimizer_of(config)
-    model.compile(optimizer, BinaryCrossentropy())
+    model.compile(optimizer, LOSSES[config.loss]())
     cost: Cost | None = None
 
     def progress(step: int, steps: int) -> None:
