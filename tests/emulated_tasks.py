@@ -53,20 +53,22 @@ def two_senders(size: int) -> float:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = [socket.create_connection(server.getsockname()) for _ in range(2)]
         far = [server.accept()[0] for _ in range(2)]
-    senders = [threading.Thread(target=one.sendall, args=(bytes(size),)) for one in near]
+    ends = [threading.Thread(target=one.sendall, args=(bytes(size),)) for one in near]
+    ends += [threading.Thread(target=_receive, args=(one, size)) for one in far]
     started = time.perf_counter()
-    for sender in senders:
-        sender.start()
-    for one in far:
-        left = size
-        while left:
-            left -= len(one.recv(min(left, 1 << 18)))
+    for end in ends:
+        end.start()
+    for end in ends:
+        end.join()
     seconds = time.perf_counter() - started
-    for sender in senders:
-        sender.join()
     for one in near + far:
         one.close()
     return seconds
+
+
+def _receive(connection: socket.socket, size: int) -> None:
+    while size:
+        size -= len(connection.recv(min(size, 1 << 18)))
 
 
 def fail() -> None:
