@@ -90,6 +90,13 @@ class UpdateError(PeaError, ValueError):
     """A client's update cannot be used; the message says why, and gives none of its values."""
 
 
+class WorkerLostError(PeaError, RuntimeError):
+    """A process that trains clients died; the message begins with "a worker"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a worker {reason}")
+
+
 class RoundError(PeaError, RuntimeError):
     """A round of federated learning failed; the message names it, and those who were left out."""
 

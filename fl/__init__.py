@@ -3,6 +3,9 @@
     run = fl.FederatedAveraging(model=fl.models.mlp(), clients=fl.partition(train, 100))
     history = run.fit(rounds=100, test_set=test)
 
+`FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
+A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger.
+
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
 A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, mostly as a generator:
@@ -23,9 +26,14 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
 """
 
+from fl import models
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.federated import FederatedAveraging
+from fl.history import History, RoundReport
+from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
+from fl.partitions import partition
 from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.quantization import FixedPoint, RingVector
@@ -39,11 +47,14 @@ __all__ = [
     "Aggregator",
     "Coalition",
     "DropOut",
+    "FederatedAveraging",
     "FixedPoint",
+    "History",
     "InProcessTransport",
     "Leaks",
     "Link",
     "Machine",
+    "Mechanism",
     "Message",
     "Network",
     "Outcome",
@@ -53,6 +64,7 @@ __all__ = [
     "Refusal",
     "RingVector",
     "Round",
+    "RoundReport",
     "Sent",
     "Timer",
     "Transcript",
@@ -61,5 +73,7 @@ __all__ = [
     "aggregate",
     "check_update",
     "inherent_leaks",
+    "models",
+    "partition",
     "party_name",
 ]

@@ -48,6 +48,25 @@ class Message:
     kind: str
     body: Mapping[str, Value]
 
+    def array(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        """Returns the array of that name; -1 in the shape stands for any number.
+
+        Raises:
+            MessageError: there is none, or one of another type or shape; names the sender.
+        """
+        value = self.body.get(name)
+        given = "none"
+        if isinstance(value, np.ndarray):
+            if value.dtype == dtype and value.ndim == len(shape):
+                pairs = zip(value.shape, shape, strict=True)
+                if all(wanted in (-1, length) for length, wanted in pairs):
+                    return value
+            given = f"one of {value.dtype} and shape {value.shape}"
+        wanted_array = f"an array {name!r} of {np.dtype(dtype)} and shape {shape}"
+        raise MessageError(
+            f"{self.kind!r} of {party_name(self.sender)} must hold {wanted_array}: it holds {given}"
+        )
+
     def encode(self) -> bytes:
         """Returns the bytes on the wire, from which `decode` makes an equal message.
 
@@ -74,7 +93,7 @@ class Message:
         """
         try:
             return _Reader(data).message()
-        except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
+        except (IndexError, ValueError, OverflowError, RecursionError, struct.error) as error:
             raise MessageError(f"{len(data)} bytes that are no message: {error}") from error
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from extensions.checks import check_positive
-from extensions.errors import UpdateError
+from extensions.errors import MessageError, UpdateError
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.messages import SERVER, Message
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
@@ -81,7 +81,7 @@ class _Server(Machine):
         self._waiting.remove(client)
         try:
             self._updates[client] = self._read(message)
-        except UpdateError as error:
+        except (MessageError, UpdateError) as error:
             yield Refusal(client, str(error))
         if not self._waiting:
             yield self._aggregate()
@@ -93,10 +93,9 @@ class _Server(Machine):
         yield self._aggregate()
 
     def _read(self, message: Message) -> Vector:
-        values = message.body.get("values")
-        if message.kind != "update" or not isinstance(values, np.ndarray):
-            raise UpdateError(f"a message of kind {message.kind!r}, not an update")
-        update = values.astype(np.float64)
+        if message.kind != "update":
+            raise MessageError(f"a message of kind {message.kind!r}, not an update")
+        update = message.array("values", np.float32, (self.round.size,)).astype(np.float64)
         check_update(update, self.round.size)
         return update
 
