@@ -44,7 +44,7 @@ class Checkpoint:
             ArgumentError: no such file, or one that is no checkpoint.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 texts: dict[str, Any] = {
                     name: str(file[name]) for name in ("settings", "history", "ledger")
                 }

@@ -9,13 +9,12 @@ from hypothesis.extra import numpy as hnp
 import fl
 from extensions.errors import MessageError
 from fl.messages import DTYPES
+from tests.strategies import PROPERTY
 
 ARRAYS = st.sampled_from(DTYPES).flatmap(
     lambda code: hnp.arrays(np.dtype(code), hnp.array_shapes(min_dims=0, min_side=0, max_side=4))
 )
-SINGLE = st.one_of(
-    st.integers(), st.floats(), st.binary(max_size=9), st.text(max_size=9), ARRAYS
-)
+SINGLE = st.one_of(st.integers(), st.floats(), st.binary(max_size=9), st.text(max_size=9), ARRAYS)
 VALUES = st.recursive(SINGLE, lambda values: st.lists(values, max_size=3), max_leaves=5)
 
 
@@ -39,6 +38,7 @@ def test_bytes_are_those_of_the_format():
     assert message(v=values, n=128, l=["x", b"\x00\xff"]).encode() == expected
 
 
+@PROPERTY
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
 def test_decoding_gives_what_was_encoded(body):
     decoded = fl.Message.decode(message(**body).encode())
@@ -48,6 +48,7 @@ def test_decoding_gives_what_was_encoded(body):
     assert all(same(decoded.body[name], value) for name, value in body.items())
 
 
+@PROPERTY
 @given(st.binary(max_size=60))
 def test_other_bytes_are_refused_as_such(data):
     try:

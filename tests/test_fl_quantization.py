@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import fl
 from extensions.errors import ArgumentError, UpdateError
+from tests.strategies import PROPERTY
 
 
 def total(point: fl.FixedPoint, rows: np.ndarray, weights: list[int]) -> fl.RingVector:
@@ -14,6 +15,7 @@ def total(point: fl.FixedPoint, rows: np.ndarray, weights: list[int]) -> fl.Ring
     return np.sum(encoded, axis=0, dtype=point.dtype)
 
 
+@PROPERTY
 @given(
     st.sampled_from([(32, 12), (64, 24)]),
     st.lists(st.integers(1, 600), min_size=1, max_size=10),
