@@ -1,6 +1,8 @@
 """Federated learning on plain PyTorch, with aggregators that say who learns what.
 
-    run = fl.FederatedAveraging(model=fl.models.mlp(), clients=fl.partition(train, 100))
+    run = fl.FederatedAveraging(
+        model=fl.models.mlp(), clients=fl.partition(train, 100), aggregator=fl.PlainAggregator()
+    )
     history = run.fit(rounds=100, test_set=test)
 
 `FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.

@@ -1,7 +1,7 @@
 """The interface of all aggregators: one machine a party, and a statement of who learns what."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Aggregator(ABC):
         """Returns the machines of further parties, by numbers below that of the server."""
         return {}
 
-    def check_weights(self, weights: Iterable[int]) -> None:
+    def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if a round of clients with these weights is allowed and cannot overflow.
 
         Called when a run is made, with the largest weights, and before every round is announced.
@@ -50,11 +50,10 @@ class Aggregator(ABC):
         Raises:
             ArgumentError: too few clients, or weights that could overflow.
         """
-        count = len(list(weights))
-        if count < self.min_clients:
+        if len(weights) < self.min_clients:
             raise ArgumentError(
                 "clients of a round",
-                count,
+                len(weights),
                 f"at least {self.min_clients}",
                 "A mean of fewer would give an update away. Raise client_fraction.",
             )

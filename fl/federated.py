@@ -189,7 +189,7 @@ class FederatedAveraging(RunSettings):
             machines[party] = SessionMember(round, party, make)
         for client, weight in round.weights.items():
             alone = replace(round, weights={client: weight})
-            train = partial(self._update, round.number, client, trained[client])
+            train = partial(self._update, round, client, trained[client])
             machines[client] = SessionClient(
                 alone, client, self.aggregator, train, self.training_seconds
             )
@@ -198,13 +198,13 @@ class FederatedAveraging(RunSettings):
     def _other(self, party: Party, round: Round) -> Machine:
         return self.aggregator.others(round)[party]
 
-    def _update(self, number: int, client: int, trained: Weights, received: Weights) -> Vector:
+    def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
         """Returns what a client takes part with, once it has received the model."""
         update = trained.astype(np.float64)
         check_update(update, received.size)
         if self.exchange == "delta":
             update -= received
-        return self.mechanism.client(update, number, client)
+        return self.mechanism.client(update, round, client)
 
     def save(self, path: Path) -> None:
         """Writes the state of the run into an .npz file that its owner alone may read."""

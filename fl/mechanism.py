@@ -41,8 +41,13 @@ class Mechanism:
             population: number of clients from which they were.
         """
 
-    def client(self, update: Vector, number: int, client: int) -> Vector:
-        """Returns what a client takes part with in round `number`, instead of its update.
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
+        """Returns what a client takes part with, instead of its update.
+
+        Args:
+            update: what it trained.
+            round: of those who were selected.
+            client: whose update it is.
 
         Raises:
             UpdateError: the client withdraws; the message gives none of its values.

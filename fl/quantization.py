@@ -5,7 +5,7 @@ integer and divided by 2^frac_bits sum(w_k), is the weighted mean.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -61,20 +61,19 @@ class FixedPoint:
         """Type of the ring's elements."""
         return np.dtype(np.uint32 if self.bits == 32 else np.uint64)
 
-    def check_weights(self, weights: Iterable[int]) -> None:
+    def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if no weighted sum of updates in range can overflow.
 
         Raises:
             ArgumentError: it could.
         """
-        listed = list(weights)
-        largest = math.fsum(math.ldexp(self.clip * weight, self.frac_bits) for weight in listed)
-        limit = 2 ** (self.bits - 1) - 1 - len(listed)
+        largest = math.fsum(math.ldexp(self.clip * weight, self.frac_bits) for weight in weights)
+        limit = 2 ** (self.bits - 1) - 1 - len(weights)
         if largest > limit:
             raise ArgumentError(
                 "frac_bits",
                 self.frac_bits,
-                f"such that {len(listed)} clients of total weight {sum(listed)} in the range "
+                f"such that {len(weights)} clients of total weight {sum(weights)} in the range "
                 f"+-{self.clip:g} stay within {self.bits} bits, and not 2^{math.log2(largest):.1f}",
                 "Lower frac_bits, clip or the number of clients, take equal weights, or 64 bits.",
             )

@@ -13,7 +13,6 @@ from fl.aggregator import Aggregator
 from fl.local_training import LocalSGD, Loss
 from fl.mechanism import Mechanism
 from fl.network import DropOut, Network
-from fl.plain import PlainAggregator
 
 Exchange = Literal["delta", "weights"]
 Weighting = Literal["records", "equal"]
@@ -30,12 +29,13 @@ class RunSettings:
     """What a run is told besides its model and its clients.
 
     Attributes:
+        aggregator: by which the server gets the mean of the updates. There is no default: the plain
+            one is insecure, and asked for by name.
         client_fraction: share C of the clients that are selected for a round: the whole part of
             their number, at least one.
         local_epochs: E, passes of a client over its records in a round.
         batch_size: B, records a local step; None: all of a client's records in one step.
         lr: learning rate of the clients.
-        aggregator: by which the server gets the mean; the default is insecure.
         mechanism: what is done to updates and to their mean.
         exchange: "delta": clients send what training changed. "weights": what it ended with.
         weighting: "records": clients weigh in the mean as many times as they have records.
@@ -56,11 +56,11 @@ class RunSettings:
         ArgumentError: a setting outside its range, or two that do not go together.
     """
 
+    aggregator: Aggregator
     client_fraction: float = 0.1
     local_epochs: int = 5
     batch_size: int | None = 10
     lr: float = 0.1
-    aggregator: Aggregator = field(default_factory=PlainAggregator)
     mechanism: Mechanism = field(default_factory=Mechanism)
     exchange: Exchange = "delta"
     weighting: Weighting = "records"

@@ -20,7 +20,7 @@ class InProcessTransport:
     Every message is encoded, counted in bytes and decoded again, so that machines share nothing.
     The clock is virtual: it jumps to the next event. Events of the same time come in the order in
     which they were caused. Nothing waits for ever: where no message is under way and no timer set,
-    the round fails with the parties that wait.
+    the round fails, with the parties that vanished in the message.
 
     Args:
         network: delays and bandwidths; none unless given.
@@ -114,7 +114,7 @@ class InProcessTransport:
                     leaving = leaving or self._drop_out(party, output.kind)
                     if leaving and leaving.when == "before":
                         break
-                    self._send(output)
+                    self._send(party, output)
                 case Timer():
                     self._timers[party, output.name] = output
                     if output.at is not None:
@@ -133,7 +133,9 @@ class InProcessTransport:
         stated = [d for d in self._drop_outs if (d.party, d.kind) == (party, kind)]
         return stated[0] if stated else None
 
-    def _send(self, message: Message) -> None:
+    def _send(self, party: Party, message: Message) -> None:
+        if message.sender != party:
+            raise ArgumentError("sender", message.sender, f"{party}, whose machine sends it")
         if message.receiver not in self._machines:
             raise ArgumentError("receiver", message.receiver, f"one of {sorted(self._machines)}")
         data = message.encode()

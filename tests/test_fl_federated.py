@@ -22,7 +22,12 @@ from tests.fl_tasks import END, mortal_cross_entropy
 X, Y = load_digits(return_X_y=True)
 TRAIN, TEST = (X[:1500] / 16, Y[:1500]), (X[1500:] / 16, Y[1500:])
 FEW = (X[:60] / 16, Y[:60])
-SMALL = {"client_fraction": 0.5, "local_epochs": 2, "batch_size": 4}
+SMALL = {
+    "aggregator": fl.PlainAggregator(),
+    "client_fraction": 0.5,
+    "local_epochs": 2,
+    "batch_size": 4,
+}
 
 
 def mlp(hidden: int = 8) -> nn.Module:
@@ -32,8 +37,11 @@ def mlp(hidden: int = 8) -> nn.Module:
 
 def small(model: nn.Module | None = None, **settings: object) -> fl.FederatedAveraging:
     given: dict[str, object] = {
-        "model": model or mlp(), "clients": fl.partition(FEW, 6), **SMALL, **settings,
-    }  # fmt: skip
+        "model": model or mlp(),
+        "clients": fl.partition(FEW, 6),
+        **SMALL,
+        **settings,
+    }
     return fl.FederatedAveraging(**given)  # type: ignore[arg-type]
 
 
@@ -55,7 +63,11 @@ def centralised(model: nn.Module, steps: int, lr: float) -> nn.Module:
 
 def test_digits_are_learned():
     run = fl.FederatedAveraging(
-        model=mlp(32), clients=fl.partition(TRAIN, 20), client_fraction=0.2, lr=0.1
+        model=mlp(32),
+        clients=fl.partition(TRAIN, 20),
+        client_fraction=0.2,
+        lr=0.1,
+        aggregator=fl.PlainAggregator(),
     )
     history = run.fit(10, TEST, progress=False)
     assert history.accuracy is not None
@@ -229,7 +241,7 @@ class Clipping(fl.Mechanism):
         assert self.ledger is not None
         self.ledger.charge(f"{len(round.clients)} of {population}", epsilon=0.5, delta=0.0)
 
-    def client(self, update: fl.Vector, number: int, client: int) -> fl.Vector:
+    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
         if client == 3:
             raise UpdateError("its budget is spent")
         return update / max(1.0, float(np.linalg.norm(update)) / 0.01)

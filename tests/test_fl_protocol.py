@@ -154,7 +154,9 @@ def test_round_in_which_all_wait_fails_instead_of_hanging():
         run(Script(fl.SERVER), Script(0, says("x")), drop_outs=[fl.DropOut(0, "x")])
 
 
-def test_message_to_nobody_and_a_used_transport_are_errors():
+def test_message_of_or_to_nobody_and_a_used_transport_are_errors():
+    with pytest.raises(ArgumentError, match="sender = 1: must be 0, whose machine sends it"):
+        run(Script(fl.SERVER), Script(0, says("x", sender=1)))
     with pytest.raises(ArgumentError, match="receiver = 5"):
         run(Script(fl.SERVER), Script(0, says("x", receiver=5)))
     transport = fl.InProcessTransport()
