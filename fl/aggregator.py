@@ -17,8 +17,9 @@ Leaks = frozenset[frozenset[int]]
 class Aggregator(ABC):
     """A protocol by which a server gets the weighted mean of its clients' updates.
 
-    An instance holds settings, and what parties keep from round to round; all that belongs to one
-    round is in its machines.
+    An instance holds settings, and what single parties keep from round to round, such as keys; all
+    that belongs to one round is in its machines. What one party keeps, no other party's machine may
+    read: all that they learn of each other, they learn from messages.
 
     Attributes:
         min_clients: fewest clients of which the protocol gives a mean away.
@@ -38,7 +39,10 @@ class Aggregator(ABC):
         """Returns the machine of a client whose update passed `check_update`."""
 
     def others(self, round: Round) -> Mapping[Party, Machine]:
-        """Returns the machines of further parties, by numbers below that of the server."""
+        """Returns the machines of further parties, by numbers below that of the server.
+
+        The parties are the same whichever of the selected clients take part.
+        """
         return {}
 
     def check_weights(self, weights: Collection[int]) -> None:

@@ -338,6 +338,12 @@ def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(sl
     assert run.history[0].virtual_seconds == 2.0 + slow
     difference = np.abs(get_weights(run.model) - get_weights(plain.model))
     assert np.max(difference) < 2.0**-24
+    assert run.outcome is not None
+    transcript = run.outcome.transcript
+    edge = [message.kind for message in transcript.view(fl.Coalition(others={EDGE}))]
+    assert sorted(edge) == ["begin", "sum", *["summand"] * 5]
+    client = [message.kind for message in transcript.view(fl.Coalition({1}))]
+    assert client == ["model", "ready", "begin", "summand"]
 
 
 @pytest.mark.parametrize(
