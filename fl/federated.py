@@ -28,7 +28,7 @@ from fl.view import Outcome
 from fl.weights import Weights, get_weights, set_weights
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class FederatedAveraging(RunSettings):
     """A run of federated averaging over simulated clients, which send real messages.
 
@@ -95,7 +95,7 @@ class FederatedAveraging(RunSettings):
             if value < 1:
                 raise ArgumentError(name, value, "at least 1")
         test = None if test_set is None else as_tensors(test_set, "test_set")
-        trainer = Trainer(copy.deepcopy(self.model), self.sgd, self.workers)
+        trainer = Trainer(self.model, self.sgd, self.workers)
         with trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
                 began = time.perf_counter()

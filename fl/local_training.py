@@ -1,5 +1,6 @@
 """What a client does alone: some epochs of SGD, in this process or one of several."""
 
+import copy
 import multiprocessing
 import os
 import pickle
@@ -118,11 +119,11 @@ class Trainer:
         """
         if self._pool is None:
             return {k: self._task.run(weights, x, y, seeds[k]) for k, (x, y) in records.items()}
-        futures = {
-            client: self._pool.submit(_work, weights, x.numpy(), y.numpy(), seeds[client])
-            for client, (x, y) in records.items()
-        }
         try:
+            futures = {
+                client: self._pool.submit(_work, weights, x.numpy(), y.numpy(), seeds[client])
+                for client, (x, y) in records.items()
+            }
             return {client: future.result() for client, future in futures.items()}
         except BrokenProcessPool as error:
             raise WorkerLostError("died while clients were trained") from error
@@ -146,9 +147,10 @@ class _Task:
         self.sgd = sgd
 
     def run(self, weights: Weights, x: Tensor, y: Tensor, seed: int) -> Weights:
-        set_weights(self.model, weights)
-        self.sgd.train(self.model, x, y, seed)
-        return get_weights(self.model)
+        model = copy.deepcopy(self.model)
+        set_weights(model, weights)
+        self.sgd.train(model, x, y, seed)
+        return get_weights(model)
 
 
 def _pickled(task: _Task) -> bytes:

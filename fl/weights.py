@@ -22,7 +22,8 @@ def _entries(model: nn.Module) -> list[Tensor]:
 def get_weights(model: nn.Module) -> Weights:
     """Returns a copy of all values of the model (size,).
 
-    Integer buffers, such as counts of batches, are no part of it: each party keeps its own.
+    Integer buffers, such as counts of batches, are no part of it: every training of a client begins
+    with those of the model that the run was given.
 
     Raises:
         ArgumentError: a model without parameters, or of another precision.

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 import fl
 from extensions.accounting import Ledger
 from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLostError
+from fl.local_training import LocalSGD, Trainer
 from fl.weights import get_weights, set_weights
 from tests.fl_tasks import END, mortal_cross_entropy
 
@@ -381,6 +382,17 @@ def test_weights_are_all_parameters_and_floating_point_buffers():
     set_weights(model, wanted)
     np.testing.assert_array_equal(get_weights(model), wanted)
     assert model[1].running_var.tolist() == [14.0, 15.0]
+
+
+def test_training_of_a_client_does_not_depend_on_who_was_trained_before():
+    model = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10, momentum=None))
+    sgd = LocalSGD(epochs=2, batch_size=4, lr=0.1, loss=cross_entropy)
+    records = {k: part.tensors for k, part in enumerate(fl.partition(FEW, 2))}
+    seeds = {0: 7, 1: 8}
+    with Trainer(model, sgd, workers=1) as trainer:
+        both = trainer.train(get_weights(model), records, seeds)
+        alone = trainer.train(get_weights(model), {1: records[1]}, seeds)
+    np.testing.assert_array_equal(both[1], alone[1])
 
 
 def test_import_needs_no_host():
