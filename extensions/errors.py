@@ -107,3 +107,10 @@ class RoundError(PeaError, RuntimeError):
         culprits = "".join(f" client {client}: {why};" for client, why in self.refused.items())
         left_out = f" Left out:{culprits}" if culprits else ""
         super().__init__(f"round {number}: {reason}{left_out}")
+
+
+class EmulationError(PeaError, RuntimeError):
+    """This machine cannot emulate a network; the message names what is missing and the remedy."""
+
+    def __init__(self, missing: str, reason: object, advice: str) -> None:
+        super().__init__(f"cannot emulate a network: {missing}: {reason}. {advice}")
