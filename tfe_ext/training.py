@@ -20,7 +20,8 @@ from tf_encrypted.keras.layers import Activation, Dense
 from .aby3 import ABY3, fixed64
 from .config import local_config
 from .cost import Cost
-from .keras import DPSGD, SGD, BinaryCrossentropy, Sequential
+from .keras import DPSGD, SGD, Sequential
+from .keras.losses import LOSSES
 from .players import remote_config
 
 Emit = Callable[[dict[str, Any]], None]
@@ -63,7 +64,7 @@ def _train(
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
     model = build(spec, config.public_init)
     optimizer = optimizer_of(config)
-    model.compile(optimizer, BinaryCrossentropy())
+    model.compile(optimizer, LOSSES[config.loss]())
     start = start_locally(model, config, dict(zip(names, parts, strict=True)))
     start_rounds, start_bytes = (start.rounds, bytes_per_server(start)) if start else (0, 0)
     cost: Cost | None = None
