@@ -1,12 +1,12 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from extensions import console
 from extensions.errors import ArgumentError, GradientError
-from extensions.fixed_point import Reals
+from extensions.fixed_point import Integers, Reals
 from tfe_ext.aby3 import ABY3
 from tfe_ext.cost import Cost
 from tfe_ext.private_tensors import share_of, tensor_of
@@ -130,6 +130,7 @@ class Sequential(host.Sequential):
         *,
         epochs: float = 1.0,
         steps: int | None = None,
+        initial_step: int = 0,
         verbose: bool = True,
         progress: Progress | None = None,
     ) -> None:
@@ -146,7 +147,8 @@ class Sequential(host.Sequential):
             y: labels by the owner's name: integers (records,) or targets in [0, 1],
                 (records, classes). Or a private tensor of targets.
             epochs: number of steps times sample_rate, if `steps` is not given.
-            steps: number of steps.
+            steps: number of steps, those made before included.
+            initial_step: number of steps made before, of a run that goes on.
             verbose: shows a bar.
             progress: called with (steps made, steps) after each step.
 
@@ -159,10 +161,12 @@ class Sequential(host.Sequential):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         optimizer = self._optimizer
         steps = steps_of(steps, epochs, optimizer.sample_rate)
+        if not 0 <= initial_step <= steps:
+            raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")
         step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
-        optimizer.begin(plan, steps)
+        optimizer.begin(plan, steps - initial_step)
         with console.counted("step", shown=verbose) as show:
-            for done in range(1, steps + 1):
+            for done in range(initial_step + 1, steps + 1):
                 optimizer.account(plan, steps)
                 step()
                 show(done, steps)
@@ -214,6 +218,18 @@ class Sequential(host.Sequential):
     def get_weights(self) -> list[Reals]:
         """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
         return weights_of.opened(self._prot, self.chain.flat)
+
+    def get_shares(self) -> list[dict[str, Integers]]:
+        """Returns each server's summands of the model, by name; this process may read all three."""
+        return weights_of.shares(self.chain)
+
+    def set_shares(self, shares: Sequence[Mapping[str, Integers]]) -> None:
+        """The model is the one that `get_shares` returned.
+
+        Raises:
+            ArgumentError: they are of another model.
+        """
+        weights_of.restore(self.chain, shares)
 
     def save_shares(self, folder: str | Path) -> list[Path]:
         """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
