@@ -20,6 +20,12 @@ from crypten_ext.preparation import prepare as prepare_here
 from crypten_ext.training import train as train_here
 from crypten_ext.worker import Context
 from extensions.backends import Progress
+from extensions.checkpoints import (
+    CheckpointOptions,
+    PartyCheckpoints,
+    run_settings,
+    settle_together,
+)
 from extensions.config import TrainConfig
 from extensions.data import Sizes, read_party_file
 from extensions.errors import ArgumentError, PeaError
@@ -44,6 +50,7 @@ def train(
     timeout: float,
     material: Path | None = None,
     players: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run with one process for each party, and for who deals, if any.
 
@@ -57,9 +64,10 @@ def train(
         timeout: seconds.
         material: folder of `prepare`, instead of a running dealer.
         players: None.
+        checkpoints: where and how often each party keeps its shares, or None.
 
     Raises:
-        ArgumentError: players; or material for another run, or with another provider than the
+        ArgumentError: players; a run that cannot be resumed; or material for another run, or with another provider than the
             dealer.
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
@@ -74,6 +82,8 @@ def train(
         if rank == 0:
             progress(event)
 
+    if checkpoints is not None:
+        _check_checkpoints(checkpoints, config, files)
     prepared: list[Path | None] = [None] * config.parties
     beside = config.provider
     if material is not None:
@@ -92,6 +102,7 @@ def train(
             on_event=first_party,
             config=config.to_dict(),
             save=save,
+            checkpoints=checkpoints,
         )
     return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
 
@@ -103,9 +114,17 @@ def train_task(
     records: Path,
     material: Path | None,
     save: Path | None,
+    checkpoints: CheckpointOptions | None,
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
-    return train_here(TrainConfig(**config), records, context.emit, save, material=material)
+    return train_here(
+        TrainConfig(**config),
+        records,
+        context.emit,
+        save,
+        material=material,
+        options=checkpoints,
+    )
 
 
 def prepare(
@@ -118,6 +137,19 @@ def prepare(
 def _check_provider(config: TrainConfig) -> None:
     if config.provider != "dealer":
         raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
+
+
+def _check_checkpoints(
+    options: CheckpointOptions, config: TrainConfig, files: Sequence[Path]
+) -> None:
+    """What the parties will find, so that an error is told once; they agree by themselves."""
+    facts = [read_party_file(path).facts(rank) for rank, path in enumerate(files)]
+    settle_together(
+        [
+            PartyCheckpoints(options, rank, **run_settings(config, [own]))
+            for rank, own in enumerate(facts)
+        ]
+    )
 
 
 def _check_material(path: Path | None, rank: int, config: TrainConfig) -> None:
@@ -141,6 +173,7 @@ def train_party(
     join_timeout: float,
     dealer: str | None = None,
     material: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
@@ -155,9 +188,10 @@ def train_party(
         dealer: HOST:PORT of the dealer; None without one.
         material: this party's file of `prepare`; None without one. With the dealer as provider
             there is either a running one or material, with any other provider neither.
+        checkpoints: where and how often this party keeps its shares, or None.
 
     Raises:
-        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without
+        ArgumentError: a run that cannot be resumed, a provider, rank, rendezvous or dealer out of range, a file without
             records, or material for another run.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
@@ -197,7 +231,7 @@ def train_party(
     )
     _join(rendezvous, config.parties, join_timeout)
     with watch_parties():
-        report = train_here(config, records, progress, save, material=material)
+        report = train_here(config, records, progress, save, material=material, options=checkpoints)
         dealing.disconnect()
     crypten.uninit()
     return report

@@ -28,4 +28,11 @@ from extensions.checkpoints.files import Checkpoint
 from extensions.checkpoints.party import CheckpointOptions, PartyCheckpoints
 from extensions.checkpoints.runs import run_settings, settle_together
 
-__all__ = ["Checkpoint", "CheckpointOptions", "Offer", "PartyCheckpoints", "run_settings", "settle_together"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointOptions",
+    "Offer",
+    "PartyCheckpoints",
+    "run_settings",
+    "settle_together",
+]

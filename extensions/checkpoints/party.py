@@ -52,8 +52,8 @@ class PartyCheckpoints:
         settings: public, equal at all parties.
         own: further public settings and sizes of this party, which may differ from the others'.
 
-    **Guarantees.** A party writes checkpoint j + 1 only once all parties have taken part in the step
-    before it, and so have written j: the last two of each always have one in common.
+    **Guarantees.** A party writes checkpoint j + 1 only once all parties have taken part in the
+    step before it, and so have written j: the last two of each always have one in common.
     """
 
     def __init__(

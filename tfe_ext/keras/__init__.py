@@ -1,7 +1,8 @@
 """Private training of TF Encrypted's Keras layers on ABY3."""
 
+from .checkpoints import Checkpoints
 from .losses import BinaryCrossentropy
 from .optimizers import DPSGD, SGD
 from .sequential import Sequential
 
-__all__ = ["DPSGD", "SGD", "BinaryCrossentropy", "Sequential"]
+__all__ = ["DPSGD", "SGD", "BinaryCrossentropy", "Checkpoints", "Sequential"]

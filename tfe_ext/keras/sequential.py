@@ -90,6 +90,11 @@ class Sequential(host.Sequential):
         return self._optimizer
 
     @property
+    def frac_bits(self) -> int:
+        """Fractional bits of the model's shares."""
+        return int(self._prot.fixedpoint_config.precision_fractional)
+
+    @property
     def chain(self) -> Chain:
         """The model as a chain of linear layers."""
         return chain_of(self.layers)
