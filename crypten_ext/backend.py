@@ -20,12 +20,7 @@ from crypten_ext.preparation import prepare as prepare_here
 from crypten_ext.training import train as train_here
 from crypten_ext.worker import Context
 from extensions.backends import Progress
-from extensions.checkpoints import (
-    CheckpointOptions,
-    PartyCheckpoints,
-    run_settings,
-    settle_together,
-)
+from extensions.checkpoints import CheckpointOptions, check_files
 from extensions.config import TrainConfig
 from extensions.data import Sizes, read_party_file
 from extensions.errors import ArgumentError, PeaError
@@ -67,8 +62,8 @@ def train(
         checkpoints: where and how often each party keeps its shares, or None.
 
     Raises:
-        ArgumentError: players; a run that cannot be resumed; or material for another run, or with another provider than the
-            dealer.
+        ArgumentError: players; a run that cannot be resumed; or material for another run, or with
+            another provider than the dealer.
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
@@ -83,7 +78,7 @@ def train(
             progress(event)
 
     if checkpoints is not None:
-        _check_checkpoints(checkpoints, config, files)
+        check_files(checkpoints, config, files)
     prepared: list[Path | None] = [None] * config.parties
     beside = config.provider
     if material is not None:
@@ -139,19 +134,6 @@ def _check_provider(config: TrainConfig) -> None:
         raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
 
 
-def _check_checkpoints(
-    options: CheckpointOptions, config: TrainConfig, files: Sequence[Path]
-) -> None:
-    """What the parties will find, so that an error is told once; they agree by themselves."""
-    facts = [read_party_file(path).facts(rank) for rank, path in enumerate(files)]
-    settle_together(
-        [
-            PartyCheckpoints(options, rank, **run_settings(config, [own]))
-            for rank, own in enumerate(facts)
-        ]
-    )
-
-
 def _check_material(path: Path | None, rank: int, config: TrainConfig) -> None:
     """What can be checked before the parties meet: whose file it is, for which run, and unused."""
     assert path is not None
@@ -191,8 +173,8 @@ def train_party(
         checkpoints: where and how often this party keeps its shares, or None.
 
     Raises:
-        ArgumentError: a run that cannot be resumed, a provider, rank, rendezvous or dealer out of range, a file without
-            records, or material for another run.
+        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without records,
+            material for another run, or a run that cannot be resumed.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.

@@ -1,6 +1,7 @@
 """Checkpoints: what a file holds and refuses, who agrees on what, and runs that went on."""
 
 import itertools
+import shutil
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from extensions.checkpoints import CheckpointOptions, Offer, PartyCheckpoints, settle_together
 from extensions.checkpoints.agreement import settle
+from extensions.checkpoints.files import read
 from extensions.clear_training import train
 from extensions.config import TrainConfig
 from extensions.data import load, split_among
@@ -94,25 +96,35 @@ def test_a_resumed_run_is_that_of_no_interruption_bit_for_bit(parts, tmp_path, s
 
 
 def test_without_a_seed_noise_after_resuming_is_fresh(parts, tmp_path):
-    reports = []
+    """Two continuations differ in every parameter: noise of one step has a scale of 2^13 and more.
+
+    A value repeats with probability below 2^-12 a parameter, so that of 310 at most 10 do but with
+    probability below 1e-17. The run that is finished first is the only one.
+    """
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "a", cut=6, insecure_seed=None)
-    (tmp_path / "b").mkdir()
-    for path in (tmp_path / "a").iterdir():
-        (tmp_path / "b" / path.name).write_bytes(path.read_bytes())
-    reports.append(run(parts, tmp_path / "a", resume=True, insecure_seed=None))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    reached = []
+    for name in "ab":
+        with pytest.raises(PowerCutError):
+            run(parts, tmp_path / name, cut=11, resume=True, insecure_seed=None)
+        found = read(tmp_path / name / "party-0-step-10.checkpoint", 0)
+        assert found.source is None
+        reached.append(np.concatenate([part.ravel() for part in found.shares.values()]))
+    assert reached[0].size == 310
+    assert (reached[0] == reached[1]).sum() <= 10
+    report = run(parts, tmp_path / "a", resume=True, insecure_seed=None)
+    assert report["resumed_from"] == [5, 10]
+    assert report["epsilon"] == run(parts, None, insecure_seed=None)["epsilon"]
     with pytest.raises(ArgumentError, match="a run that was finished"):
         run(parts, tmp_path / "b", resume=True, insecure_seed=None)
-    assert reports[0]["epsilon"] == run(parts, None, insecure_seed=None)["epsilon"]
 
 
 def test_of_two_copies_that_run_at_once_only_one_is_finished(parts, tmp_path):
     """The second had resumed before the first was finished; nothing of it is opened."""
     with pytest.raises(PowerCutError):
         run(parts, tmp_path / "a", cut=6)
-    (tmp_path / "b").mkdir()
-    for path in (tmp_path / "a").iterdir():
-        (tmp_path / "b" / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
     finished: list[dict[str, Any]] = []
 
     def meanwhile(event: dict[str, Any]) -> None:
@@ -163,6 +175,9 @@ def test_records_of_another_size_are_named(parts, tmp_path):
 def test_options_are_checked(parts, tmp_path):
     with pytest.raises(ArgumentError, match="checkpoint_every = 0: must be at least 1"):
         CheckpointOptions(folder=tmp_path, every=0)
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match="must be a folder that can be made"):
+        run(parts, tmp_path / "file" / "kept")
     with pytest.raises(ArgumentError, match="with a checkpoint of party 0"):
         run(parts, tmp_path, resume=True)
     with pytest.raises(PowerCutError):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.backends import Progress
-from extensions.checkpoints import CheckpointOptions
+from extensions.checkpoints import CheckpointOptions, check_files
 from extensions.config import TrainConfig
 from extensions.errors import ArgumentError
 from extensions.model import ModelSpec
@@ -61,6 +61,8 @@ def train(
     """
     if material is not None:
         raise ArgumentError("material", str(material), "None, since ABY3 needs no dealer")
+    if checkpoints is not None:
+        check_files(checkpoints, config, files)
     started = time.perf_counter()
     with Child(timeout) as child:
         report = child.run(config.to_dict(), list(files), save, players, checkpoints, progress)

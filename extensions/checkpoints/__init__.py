@@ -26,13 +26,14 @@ does not need it: a record that is present in some of the steps only costs less.
 from extensions.checkpoints.agreement import Offer
 from extensions.checkpoints.files import Checkpoint
 from extensions.checkpoints.party import CheckpointOptions, PartyCheckpoints
-from extensions.checkpoints.runs import run_settings, settle_together
+from extensions.checkpoints.runs import check_files, run_settings, settle_together
 
 __all__ = [
     "Checkpoint",
     "CheckpointOptions",
     "Offer",
     "PartyCheckpoints",
+    "check_files",
     "run_settings",
     "settle_together",
 ]

@@ -192,6 +192,12 @@ class PartyCheckpoints:
                     f"a folder without an earlier run of party {rank}",
                     "Resume that one with --resume, or choose another folder.",
                 )
+            try:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise ArgumentError(
+                    "checkpoint", str(folder), "a folder that can be made", str(error)
+                ) from error
             return []
         found = [files.read(path, rank) for path in paths]
         if finished or any(is_entered(FINISHED, _mark(each.run, rank)) for each in found):

@@ -1,11 +1,13 @@
 """Checkpoints of a run of `pea`: what must not change in it, and the parties of one process."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from extensions.checkpoints.files import Checkpoint
-from extensions.checkpoints.party import PartyCheckpoints
+from extensions.checkpoints.party import CheckpointOptions, PartyCheckpoints
 from extensions.config import TrainConfig
+from extensions.data import read_party_file
 
 
 def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dict[str, Any]:
@@ -26,6 +28,28 @@ def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dic
         "settings": config.workload() | shared,
         "own": config.to_dict() | sizes,
     }
+
+
+def check_files(options: CheckpointOptions, config: TrainConfig, files: Sequence[Path]) -> None:
+    """Makes sure, before processes are started, that a run on this machine can begin or go on.
+
+    The parties agree by themselves; this tells the user once, and sooner.
+
+    Args:
+        options: what the user asks for.
+        config: resolved settings.
+        files: each party's records.
+
+    Raises:
+        ArgumentError: of `PartyCheckpoints.settle`.
+    """
+    facts = [read_party_file(path).facts(rank) for rank, path in enumerate(files)]
+    settle_together(
+        [
+            PartyCheckpoints(options, rank, **run_settings(config, [own]))
+            for rank, own in enumerate(facts)
+        ]
+    )
 
 
 def settle_together(parties: Sequence[PartyCheckpoints]) -> list[Checkpoint | None]:

@@ -1,6 +1,6 @@
 """Checkpoints of a model on ABY3's servers: a file of shares for each, written by the client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from extensions.checkpoints import CheckpointOptions, PartyCheckpoints, settle_t
 from extensions.randomness import InsecureSeededSource
 from tfe_ext.ring import ABY3Ring
 
+from . import weights
 from .optimizers import Optimizer
 from .sequential import Sequential
 
@@ -50,7 +51,7 @@ class Checkpoints:
         own: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
-        shapes = {name: list(part.shape) for name, part in model.get_shares()[0].items()}
+        shapes = {name: list(part.shape) for name, part in weights.shares(model.chain)[0].items()}
         facts = {"parameters": shapes, "frac_bits": model.frac_bits}
         options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
         self._parties = [
@@ -69,7 +70,7 @@ class Checkpoints:
         bases = [base for base in settle_together(self._parties) if base is not None]
         if not bases:
             return None
-        self._model.set_shares([base.shares for base in bases])
+        weights.restore(self._model.chain, [base.shares for base in bases])
         optimizer: Optimizer = self._model.optimizer
         optimizer.load_state_dict(bases[0].optimizer)
         if isinstance(optimizer.source, InsecureSeededSource):
@@ -83,8 +84,7 @@ class Checkpoints:
         optimizer: Optimizer = self._model.optimizer
         source = optimizer.source
         state = source.state_dict() if isinstance(source, InsecureSeededSource) else None
-        shares: Sequence[Mapping[str, Any]] = self._model.get_shares()
-        for party, own in zip(self._parties, shares, strict=True):
+        for party, own in zip(self._parties, weights.shares(self._model.chain), strict=True):
             party.write(step, own, optimizer=optimizer.state_dict(), source=state)
 
     def finish(self) -> None:

@@ -1,12 +1,12 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from extensions import console
 from extensions.errors import ArgumentError, GradientError
-from extensions.fixed_point import Integers, Reals
+from extensions.fixed_point import Reals
 from tfe_ext.aby3 import ABY3
 from tfe_ext.cost import Cost
 from tfe_ext.private_tensors import share_of, tensor_of
@@ -223,18 +223,6 @@ class Sequential(host.Sequential):
     def get_weights(self) -> list[Reals]:
         """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
         return weights_of.opened(self._prot, self.chain.flat)
-
-    def get_shares(self) -> list[dict[str, Integers]]:
-        """Returns each server's summands of the model, by name; this process may read all three."""
-        return weights_of.shares(self.chain)
-
-    def set_shares(self, shares: Sequence[Mapping[str, Integers]]) -> None:
-        """The model is the one that `get_shares` returned.
-
-        Raises:
-            ArgumentError: they are of another model.
-        """
-        weights_of.restore(self.chain, shares)
 
     def save_shares(self, folder: str | Path) -> list[Path]:
         """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
