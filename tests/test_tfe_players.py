@@ -26,28 +26,49 @@ import tfe_ext
 import tensorflow as tf
 import tf_encrypted as tfe
 
-with tfe_ext.remote_config(sys.argv[1]) as config:
+def run():
+    x = tfe.define_private_input("server0", lambda: tf.constant([3.0]))
+    return (x * x).reveal().to_native()
+
+def work(config):
     tfe.set_config(config)
     tfe.set_protocol(tfe_ext.ABY3())
-
-    @tf.function(autograph=False)
-    def run():
-        x = tfe.define_private_input("server0", lambda: tf.constant([3.0]))
-        return (x * x).reveal().to_native()
-
-    while True:
-        assert abs(run()[0] - 9.0) < 0.01
+    compute = tf.function(run, autograph=False)
+    for _ in range({calls}):
+        assert abs(compute()[0] - 9.0) < 0.01
         print("computed", flush=True)
         time.sleep(0.05)
+
 """
+BLOCK = (
+    CLIENT
+    + """
+with tfe_ext.remote_config(sys.argv[1]) as config:
+    work(config)
+"""
+)
+PLAIN = (
+    CLIENT
+    + """
+work(tfe_ext.remote_config(sys.argv[1]))
+"""
+)
+IDLE = (
+    PLAIN
+    + """
+sys.stdin.readline()
+print("goes on")
+"""
+)
 
 
 @contextmanager
-def client(file):
-    """A script that computes without end, once it has computed for the first time."""
+def client(file, script, calls=1_000_000):
+    """A script that computes that many times, once it has computed for the first time."""
     process = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, str(file)],
+        [sys.executable, "-c", script.replace("{calls}", str(calls)), str(file)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -98,14 +119,15 @@ def test_unsuitable_files_are_refused(tfe_process, tmp_path):
 
 
 @needs_tensorflow
-@pytest.mark.long
-def test_player_that_dies_ends_the_script_and_the_others(tmp_path):
+@pytest.mark.parametrize("script", [PLAIN, pytest.param(BLOCK, marks=pytest.mark.long)])
+def test_player_that_dies_ends_the_script_and_the_others(tmp_path, script):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
-    with running_players(file) as (command, pids), client(file) as script:
+    with running_players(file) as (command, pids), client(file, script) as process:
         os.kill(pids["server1"], signal.SIGKILL)
-        _, error = script.communicate(timeout=60)
-        assert script.returncode == 1, error
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 1, error
         address = json.loads(file.read_text())["server1"]
+        assert f"pea: player server1 no longer answers at {address}" in error
         assert f"PlayerLostError: player server1 no longer answers at {address}" in error
         ended = command.finish(30)
         assert ended.returncode == 1
@@ -114,16 +136,35 @@ def test_player_that_dies_ends_the_script_and_the_others(tmp_path):
 
 @needs_tensorflow
 @pytest.mark.long
-def test_player_that_falls_silent_ends_the_script(tmp_path):
+@pytest.mark.parametrize("script", [PLAIN, BLOCK])
+def test_player_that_falls_silent_ends_the_script(tmp_path, script):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
-    with running_players(file) as (command, pids), client(file) as script:
+    with running_players(file) as (command, pids), client(file, script) as process:
         os.kill(pids["server2"], signal.SIGSTOP)
-        _, error = script.communicate(timeout=60)
-        assert script.returncode == 70
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 70
         assert "pea: player server2 no longer answers at" in error
         # The command is killed: no player is left, not even the stopped one.
         command.process.kill()
         command.finish(20)
+
+
+@needs_tensorflow
+@pytest.mark.long
+def test_script_that_waits_for_no_player_goes_on(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    with running_players(file) as (command, pids), client(file, IDLE, calls=1) as process:
+        os.kill(pids["server1"], signal.SIGSTOP)
+        assert "pea: player server1 no longer answers at" in _line_with("pea: ", process.stderr)
+        time.sleep(15)
+        output, _ = process.communicate("\n", timeout=30)
+        assert (process.returncode, output) == (0, "goes on\n")
+        command.process.kill()
+        command.finish(20)
+
+
+def _line_with(part, lines):
+    return next(line for line in lines if part in line)
 
 
 @needs_tensorflow

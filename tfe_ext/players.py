@@ -1,14 +1,19 @@
 """Players in processes of their own, on this host or others, as the client sees them.
 
+    tfe.set_config(tfe_ext.remote_config("players.json"))
+    tfe.set_protocol(tfe_ext.ABY3())
+
+or, where a script wants to catch the loss of a player and go on,
+
     with tfe_ext.remote_config("players.json") as config:
         tfe.set_config(config)
-        tfe.set_protocol(tfe_ext.ABY3())
         ...
 
 The file is the host's: a JSON object of names and addresses, `read_players` says which.
 """
 
 import json
+import sys
 from collections import OrderedDict
 from pathlib import Path
 from types import TracebackType
@@ -80,11 +85,11 @@ def _distinct(pairs: list[tuple[str, Any]]) -> "OrderedDict[str, Any]":
 class RemotePlayers(tfe.RemoteConfig):
     """TF Encrypted's configuration of players elsewhere, each known to be there.
 
-    In a ``with`` block the players are watched (`tfe_ext.watch.Watch`). If one dies or falls
-    silent, what TensorFlow raises for it leaves the block as a `PlayerLostError` that names it; a
-    script that TensorFlow keeps waiting ends with that line on standard error and status 70.
-    Either happens within 60 s. Without the block, TensorFlow's errors stay as they are, and a
-    player that falls silent keeps the script waiting.
+    The players are watched (`tfe_ext.watch.Watch`) until `close`. If one dies or falls silent,
+    standard error names it within 40 s. What TensorFlow raises for it then leaves a ``with`` block,
+    or the script, as a `PlayerLostError` that names it; a script that TensorFlow keeps waiting ends
+    with status 70, within 60 s of the loss or 20 s of the call. A script that waits for nothing,
+    such as a notebook between two cells, goes on.
     """
 
     def __init__(self, players: "OrderedDict[str, str]", join_timeout: float) -> None:
@@ -98,8 +103,10 @@ class RemotePlayers(tfe.RemoteConfig):
                     f"is not the one that answers at {players[name]}: another player or programme "
                     "does. Give the players and the client the same file.",
                 )
-        self.connect_servers()
         self._watch: Watch | None = None
+        self._begin_watch()
+        self._outer_hook, sys.excepthook = sys.excepthook, self._report
+        self.connect_servers()
 
     def get_player(self, name_or_player: Any) -> Any:
         """The player of this name.
@@ -113,9 +120,14 @@ class RemotePlayers(tfe.RemoteConfig):
             raise ArgumentError("player", name_or_player, f"one of {names}", "Name it in the file.")
         return player
 
+    def close(self) -> None:
+        """The players are watched no more, and may go; entering a block watches them again."""
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+
     def __enter__(self) -> Self:
-        self._watch = Watch(self._statuses, self._first)
-        self._watch.start()
+        self._begin_watch()
         return self
 
     def __exit__(
@@ -124,18 +136,38 @@ class RemotePlayers(tfe.RemoteConfig):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._watch is not None
-        self._watch.stop()
-        if isinstance(error, _CONNECTION):
-            lost = self._watch.explain()
-            if lost is not None:
-                raise lost from error
+        lost = self._explain(error)
+        self.close()
+        if lost is not None:
+            raise lost from error
+
+    def _begin_watch(self) -> None:
+        if self._watch is None:
+            self._watch = Watch(self._statuses, self._first)
+            self._watch.start()
+
+    def _explain(self, error: BaseException | None) -> PlayerLostError | None:
+        if self._watch is None or not isinstance(error, _CONNECTION):
+            return None
+        return self._watch.explain()
+
+    def _report(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """The report of an error that nobody caught; it replaces `sys.excepthook`."""
+        lost = self._explain(error)
+        if lost is None:
+            self._outer_hook(kind, error, trace)
+        else:
+            lost.__cause__ = error.with_traceback(trace)
+            self._outer_hook(PlayerLostError, lost, None)
 
 
 def remote_config(file: str | Path, *, join_timeout: float = 60.0) -> RemotePlayers:
     """The configuration of players that `pea players` started, once all of them are there.
 
-    It connects this process to them, for the rest of its life; then ``tfe.set_config(...)``.
+    It connects this process to them, for the rest of its life; then ``tfe.set_config(...)``. The
+    loss of one is told from now on, see `RemotePlayers`.
 
     Args:
         file: names and addresses, see `read_players`; the players were given the same.
