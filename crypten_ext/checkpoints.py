@@ -21,7 +21,7 @@ class Checkpoints:
     folder: files bear their ranks):
 
         checkpoints = Checkpoints(model, optimizer, "run-7", steps=500, resume=resume, settings=...)
-        made = checkpoints.begin()
+        made = checkpoints.begin() or 0
         for step, (x, y) in enumerate(islice(batches, 500 - made), start=made + 1):
             ...                             # zero_grad, backward, step
             checkpoints.after(step)

@@ -172,6 +172,13 @@ def test_records_of_another_size_are_named(parts, tmp_path):
         run([parts[0], fewer, parts[2]], tmp_path / "kept", resume=True)
 
 
+def test_a_state_folder_that_cannot_be_written_is_missed_at_once(parts, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ArgumentError, match="XDG_STATE_HOME"):
+        run(parts, tmp_path / "kept", cut=1)
+
+
 def test_options_are_checked(parts, tmp_path):
     with pytest.raises(ArgumentError, match="checkpoint_every = 0: must be at least 1"):
         CheckpointOptions(folder=tmp_path, every=0)
@@ -293,6 +300,10 @@ def test_an_interrupted_write_leaves_the_file_before(tmp_path, monkeypatch):
     (base,) = settle_together([again])
     assert base is not None
     assert base.shares["weight"].tolist() == [1] * 3
+    left = tmp_path / "0" / ".party-0-step-0.checkpoint.new"
+    assert left.exists()
+    write(again, 2, 3)
+    assert not left.exists()
 
 
 def test_another_partys_file_is_refused(tmp_path):

@@ -166,6 +166,7 @@ def test_parties_by_hand_resume_from_folders_of_their_own(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @needs_tensorflow
 @pytest.mark.parametrize("apart", [False, True], ids=["devices", "players"])
 def test_servers_that_die_and_a_resumed_run(tmp_path, apart):

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,13 @@ def path_of(folder: Path, rank: int, step: int) -> Path:
 def paths_in(folder: Path, rank: int) -> list[Path]:
     """Returns a party's checkpoints."""
     return list(folder.glob(f"party-{rank}-step-*.checkpoint"))
+
+
+def remove(folder: Path, rank: int, kept: Sequence[Path] = ()) -> None:
+    """A party's checkpoints are gone, but for some; so is what an interrupted write left."""
+    for path in [*paths_in(folder, rank), *folder.glob(f".party-{rank}-step-*.new")]:
+        if path not in kept:
+            path.unlink()
 
 
 def finished_path(folder: Path, rank: int) -> Path:

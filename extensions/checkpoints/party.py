@@ -153,9 +153,7 @@ class PartyCheckpoints:
             ),
         )
         self._kept = [*self._kept, path][-KEPT:]
-        for other in files.paths_in(folder, self._rank):
-            if other not in self._kept:
-                other.unlink()
+        files.remove(folder, self._rank, self._kept)
 
     def finish(self) -> None:
         """The run is marked as finished, on disk, and its checkpoints are gone.
@@ -177,11 +175,11 @@ class PartyCheckpoints:
             )
         folder = self._options.folder
         write_durably(files.finished_path(folder, self._rank), self._agreed.run.encode())
-        for path in files.paths_in(folder, self._rank):
-            path.unlink()
+        files.remove(folder, self._rank)
 
     def _look(self) -> list[Checkpoint]:
         folder, rank = self._options.folder, self._rank
+        is_entered(FINISHED, "")  # a list that cannot be kept is better missed now than at the end
         paths = files.paths_in(folder, rank)
         finished = files.finished_path(folder, rank).exists()
         if not self._options.resume:
@@ -212,7 +210,8 @@ class PartyCheckpoints:
                 "checkpoint",
                 str(folder),
                 f"a folder with a checkpoint of party {rank}",
-                "If none was written yet, nothing was released: start again without --resume.",
+                "If none was written yet, nothing was released: start again without --resume, in "
+                "a new folder.",
             )
         if len({each.run for each in found}) > 1:
             raise ArgumentError("checkpoint", f"{folder}, of several runs", "of one run")

@@ -17,8 +17,8 @@ class Checkpoints:
     """What a run needs to be interrupted, continued, and released once (`extensions.checkpoints`).
 
         checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
-        made = checkpoints.begin()
-        model.fit(x, y, steps=500, initial_step=made or 0, progress=checkpoints.after)
+        made = checkpoints.begin() or 0
+        model.fit(x, y, steps=500, initial_step=made, progress=checkpoints.after)
         checkpoints.finish()                # and only now open something
 
     Where the model does not start from public values, share the start if `begin` returns None and
