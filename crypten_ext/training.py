@@ -21,6 +21,7 @@ from extensions.checkpoints import CheckpointOptions, run_settings
 from extensions.config import INITS, TrainConfig
 from extensions.data import Split, read_party_file, write_private
 from extensions.fixed_point import Reals, decode
+from extensions.initialization import WEIGHTINGS
 from extensions.local_training import account_for_local_training, train_locally
 from extensions.model import ModelSpec, Start
 from extensions.providers import DEALINGS
@@ -120,7 +121,14 @@ def train(
             steps=rehearsed,
         )
         held_out = _share_held_out(own, config)
-        initialize(model, local, len(own.train_x), strategy=config.strategy, held_out=held_out)
+        initialize(
+            model,
+            local,
+            len(own.train_x),
+            strategy=config.strategy,
+            held_out=held_out,
+            weighting=config.init_weighting,
+        )
         if isinstance(optimizer, DPSGD):
             account_for_local_training(optimizer.ledger, config)
     if made is None and checkpoints is not None:
@@ -176,7 +184,8 @@ def _share_held_out(own: Split, config: TrainConfig) -> tuple[MPCTensor, MPCTens
 def _settings_of_start(config: TrainConfig) -> tuple[float, ...]:
     """What parties must agree on, or some would wait for messages that others never send."""
     local = (config.noise_multiplier_init or 0.0, config.local_steps, config.init_lr or 0.0)
-    return (float(INITS.index(config.init) if config.init else -1), *local)
+    start = INITS.index(config.init) if config.init else -1
+    return (float(start), float(WEIGHTINGS.index(config.init_weighting)), *local)
 
 
 def build(spec: ModelSpec, start: Start | None = None) -> Any:

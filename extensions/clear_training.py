@@ -115,7 +115,15 @@ def _start(
         for weights, biases in (zip(*layer, strict=True) for layer in zip(*models, strict=True))
     ]
     sizes = [len(own) for own in records]
-    return initialize(ring, config.strategy, local, sizes, start=start, held_out=held_out)
+    return initialize(
+        ring,
+        config.strategy,
+        local,
+        sizes,
+        start=start,
+        held_out=held_out,
+        weighting=config.init_weighting,
+    )
 
 
 def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:

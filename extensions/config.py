@@ -8,7 +8,7 @@ from extensions.checks import check_not_negative, check_positive
 from extensions.composition import total_epsilon
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
-from extensions.initialization import STRATEGIES, Strategy
+from extensions.initialization import STRATEGIES, Strategy, Weighting, check_weighting
 from extensions.model import ModelSpec, Start
 from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
@@ -23,10 +23,9 @@ ABY3_SERVERS = 3
 _WORKLOAD = (
     *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
     *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
-    *("init", "noise_multiplier_init", "init_steps", "init_lr"),
+    *("init", "noise_multiplier_init", "init_steps", "init_lr", "init_weighting"),
 )
 
-_WITH_INIT = ("crypten", "clear")
 _LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 
@@ -69,6 +68,8 @@ class TrainConfig:
         init_steps: steps of each local model; by default a quarter of the joint ones.
         init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
             that a step's noise moves weights as far as in the joint training.
+        init_weighting: of the local models' average: "records" by the owners' numbers of records,
+            "uniform" equally.
     """
 
     backend: Backend = "crypten"
@@ -98,6 +99,7 @@ class TrainConfig:
     noise_multiplier_init: float | None = None
     init_steps: int | None = None
     init_lr: float | None = None
+    init_weighting: Weighting = "records"
 
     def __post_init__(self) -> None:
         choices = {"backend": Backend, "evaluate": Evaluate, "provider": Provider}
@@ -159,10 +161,6 @@ class TrainConfig:
     def _check_init(self) -> None:
         if self.init is not None and self.init not in INITS:
             raise ArgumentError("init", self.init, f"one of {INITS}")
-        if self.init is not None and self.backend not in _WITH_INIT:
-            raise ArgumentError(
-                "init", self.init, f"left out with the backend {self.backend}", f"Use {_WITH_INIT}."
-            )
         for name in _LOCAL_ONLY:
             if self.strategy is None and getattr(self, name) is not None:
                 raise ArgumentError(
@@ -172,6 +170,7 @@ class TrainConfig:
             raise ArgumentError("init_steps", self.init_steps, "at least 1")
         if self.init_lr is not None:
             check_positive("init_lr", self.init_lr)
+        check_weighting(self.strategy, self.init_weighting, "init_weighting")
 
     @property
     def strategy(self) -> Strategy | None:

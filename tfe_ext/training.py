@@ -1,17 +1,19 @@
 """A training run on ABY3's servers: what a TF Encrypted user would write, and a report."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from extensions.accounting import Ledger
 from extensions.checkpoints import CheckpointOptions, run_settings
 from extensions.config import ABY3_SERVERS, TrainConfig
-from extensions.data import read_party_file
-from extensions.model import ModelSpec
+from extensions.data import Split, read_party_file
+from extensions.local_training import account_for_local_training, train_locally
+from extensions.model import ModelSpec, Start
 from extensions.randomness import InsecureSeededSource
 from extensions.report import result
+from extensions.sampling import check_records
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.layers import Activation, Dense
@@ -67,7 +69,7 @@ def _train(
     names = [f"server{rank}" for rank in range(ABY3_SERVERS)]
     tfe.set_protocol(ABY3(fixedpoint_config=fixed64(config.frac_bits)))
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
-    model = build(spec)
+    model = build(spec, config.public_init)
     optimizer = optimizer_of(config)
     model.compile(optimizer, BinaryCrossentropy())
     held_out_x = dict(zip(names, (part.test_x for part in parts), strict=True))
@@ -79,19 +81,15 @@ def _train(
         frac_bits=config.frac_bits,
         max_feature_norm=config.max_feature_norm,
     )
-    checkpoints, made = None, 0
-    if options is not None:
-        checkpoints = Checkpoints(
-            model,
-            options.folder,
-            every=options.every,
-            resume=options.resume,
-            **run_settings(config, [part.facts(rank) for rank, part in enumerate(parts)]),
-        )
-        resumed = checkpoints.begin()
-        if resumed is None:
+    checkpoints = None if options is None else checkpoints_of(model, config, parts, options)
+    made = None if checkpoints is None else checkpoints.begin()
+    start: Cost | None = None
+    if made is None:
+        start = start_locally(model, config, dict(zip(names, parts, strict=True)))
+        if checkpoints is not None:
             checkpoints.after(0)
-        made = resumed or 0
+    start_rounds, start_bytes = (start.rounds, bytes_per_server(start)) if start else (0, 0)
+    made = made or 0
     cost: Cost | None = None
 
     def progress(step: int, steps: int) -> None:
@@ -103,8 +101,8 @@ def _train(
             {
                 "step": step,
                 "steps": steps,
-                "rounds": (step - made) * cost.rounds,
-                "bytes": (step - made) * bytes_per_server(cost),
+                "rounds": start_rounds + (step - made) * cost.rounds,
+                "bytes": start_bytes + (step - made) * bytes_per_server(cost),
             }
         )
 
@@ -118,11 +116,11 @@ def _train(
     )
     if checkpoints is not None:
         checkpoints.finish()
-    rounds, sent = 0, 0
+    rounds, sent = start_rounds, start_bytes
     if made < config.steps:
         cost = cost or model.step_cost()
-        rounds = (config.steps - made) * cost.rounds
-        sent = (config.steps - made) * bytes_per_server(cost)
+        rounds += (config.steps - made) * cost.rounds
+        sent += (config.steps - made) * bytes_per_server(cost)
     opened = ["the number of correct predictions on held-out records"]
     parameters = None
     if config.evaluate == "opened":
@@ -145,7 +143,55 @@ def _train(
     )
 
 
-def build(spec: ModelSpec) -> Sequential:
+def checkpoints_of(
+    model: Sequential, config: TrainConfig, parts: Sequence[Split], options: CheckpointOptions
+) -> Checkpoints:
+    """Returns the checkpoints of a run with these settings and records."""
+    return Checkpoints(
+        model,
+        options.folder,
+        every=options.every,
+        resume=options.resume,
+        **run_settings(config, [part.facts(rank) for rank, part in enumerate(parts)]),
+    )
+
+
+def start_locally(
+    model: Sequential, config: TrainConfig, parts: Mapping[str, Split]
+) -> Cost | None:
+    """The model starts from what each owner's records teach it, if the config says so.
+
+    Local models are trained in this process, which has read all records, each with noise of its
+    own. Returns what the start costs, or None if there are no local models.
+    """
+    if config.strategy is None:
+        return None
+    local = {}
+    for owner, (name, part) in enumerate(parts.items()):
+        own = check_records(
+            part.train_x,
+            part.train_y,
+            frac_bits=config.frac_bits,
+            classes=config.classes,
+            max_feature_norm=config.max_feature_norm,
+        )
+        trained = train_locally(config, own, owner=owner, source=model.optimizer.source)
+        local[name] = [value for weight, bias in trained for value in (weight.T, bias)]
+    if isinstance(model.optimizer, DPSGD):
+        account_for_local_training(model.optimizer.ledger, config)
+    return model.initialize_from(
+        local,
+        {name: len(part.train_x) for name, part in parts.items()},
+        strategy=config.strategy,
+        held_out=(
+            {name: part.test_x for name, part in parts.items()},
+            {name: part.test_y for name, part in parts.items()},
+        ),
+        weighting=config.init_weighting,
+    )
+
+
+def build(spec: ModelSpec, start: Start | None = None) -> Sequential:
     """Returns the model of a spec, with its public initial parameters."""
     inputs, *widths = spec.widths
     layers: list[Any] = []
@@ -154,7 +200,7 @@ def build(spec: ModelSpec) -> Sequential:
         layers += [Dense(width, **shape), Activation("relu")]
     model = Sequential(layers[:-1])
     model.set_weights(
-        [value for weight, bias in spec.initial_parameters() for value in (weight.T, bias)]
+        [value for weight, bias in spec.initial_parameters(start) for value in (weight.T, bias)]
     )
     return model
 

@@ -149,7 +149,13 @@ def model_gradients(ring: Ring, x: Share, targets: Share, *parameters: Share) ->
 
 
 def initialize(
-    ring: Ring, x: Share, targets: Share, *parts: Share, strategy: Any, records: Sequence[int]
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    *parts: Share,
+    strategy: Any,
+    records: Sequence[int],
+    weighting: Any = "records",
 ) -> Shares:
     """`parts`: the local models' stacked weight and bias of each layer, then those of the start."""
     pairs = list(zip(parts[::2], parts[1::2], strict=True))
@@ -161,6 +167,7 @@ def initialize(
         records,
         start=pairs[middle:],
         held_out=None if strategy == "local-average" else (x, targets),
+        weighting=weighting,
     )
     return [part for pair in started for part in pair]
 

@@ -15,18 +15,17 @@ import tf_encrypted as tfe
 from tf_encrypted.keras.models import sequential as host
 
 from . import weights as weights_of
+from .initialization import LocalStart
 from .layers import Chain, chain_of, check_layer
 from .losses import check_loss
 from .optimizers import Optimizer
 from .step import logits_of
 from .trainer import Trainer, steps_of
 
-DEFAULT_FEATURE_NORM = 32.0
-"""Taken for evaluations before `compile` has said otherwise."""
 Progress = Callable[[int, int], None]
 
 
-class Sequential(host.Sequential):
+class Sequential(LocalStart, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
     Layers are the host's Dense (activation None, "relu" or "sigmoid"), Activation, ReLU and
@@ -198,8 +197,7 @@ class Sequential(host.Sequential):
         Raises:
             ArgumentError: records that do not fit.
         """
-        norm = self._optimizer.max_feature_norm if self._optimizer else DEFAULT_FEATURE_NORM
-        return self._trainer.accuracy(self.chain, x, y, norm)
+        return self._trainer.accuracy(self.chain, x, y, self._optimizer)
 
     def predict(self, x: Any, reveal: bool = True) -> Any:
         """Returns the logits of a private tensor (rows, features), **opened** unless told not to.
