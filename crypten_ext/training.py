@@ -23,6 +23,7 @@ from extensions.data import Split, read_party_file, write_private
 from extensions.fixed_point import Reals, decode
 from extensions.initialization import WEIGHTINGS
 from extensions.local_training import account_for_local_training, train_locally
+from extensions.losses import LOSSES
 from extensions.model import ModelSpec, Start
 from extensions.providers import DEALINGS
 from extensions.randomness import InsecureSeededSource, SystemSource
@@ -77,10 +78,14 @@ def train(
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
         source=source,
-        agreed=(*_settings_of_start(config), float(options is not None)),
+        agreed=(
+            LOSSES.index(config.loss),
+            *_settings_of_start(config),
+            float(options is not None),
+        ),
     )
     model = build(spec, config.public_init).encrypt()
-    loss = nn.BCEWithLogitsLoss()
+    loss = nn.LOSSES[config.loss]()
     optimizer: DPSGD | SGD
     if config.private:
         optimizer = DPSGD(

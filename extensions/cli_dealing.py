@@ -61,6 +61,7 @@ def prepare(
     max_grad_norm: options.GradNorm = 1.0,
     sample_rate: options.Rate = 0.1,
     model: options.Model = "logistic",
+    loss: options.LossName = TrainConfig.loss,
     frac_bits: options.Bits = 20,
     no_dp: options.NoDp = False,
 ) -> None:
@@ -84,6 +85,7 @@ def prepare(
         max_grad_norm=max_grad_norm,
         sample_rate=sample_rate,
         model=model,
+        loss=loss,
         frac_bits=frac_bits,
         no_dp=no_dp,
     ).resolved()

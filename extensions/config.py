@@ -9,6 +9,7 @@ from extensions.composition import total_epsilon
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
 from extensions.initialization import STRATEGIES, Strategy, Weighting, check_weighting
+from extensions.losses import Loss, residual_norm
 from extensions.model import ModelSpec, Start
 from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
@@ -24,6 +25,7 @@ _WORKLOAD = (
     *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
     *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
     *("init", "noise_multiplier_init", "init_steps", "init_lr", "init_weighting"),
+    "loss",
 )
 
 _LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
@@ -44,6 +46,7 @@ class TrainConfig:
         features: name of the extractor that each owner used, for the report.
         model: "logistic" or "mlp:H".
         classes: number of outputs.
+        loss: "sigmoid", a binary cross-entropy for each class, or "softmax", one over all classes.
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
         sample_rate: Poisson rate of each record in each step.
@@ -79,6 +82,7 @@ class TrainConfig:
     features: str = "raw"
     model: str = "logistic"
     classes: int = 10
+    loss: Loss = "sigmoid"
     steps: int = 120
     lr: float = 10.0
     sample_rate: float = 0.1
@@ -120,6 +124,7 @@ class TrainConfig:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
         if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
+        residual_norm(self.loss, self.classes)
         spec = ModelSpec.parse(self.model, 1, self.classes)
         self._check_init()
         spec.initial_parameters(self.public_init)

@@ -55,6 +55,7 @@ def result(
         "features": config.features,
         "opened": opened,
         "model": config.model,
+        "loss": config.loss,
         "noise_multiplier": config.noise_multiplier if config.private else None,
         "sample_rate": config.sample_rate,
         "init": config.init,

@@ -21,8 +21,9 @@ from tf_encrypted.keras.layers import Activation, Dense
 from .aby3 import ABY3, fixed64
 from .config import local_config
 from .cost import Cost
-from .keras import DPSGD, SGD, BinaryCrossentropy, Checkpoints, Sequential
+from .keras import DPSGD, SGD, Checkpoints, Sequential
 from .keras.batches import check_owners
+from .keras.losses import LOSSES
 from .players import remote_config
 
 Emit = Callable[[dict[str, Any]], None]
@@ -71,7 +72,7 @@ def _train(
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
     model = build(spec, config.public_init)
     optimizer = optimizer_of(config)
-    model.compile(optimizer, BinaryCrossentropy())
+    model.compile(optimizer, LOSSES[config.loss]())
     held_out_x = dict(zip(names, (part.test_x for part in parts), strict=True))
     held_out_y = dict(zip(names, (part.test_y for part in parts), strict=True))
     check_owners(
