@@ -12,6 +12,7 @@ from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import held_out_of, joint, not_private, repeated, summary, train
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
 from extensions.accounting import Ledger
+from extensions.clear import ClearRing
 from extensions.clear_training import accuracy, encoded
 from extensions.config import TrainConfig
 from extensions.data import Split
@@ -46,6 +47,7 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
         seed: of sampling and noise.
     """
     source, ledger = InsecureSeededSource(seed), Ledger()
+    coins = source.rounding()
     own = replace(config, parties=1, steps=LOCAL_STEPS, lr=config.lr / len(parts))
     records = [encoded(part.train_x, part.train_y, own) for part in parts]
     shares = np.array([len(each) for each in records]) / sum(map(len, records))
@@ -56,7 +58,7 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
     ]
     for _ in range(config.steps // LOCAL_STEPS):
         reached = [
-            descend(own, [each], common, _OwnStream(source, rank))
+            descend(own, [each], common, _OwnStream(source, rank), coins=coins)
             for rank, each in enumerate(records)
         ]
         common = [
@@ -71,7 +73,7 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
     )
     assert config.delta is not None
     return {
-        "accuracy": 100 * accuracy(config, common, test),
+        "accuracy": 100 * accuracy(config, ClearRing(config.frac_bits, seed=coins), common, test),
         "epsilon": ledger.get_epsilon(config.delta),
     }
 

@@ -12,6 +12,7 @@ from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.settings import Setting
 from extensions import console
 from extensions.accounting import Ledger
+from extensions.clear import ClearRing
 from extensions.clear_training import accuracy, encoded, starting_parameters
 from extensions.config import TrainConfig
 from extensions.data import Split
@@ -52,6 +53,8 @@ def train(
         "accuracy", "epsilon" (None if not private), "steps" (accuracy by step).
     """
     source, ledger = InsecureSeededSource(seed), Ledger()
+    coins = source.rounding()
+    ring = ClearRing(config.frac_bits, parties=config.parties, seed=coins)
     records = [encoded(part.train_x, part.train_y, config) for part in parts]
     test = held_out_of(
         np.concatenate([part.test_x for part in parts]),
@@ -59,18 +62,18 @@ def train(
         config,
     )
     if start is None:
-        start = starting_parameters(config, records, choose_on or test, source, ledger)
+        start = starting_parameters(config, ring, records, choose_on or test, source, ledger)
     steps = dict.fromkeys(watch, 0.0)
 
     def after(step: int, parameters: Parameters) -> None:
         if step in steps:
-            steps[step] = 100 * accuracy(config, parameters, test)
+            steps[step] = 100 * accuracy(config, ring, parameters, test)
 
     after(0, start)
-    parameters = descend(config, records, start, source, after)
+    parameters = descend(config, records, start, source, after, coins=coins)
     account(ledger, "training", config, config.steps)
     return {
-        "accuracy": 100 * accuracy(config, parameters, test),
+        "accuracy": 100 * accuracy(config, ring, parameters, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,
         "steps": steps,
     }
