@@ -35,7 +35,7 @@ def draw(chart: Chart, rows: Sequence[dict[str, Any]], path: Path) -> None:
             _decades(axes, [value for value in values if value])
         axes.set_xlabel(column)
     panels[0].set_yticks(range(len(rows)), labels)
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
     with rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None, "Creator": None})
 
