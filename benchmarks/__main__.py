@@ -4,6 +4,7 @@ import typer
 
 from benchmarks import accounting, dpsgd_step, providers, report, training
 from benchmarks.inverse_sqrt import error, runtime
+from benchmarks.network import command as network
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 app.command("inverse-sqrt-error")(error.main)
@@ -12,6 +13,7 @@ app.command("accounting")(accounting.main)
 app.command("training")(training.main)
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
+app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.network.calibration import current, shown
+
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
     "numpy",
@@ -62,7 +64,16 @@ def _cell(value: Any) -> str:
 
 
 def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
-    """Prints the table and writes ``results/NAME.json``."""
+    """Prints the table and writes ``results/NAME.json``.
+
+    On an emulated network the name ends with the profile's, and what was measured of the network
+    is printed and written with the table.
+    """
+    network = current()
+    if network is not None:
+        name += f"-{network['profile']}"
+        settings["network"] = network
+        print(shown(network))
     RESULTS.mkdir(exist_ok=True)
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
