@@ -2,7 +2,7 @@
 
 import typer
 
-from benchmarks import accounting, dpsgd_step, providers, report, training
+from benchmarks import accounting, dpsgd_step, losses, providers, report, training
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 
@@ -13,6 +13,7 @@ app.command("accounting")(accounting.main)
 app.command("training")(training.main)
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
+app.command("losses")(losses.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 

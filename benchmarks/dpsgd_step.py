@@ -1,17 +1,22 @@
 """One step of DPSGD on a linear model in both hosts, beside plain SGD and materialised clipping."""
 
-import json
-import os
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from benchmarks.hosts import (
+    HOSTS,
+    PARTIES,
+    measure_host,
+    parties_cost,
+    servers_cost,
+    shared_in_aby3,
+    shared_in_crypten,
+)
 from benchmarks.materialised import materialised_step
 from benchmarks.report import publish
 from extensions.dpsgd import dpsgd_step
@@ -22,10 +27,8 @@ from extensions.ring import Ring, Share
 from extensions.step_plan import StepPlan
 
 FRAC_BITS = 20
-PARTIES = 3
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
 KINDS = (PLAIN, GHOST, MATERIALISED)
-HOSTS = ("CrypTen", "ABY3")
 MB = 1e6
 
 
@@ -69,136 +72,30 @@ def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Shar
 def in_crypten(
     context: Any, *, steps: int, kinds: Sequence[str], sizes: dict[str, int]
 ) -> dict[str, dict[str, Any]]:
-    """Returns, for each kind, one party's rounds, bytes by TCP's count and seconds; in all parties.
-
-    The dealer's work is done ahead, and its bytes are counted where they arrive.
-    """
-    import torch
-
-    import crypten_ext
-    from benchmarks.sockets import carried
-    from crypten_ext import dealer
-    from crypten_ext.ring import CrypTenRing
-    from crypten_ext.training import traffic
-
-    import crypten
-    from crypten import communicator
-    from crypten.mpc.primitives import ArithmeticSharedTensor
-
-    crypten_ext.enable()
-    crypten.cfg.mpc.provider = "DEALER"
-    crypten.cfg.communicator.verbose = True
-    ring, shares = CrypTenRing(FRAC_BITS), []
-    for value in inputs(**sizes):
-        zero = ArithmeticSharedTensor.PRZS(value.shape).share
-        shares.append(zero + torch.from_numpy(value) if context.rank == 0 else zero)
-    found = {}
-    for kind in kinds:
-
-        def act(kind: str = kind) -> None:
-            dealer.begin_step()
-            step_of(ring, kind, shares)
-
-        for _ in range(3):
-            act()
-        communicator.get().barrier()
-        crypten.reset_communication_stats()
-        before, seconds = carried(), []
-        for _ in range(steps):
-            started = time.perf_counter()
-            act()
-            seconds.append(time.perf_counter() - started)
-        rounds, _ = traffic()
-        communicator.get().barrier()
-        found[kind] = {
-            "rounds": rounds // steps,
-            "bytes": (carried() - before) / steps,
-            "seconds": seconds,
-        }
-    return found
+    """Returns, for each kind, what `hosts.parties_cost` counts; in all parties."""
+    ring, shares = shared_in_crypten(context, inputs(**sizes), FRAC_BITS)
+    return parties_cost({kind: partial(step_of, ring, kind, shares) for kind in kinds}, steps)
 
 
 def in_aby3(
     *, steps: int, kinds: Sequence[str], sizes: dict[str, int]
 ) -> dict[str, dict[str, Any]]:
-    """Returns, for each kind, rounds and bytes by the graph's count, and seconds."""
-    import tensorflow as tf
+    """Returns, for each kind, what `hosts.servers_cost` counts."""
+    ring, shares = shared_in_aby3(inputs(**sizes), FRAC_BITS)
 
-    import tfe_ext
-    from tfe_ext.cost import cost_of_graph
-    from tfe_ext.private_tensors import share_of
-    from tfe_ext.ring import ABY3Ring
+    def act(kind: str) -> tuple[Share, Share]:
+        return step_of(ring, kind, shares())
 
-    import tf_encrypted as tfe
-
-    tfe.set_config(tfe_ext.local_config())
-    prot = tfe_ext.ABY3(fixedpoint_config="f20")
-    tfe.set_protocol(prot)
-    ring = ABY3Ring(prot)
-    given = [
-        tfe.define_private_variable(np.ldexp(value.astype(np.float64), -FRAC_BITS))
-        for value in inputs(**sizes)
-    ]
-    found = {}
-    for kind in kinds:
-
-        def act(kind: str = kind) -> list[tf.Tensor]:
-            shares = [share_of(prot, value) for value in given]
-            after = ring.replicate(step_of(ring, kind, shares))
-            return [part for share in after for part in share.parts]
-
-        started = time.perf_counter()
-        traced = tf.function(act, autograph=False).get_concrete_function()
-        tracing = time.perf_counter() - started
-        cost = cost_of_graph(traced.graph)
-        traced()
-        seconds = []
-        for _ in range(steps):
-            started = time.perf_counter()
-            [part.numpy() for part in traced()]
-            seconds.append(time.perf_counter() - started)
-        found[kind] = {
-            "rounds": cost.rounds,
-            "bytes": 2 * cost.bytes / PARTIES,
-            "seconds": seconds,
-            "tracing": tracing,
-        }
-    return found
+    return servers_cost(ring, {kind: partial(act, kind) for kind in kinds}, steps)
 
 
 def measure(
     host: str, steps: int, sizes: dict[str, int], kinds: Sequence[str] = KINDS
 ) -> dict[str, dict[str, Any]]:
-    """Returns, for each kind, rounds, seconds of each step and bytes a party, sent and received.
-
-    Bytes are the mean of the parties: what TCP carried in CrypTen, corrections included, and what
-    the graph counts in ABY3.
-    """
-    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds), "sizes": sizes}
-    if host == "ABY3":
-        return _in_child(options)
-    from crypten_ext.launch import Parties
-
-    with Parties(PARTIES, provider="dealer") as parties:
-        found = parties.run("benchmarks.dpsgd_step:in_crypten", **options)
-    return {
-        kind: {**found[0][kind], "bytes": statistics.mean(party[kind]["bytes"] for party in found)}
-        for kind in kinds
-    }
-
-
-def _in_child(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns `in_aby3`, from a process of its own, since TensorFlow fixes its devices once."""
-    code = "import json, sys; from benchmarks.dpsgd_step import in_aby3; "
-    code += "answer = in_aby3(**json.loads(sys.argv[1])); print(json.dumps(answer))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(options)],
-        env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
-        stdout=subprocess.PIPE,
-        check=True,
+    """Returns, for each kind, what `hosts.measure_host` returns of a step."""
+    return measure_host(
+        host, "benchmarks.dpsgd_step", {"steps": steps, "kinds": list(kinds), "sizes": sizes}
     )
-    answer: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return answer
 
 
 def main(

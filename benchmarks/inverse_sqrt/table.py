@@ -96,5 +96,9 @@ def _column(batch: int) -> str:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    low, middle, high = (_MS * f(seconds) for f in (min, statistics.median, max))
-    return f"{middle:.4g} ({low:.3g}-{high:.3g})"
+    low, middle, high = (_figures(_MS * f(seconds)) for f in (min, statistics.median, max))
+    return f"{middle} ({low}-{high})"
+
+
+def _figures(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
