@@ -22,7 +22,7 @@ from benchmarks.inverse_sqrt.summary import row
 from benchmarks.inverse_sqrt.table import BATCHES, PUBLISHED, floor_ms, table
 from benchmarks.network import link
 from benchmarks.socket_diag import sent
-from extensions.errors import ArgumentError, EmulationError
+from extensions.errors import ArgumentError, EmulationError, PeaError
 from tests.test_compat_tfe import needs_tensorflow
 
 pytestmark = [
@@ -72,10 +72,11 @@ def missing_python(tmp_path_factory):
     return str(tmp_path_factory.mktemp("none") / "python")
 
 
-def test_error_command_in_crypten(results):
+def test_error_command_in_crypten(results, monkeypatch):
+    monkeypatch.setitem(error.FRAC_BITS, CRYPTEN, (16,))
     error.main(count=300, host=[CRYPTEN])
     rows = recorded(results, error.NAME)["rows"]
-    assert len(rows) == 10
+    assert len(rows) == 5
     assert_errors(rows)
     for image in ("inverse-sqrt-error.png", "inverse-sqrt-error-logarithmic.png"):
         assert (results / image).read_bytes().startswith(b"\x89PNG")
@@ -121,6 +122,8 @@ def test_a_host_that_is_missing_is_left_out_with_a_line(missing_python, capsys):
     assert re.search(r"left out: .*python does not have it.*--spu-python", line)
     with pytest.raises(ArgumentError, match="host = 'MP-SPDZ'"):
         hosts.available(missing_python, ["MP-SPDZ"])
+    with pytest.raises(PeaError, match="No host is left"):
+        hosts.available(missing_python, [SPU])
 
 
 @pytest.mark.parametrize("frac_bits", [16, 18, 20])

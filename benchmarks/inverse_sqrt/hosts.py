@@ -20,7 +20,7 @@ from benchmarks.inverse_sqrt.session import (
     Session,
     measure,
 )
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PeaError
 
 TIMED = {
     CRYPTEN: (OURS, PAPER, INV_SQRT, SQRT_RECIPROCAL),
@@ -56,6 +56,7 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
 
     Raises:
         ArgumentError: there is no host of such a name.
+        PeaError: none of them can run here.
     """
     wanted = tuple(TIMED) if names is None else tuple(names)
     for name in wanted:
@@ -69,15 +70,16 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
             hosts.append(Host(name=name))
         else:
             print(f"{name} is left out: it is not installed. Type: pip install 'pea-mpl[{extra}]'")
-    if SPU not in wanted:
-        return hosts
-    if versions := _spu_versions(spu_python):
+    versions = _spu_versions(spu_python) if SPU in wanted else None
+    if versions:
         hosts.append(Host(name=SPU, options={"python": spu_python}, versions=versions))
-    else:
+    elif SPU in wanted:
         print(
             f"{SPU} is left out: {spu_python} does not have it. Type: pip install 'pea-mpl[spu]' "
             "in an environment of its own, and give --spu-python that environment's python."
         )
+    if not hosts:
+        raise PeaError("No host is left to be measured; the lines above say what to install.")
     return hosts
 
 
