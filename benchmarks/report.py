@@ -12,7 +12,15 @@ from typing import Any
 from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "torch", "crypten", "dp-accounting", "opendp")
+PACKAGES = (
+    "numpy",
+    "torch",
+    "crypten",
+    "tensorflow",
+    "tf-encrypted",
+    "dp-accounting",
+    "opendp",
+)
 
 
 def machine() -> dict[str, Any]:
@@ -20,9 +28,20 @@ def machine() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"model name\s*: (.*)", text)
+    return found[1] if found else platform.processor()
 
 
 def _version(name: str) -> str | None:
