@@ -2,14 +2,25 @@
 
 import typer
 
-from benchmarks import accounting, dpsgd_step, inverse_sqrt, providers, report, training
+from benchmarks import (
+    accounting,
+    dpsgd_scaling,
+    dpsgd_step,
+    inverse_sqrt,
+    noise,
+    providers,
+    report,
+    training,
+)
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 app.command("inverse-sqrt")(inverse_sqrt.main)
 app.command("accounting")(accounting.main)
-app.command("training")(training.main)
+app.command("dpsgd-train")(training.main)
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
+app.command("dpsgd-scaling")(dpsgd_scaling.main)
+app.command("noise")(noise.main)
 app.command("report")(report.main)
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "torch", "crypten", "dp-accounting", "opendp")
+PACKAGES = (
+    *("numpy", "scipy", "torch", "crypten", "tensorflow", "tf-encrypted"),
+    *("dp-accounting", "opendp"),
+)
 
 
 def machine() -> dict[str, Any]:
@@ -18,9 +21,19 @@ def machine() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
+
+
+def _processor() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else None
 
 
 def _version(name: str) -> str | None:
@@ -42,10 +55,21 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
-    """Prints the table and writes ``results/NAME.json``."""
+def publish(
+    name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
+) -> None:
+    """Prints the table and writes ``results/NAME.json``.
+
+    Args:
+        name: of the table.
+        rows: what the table shows.
+        samples: the raw measurements that the rows sum up, for the file alone.
+        **settings: what the run was told, seed and network included.
+    """
     RESULTS.mkdir(exist_ok=True)
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
+    if samples is not None:
+        content["samples"] = samples
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
     print(markdown(rows))
 
