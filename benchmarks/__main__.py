@@ -12,6 +12,7 @@ from benchmarks import (
     report,
     training,
 )
+from benchmarks.network import command as network
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 app.command("inverse-sqrt")(inverse_sqrt.main)
@@ -21,6 +22,7 @@ app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
+app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import spu
 from benchmarks.linear_step import FRAC_BITS, PLAIN
+from benchmarks.network import current
 from benchmarks.report import publish
 from benchmarks.step_hosts import ABY3, CRYPTEN, SERVERS, SPU, Found, measure
 
@@ -15,10 +16,28 @@ MB = 1e6
 NAME = "dpsgd-step-3-parties"
 
 
-def rows_of(host: str, found: Found) -> list[dict[str, Any]]:
-    """Returns a host's rows: counts, and bytes and time as multiples of plain SGD's."""
+CHANNELS = {CRYPTEN: 6, ABY3: 4, SPU: 4}
+"""Ways of a party's bytes: from and to each other party, and in CrypTen the dealer."""
+
+
+def floor_ms(host: str, own: dict[str, Any], network: dict[str, Any]) -> float:
+    """Returns the milliseconds below which no step can be on a network, for its rounds and bytes.
+
+    Every round waits for one delay, and a party's bytes go over all its `CHANNELS` at once, each at
+    the full rate.
+    """
+    bits = 8 * own["bytes"] / CHANNELS[host]
+    sending = 0.0 if network["Mbit/s"] is None else bits / network["Mbit/s"] / 1000
+    return float(own["rounds"] * network["one-way ms"] + sending)
+
+
+def rows_of(host: str, found: Found, network: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Returns a host's rows: counts, and bytes and time as multiples of plain SGD's.
+
+    On an emulated network they have its `floor_ms` as well, where rounds are known.
+    """
     plain = found[PLAIN]
-    return [
+    rows = [
         {
             "host": host,
             "step": kind,
@@ -30,6 +49,11 @@ def rows_of(host: str, found: Found) -> list[dict[str, Any]]:
         }
         for kind, own in found.items()
     ]
+    if network is not None:
+        for row, own in zip(rows, found.values(), strict=True):
+            known = own["rounds"] is not None
+            row["floor ms"] = floor_ms(host, own, network) if known else "-"
+    return rows
 
 
 def main(
@@ -52,7 +76,7 @@ def main(
     }
     publish(
         NAME,
-        [row for host, found in samples.items() for row in rows_of(host, found)],
+        [row for host, found in samples.items() for row in rows_of(host, found, current())],
         samples=samples,
         parties=SERVERS,
         frac_bits=FRAC_BITS,

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.network.calibration import current, shown
+
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
     *("numpy", "scipy", "torch", "crypten", "tensorflow", "tf-encrypted"),
@@ -60,12 +62,20 @@ def publish(
 ) -> None:
     """Prints the table and writes ``results/NAME.json``.
 
+    On an emulated network the name ends with the profile's, and what was measured of the network
+    is printed and written with the table.
+
     Args:
         name: of the table.
         rows: what the table shows.
         samples: the raw measurements that the rows sum up, for the file alone.
         **settings: what the run was told, seed and network included.
     """
+    network = current()
+    if network is not None:
+        name += f"-{network['profile']}"
+        settings["network"] = network
+        print(shown(network))
     RESULTS.mkdir(exist_ok=True)
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
     if samples is not None:

@@ -78,3 +78,10 @@ class ServersLostError(PeaError, RuntimeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the servers {reason}")
+
+
+class EmulationError(PeaError, RuntimeError):
+    """This machine cannot emulate a network; the message names what is missing and the remedy."""
+
+    def __init__(self, missing: str, reason: object, advice: str) -> None:
+        super().__init__(f"cannot emulate a network: {missing}: {reason}. {advice}")

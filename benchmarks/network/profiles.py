@@ -1,0 +1,75 @@
+"""What lies between two parties: a delay and a rate."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from extensions.checks import check_not_negative, check_positive
+from extensions.errors import ArgumentError
+
+Means = Literal["auto", "switch", "netem"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One direction of a connection; both directions are alike.
+
+    Attributes:
+        profile: the name that results carry.
+        delay_ms: one-way, of the last bit of a packet.
+        mbit: 10^6 bits per second, headers included; None is without limit.
+        means: "switch" is the user-space switch, "netem" the kernel's queueing discipline, whose
+            rate all connections and directions share; "auto" takes the switch wherever
+            /dev/net/tun is to be had, since it treats each connection alike.
+    """
+
+    profile: str
+    delay_ms: float = 0.0
+    mbit: float | None = None
+    means: Means = "auto"
+
+    def __post_init__(self) -> None:
+        check_not_negative("delay_ms", self.delay_ms)
+        if self.mbit is not None:
+            check_positive("mbit", self.mbit)
+        if self.means not in get_args(Means):
+            raise ArgumentError("means", self.means, f"one of {', '.join(get_args(Means))}")
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the loopback interface as it is."""
+        return self.delay_ms == 0.0 and self.mbit is None
+
+
+PROFILES = {
+    "loopback": Link(profile="loopback"),
+    "lan": Link(profile="lan", delay_ms=0.1, mbit=1000.0),
+    "wan": Link(profile="wan", delay_ms=20.0, mbit=100.0),
+}
+
+
+def link(
+    profile: str = "loopback",
+    *,
+    delay_ms: float | None = None,
+    mbit: float | None = None,
+    means: Means = "auto",
+) -> Link:
+    """Returns a profile, changed by what is given.
+
+    A changed profile's name says how: "wan-50ms", "loopback-10mbit".
+
+    Raises:
+        ArgumentError: there is no such profile, or a number is outside its range.
+    """
+    if profile not in PROFILES:
+        raise ArgumentError("profile", profile, f"one of {', '.join(PROFILES)}")
+    base = PROFILES[profile]
+    name = profile
+    name += f"-{delay_ms:g}ms" if delay_ms is not None else ""
+    name += f"-{mbit:g}mbit" if mbit is not None else ""
+    return Link(
+        profile=name,
+        delay_ms=base.delay_ms if delay_ms is None else delay_ms,
+        mbit=base.mbit if mbit is None else mbit,
+        means=means,
+    )

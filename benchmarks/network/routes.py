@@ -1,0 +1,110 @@
+"""What makes all of 127.0.0.0/8 cross one link, inside a network namespace.
+
+The kernel sends packets between local addresses to `lo` because its first routing rule looks into
+the table `local`. In the namespace another rule comes first, for packets that start here (they
+have the input interface `lo`): its table sends 127.0.0.0/8 out through a TUN device. What is
+written back to the device has another input interface, finds the table `local`, and is delivered.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks.network.profiles import Link
+from extensions.errors import EmulationError, MissingExtraError
+
+DEVICE = "link0"
+MTU = 1500
+LONGEST_QUEUE = 100_000
+"""Packets; so many are never in flight, hence none is lost."""
+
+_TABLE, _LOCAL = 100, 255
+_SETTINGS = {
+    # ::1 cannot leave the loopback interface, so that localhost must mean 127.0.0.1.
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv6/conf/default/disable_ipv6": "1",
+    "ipv4/conf/all/rp_filter": "0",
+    f"ipv4/conf/{DEVICE}/rp_filter": "0",
+    f"ipv4/conf/{DEVICE}/accept_local": "1",
+    f"ipv4/conf/{DEVICE}/route_localnet": "1",
+    # What calibration learnt of the way to 127.0.0.1 would pass to the command's connections.
+    "ipv4/tcp_no_metrics_save": "1",
+}
+_CONGESTION_CONTROL = "cubic"
+_ADVICE = "In a container, use --privileged."
+_ADVICE_NETEM = "Load it: modprobe sch_netem; or use the switch, for which /dev/net/tun is needed."
+
+
+def loopback_up() -> None:
+    """The namespace has 127.0.0.1, and connections start there with the usual TCP.
+
+    Raises:
+        MissingExtraError: pyroute2 is not installed.
+        EmulationError: the kernel refuses.
+    """
+    _configure("the loopback interface", [("link", "set", {"index": 1, "state": "up"})])
+    with suppress(OSError):
+        _write("ipv4/tcp_congestion_control", _CONGESTION_CONTROL)
+
+
+def route_through_device() -> None:
+    """All packets to 127.0.0.0/8 leave through the device, and may come back through it.
+
+    Raises:
+        EmulationError: the kernel refuses.
+    """
+    try:
+        for name, value in _SETTINGS.items():
+            _write(name, value)
+    except OSError as error:
+        raise EmulationError("settings in /proc/sys/net", error, _ADVICE) from error
+    with _netlink() as kernel:
+        (device,) = kernel.link_lookup(ifname=DEVICE)
+    up = {"index": device, "state": "up", "mtu": MTU, "txqlen": LONGEST_QUEUE}
+    loop = {"dst": "127.0.0.0/8", "oif": device, "prefsrc": "127.0.0.1", "scope": "link"}
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("link", "set", up),
+        ("route", "add", {**loop, "table": _TABLE}),
+        ("rule", "add", {"priority": 1, "table": _LOCAL}),
+        ("rule", "del", {"priority": 0, "table": _LOCAL}),
+        ("rule", "add", {"priority": 0, "iifname": "lo", "table": _TABLE}),
+    ]
+    _configure("routes", requests)
+
+
+def delay_by_netem(link: Link) -> None:
+    """The namespace's loopback interface delays each packet, and sends all at one rate.
+
+    Raises:
+        EmulationError: the kernel has no netem.
+    """
+    options: dict[str, Any] = {"delay": round(1000 * link.delay_ms), "limit": LONGEST_QUEUE}
+    if link.mbit is not None:
+        options["rate"] = round(link.mbit * 1e6 / 8)
+    _configure("netem", [("tc", "add", {"kind": "netem", "index": 1, **options})])
+
+
+def _write(name: str, value: str) -> None:
+    path = Path("/proc/sys/net", name)
+    if path.exists() or not name.startswith("ipv6"):
+        path.write_text(value)
+
+
+def _netlink() -> Any:
+    try:
+        from pyroute2 import IPRoute
+    except ImportError as error:
+        raise MissingExtraError("pyroute2", "benchmarks") from error
+    return IPRoute()
+
+
+def _configure(what: str, requests: list[tuple[str, str, dict[str, Any]]]) -> None:
+    with _netlink() as kernel:
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        try:
+            for subject, verb, arguments in requests:
+                getattr(kernel, subject)(verb, **arguments)
+        except NetlinkError as error:
+            advice = _ADVICE_NETEM if what == "netem" else _ADVICE
+            raise EmulationError(what, error, advice) from error
