@@ -6,16 +6,17 @@ from benchmarks import (
     accounting,
     dpsgd_scaling,
     dpsgd_step,
-    inverse_sqrt,
     noise,
     providers,
     report,
     training,
 )
+from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-app.command("inverse-sqrt")(inverse_sqrt.main)
+app.command("inverse-sqrt-error")(error.main)
+app.command("inverse-sqrt-runtime")(runtime.main)
 app.command("accounting")(accounting.main)
 app.command("dpsgd-train")(training.main)
 app.command("providers")(providers.main)

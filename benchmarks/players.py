@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ports import free_addresses
+from benchmarks.inverse_sqrt.ports import free_addresses
 
 _PEA = "from extensions.cli import main; main()"
 SERVERS = ("server0", "server1", "server2")

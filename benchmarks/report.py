@@ -13,8 +13,14 @@ from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
-    *("numpy", "scipy", "torch", "crypten", "tensorflow", "tf-encrypted"),
-    *("dp-accounting", "opendp"),
+    "numpy",
+    "scipy",
+    "torch",
+    "crypten",
+    "tensorflow",
+    "tf-encrypted",
+    "dp-accounting",
+    "opendp",
 )
 
 
@@ -29,13 +35,14 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str | None:
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return platform.processor() or None
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else None
+        return platform.processor()
+    found = re.search(r"model name\s*: (.*)", text)
+    return found[1] if found else platform.processor()
 
 
 def _version(name: str) -> str | None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.ports import free_addresses
+from benchmarks.inverse_sqrt.ports import free_addresses
 from extensions.errors import PeaError
 
 PARTIES = 3
@@ -43,6 +43,7 @@ class SpuParties:
     def __init__(self, python: str, module: str) -> None:
         self._python, self._module = python, module
         self._stack = ExitStack()
+        self._read = 0
         self._parties: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
@@ -66,6 +67,18 @@ class SpuParties:
             party.kill()
             party.communicate()
         self._stack.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """The parties' process ids."""
+        return [party.pid for party in self._parties]
+
+    def logged(self) -> str:
+        """Returns what the parties have logged since this was last asked."""
+        self._log.seek(self._read)
+        text = self._log.read()
+        self._read += len(text)
+        return text.decode(errors="replace")
 
     def run(self, **task: Any) -> list[Any]:
         """Returns the parties' answers, by rank.

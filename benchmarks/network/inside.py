@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 from benchmarks.network import switch
 from benchmarks.network.calibration import VARIABLE, measure, shown
 from benchmarks.network.namespace import end_others, enter
+from benchmarks.network.netem import delay_by_netem
 from benchmarks.network.profiles import Link
-from benchmarks.network.routes import delay_by_netem, loopback_up, route_through_device
+from benchmarks.network.routes import loopback_up, route_through_device
 from extensions.errors import EmulationError, PeaError
 from extensions.processes import die_with
 

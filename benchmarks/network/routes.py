@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.network.profiles import Link
 from extensions.errors import EmulationError, MissingExtraError
 
 DEVICE = "link0"
@@ -18,6 +17,7 @@ MTU = 1500
 LONGEST_QUEUE = 100_000
 """Packets; so many are never in flight, hence none is lost."""
 
+LOOPBACK = 1
 _TABLE, _LOCAL = 100, 255
 _SETTINGS = {
     # ::1 cannot leave the loopback interface, so that localhost must mean 127.0.0.1.
@@ -32,7 +32,6 @@ _SETTINGS = {
 }
 _CONGESTION_CONTROL = "cubic"
 _ADVICE = "In a container, use --privileged."
-_ADVICE_NETEM = "Load it: modprobe sch_netem; or use the switch, for which /dev/net/tun is needed."
 
 
 def loopback_up() -> None:
@@ -42,7 +41,7 @@ def loopback_up() -> None:
         MissingExtraError: pyroute2 is not installed.
         EmulationError: the kernel refuses.
     """
-    _configure("the loopback interface", [("link", "set", {"index": 1, "state": "up"})])
+    _configure("the loopback interface", [("link", "set", {"index": LOOPBACK, "state": "up"})])
     with suppress(OSError):
         _write("ipv4/tcp_congestion_control", _CONGESTION_CONTROL)
 
@@ -72,18 +71,6 @@ def route_through_device() -> None:
     _configure("routes", requests)
 
 
-def delay_by_netem(link: Link) -> None:
-    """The namespace's loopback interface delays each packet, and sends all at one rate.
-
-    Raises:
-        EmulationError: the kernel has no netem.
-    """
-    options: dict[str, Any] = {"delay": round(1000 * link.delay_ms), "limit": LONGEST_QUEUE}
-    if link.mbit is not None:
-        options["rate"] = round(link.mbit * 1e6 / 8)
-    _configure("netem", [("tc", "add", {"kind": "netem", "index": 1, **options})])
-
-
 def _write(name: str, value: str) -> None:
     path = Path("/proc/sys/net", name)
     if path.exists() or not name.startswith("ipv6"):
@@ -106,5 +93,4 @@ def _configure(what: str, requests: list[tuple[str, str, dict[str, Any]]]) -> No
             for subject, verb, arguments in requests:
                 getattr(kernel, subject)(verb, **arguments)
         except NetlinkError as error:
-            advice = _ADVICE_NETEM if what == "netem" else _ADVICE
-            raise EmulationError(what, error, advice) from error
+            raise EmulationError(what, error, _ADVICE) from error
