@@ -12,6 +12,8 @@ from typing import Any
 from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
+_NUMBERS = re.compile(r"\[[-+.\deE,\s]+\]")
+"""Lists of numbers, which take a line each."""
 PACKAGES = (
     "numpy",
     "scipy",
@@ -87,7 +89,8 @@ def publish(
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
     if samples is not None:
         content["samples"] = samples
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(content, indent=2))
+    (RESULTS / f"{name}.json").write_text(text + "\n")
     print(markdown(rows))
 
 
