@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ import tensorflow as tf
 import tfe_ext
 from benchmarks.inverse_sqrt.points import batch_of, points
 from benchmarks.inverse_sqrt.ports import free_addresses
-from benchmarks.inverse_sqrt.session import ABY3, INV_SQRT, OURS, PAPER, Count
+from benchmarks.inverse_sqrt.session import ABY3, INV_SQRT, OURS, PAPER, PARTIES, Count
 from extensions.inverse_sqrt_paper import inverse_sqrt_paper
 from tfe_ext.cost import cost_of_graph
 from tfe_ext.private_tensors import share_of, tensor_of
@@ -25,7 +26,11 @@ from tfe_ext.ring import ABY3Ring
 import tf_encrypted as tfe
 
 SERVERS = ("server0", "server1", "server2")
-_PLAYERS = "from extensions.cli import main; main()"
+_PLAYERS = (
+    "import sys; from extensions.processes import die_with; die_with(int(sys.argv.pop(1))); "
+    "from extensions.cli import main; main()"
+)
+"""`pea players`, which ends with the process that started it."""
 PRECISION = {16: "low", 20: "f20"}
 
 
@@ -62,31 +67,38 @@ class HostSession:
 
     def __init__(self, frac_bits: int) -> None:
         self._frac_bits = frac_bits
-        self._folder = tempfile.TemporaryDirectory()
         self._traced: dict[tuple[str, int], Any] = {}
 
     def __enter__(self) -> Self:
-        file = Path(self._folder.name) / "players.json"
-        file.write_text(json.dumps(dict(zip(SERVERS, free_addresses(3), strict=True))))
-        self._output = (file.parent / "output").open("w+")
-        self._command = subprocess.Popen(
-            [sys.executable, "-c", _PLAYERS, "players", "--config", str(file)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-        )
-        self._config = tfe_ext.remote_config(file)
-        tfe.set_config(self._config)
-        tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config=PRECISION[self._frac_bits]))
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="players-")))
+            file = folder / "players.json"
+            file.write_text(json.dumps(dict(zip(SERVERS, free_addresses(PARTIES), strict=True))))
+            path = os.pathsep.join(part or os.getcwd() for part in sys.path)
+            self._command = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    _PLAYERS,
+                    str(os.getpid()),
+                    "players",
+                    "--config",
+                    str(file),
+                ],
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            stack.callback(self._command.wait)
+            stack.callback(self._command.terminate)
+            config = stack.enter_context(tfe_ext.remote_config(file))
+            tfe.set_config(config)
+            tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config=PRECISION[self._frac_bits]))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._config.close()
-        self._command.terminate()
-        self._command.wait()
-        self._output.close()
-        self._folder.cleanup()
+        self._stack.__exit__(*error)
 
     @property
     def pids(self) -> list[int]:

@@ -11,13 +11,14 @@ from benchmarks.inverse_sqrt.summary import Values, relative
 Curves = dict[str, tuple[Values, Values]]
 """For each label, x and the approximation there."""
 
+CUT = 0.003
 _CELLS = 400
 
 
 def draw_linear(curves: Curves, path: Path) -> None:
     """Writes approximate minus exact against x in LOW..HIGH, both axes linear, as an image.
 
-    Curves that would hide the rest are cut off at 0.05 on either side.
+    Errors beyond CUT would hide the rest, and leave the figure.
     """
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -25,7 +26,7 @@ def draw_linear(curves: Curves, path: Path) -> None:
         near = x <= HIGH
         axes.plot(x[near], y[near] - x[near] ** -0.5, linewidth=0.8, label=label)
     axes.axhline(0.0, color="black", linewidth=0.5)
-    axes.set(xlim=(0, HIGH), ylim=(-0.05, 0.05), xlabel="x", ylabel="approximate - 1/sqrt(x)")
+    axes.set(xlim=(0, HIGH), ylim=(-CUT, CUT), xlabel="x", ylabel="approximate - 1/sqrt(x)")
     axes.legend(fontsize="x-small")
     figure.savefig(path, dpi=110)
 

@@ -1,7 +1,8 @@
 """The hosts by name; what runs one of them is imported in a process of its own only."""
 
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from benchmarks.inverse_sqrt.session import (
     Session,
     measure,
 )
+from extensions.errors import ArgumentError
 
 TIMED = {
     CRYPTEN: (OURS, PAPER, INV_SQRT, SQRT_RECIPROCAL),
@@ -45,18 +47,30 @@ class Host:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def available(spu_python: str) -> list[Host]:
+def available(spu_python: str, names: Collection[str] | None = None) -> list[Host]:
     """Returns the hosts that can run here; prints a line for each that cannot.
 
     Args:
         spu_python: an interpreter that may have SPU.
+        names: of the hosts that are wanted, all by default.
+
+    Raises:
+        ArgumentError: there is no host of such a name.
     """
+    wanted = tuple(TIMED) if names is None else tuple(names)
+    for name in wanted:
+        if name not in TIMED:
+            raise ArgumentError("host", name, f"one of {', '.join(TIMED)}")
     hosts = []
     for name, package, extra in ((CRYPTEN, "crypten", "crypten"), (ABY3, "tf_encrypted", "tfe")):
+        if name not in wanted:
+            continue
         if find_spec(package):
             hosts.append(Host(name=name))
         else:
             print(f"{name} is left out: it is not installed. Type: pip install 'pea-mpl[{extra}]'")
+    if SPU not in wanted:
+        return hosts
     if versions := _spu_versions(spu_python):
         hosts.append(Host(name=SPU, options={"python": spu_python}, versions=versions))
     else:
@@ -81,8 +95,9 @@ def _spu_versions(python: str) -> dict[str, str] | None:
 
 def values(host: str, frac_bits: int, count: int, **options: Any) -> dict[str, list[float]]:
     """Returns each method's approximations at the points, by name."""
-    module = import_module(f"benchmarks.inverse_sqrt.{_MODULES[host]}")
-    found: dict[str, list[float]] = module.values(frac_bits=frac_bits, count=count, **options)
+    found: dict[str, list[float]] = _module(host).values(
+        frac_bits=frac_bits, count=count, **options
+    )
     return found
 
 
@@ -90,7 +105,11 @@ def timings(
     host: str, frac_bits: int, plan: Sequence[tuple[str, int, int]], **options: Any
 ) -> list[dict[str, Any]]:
     """Returns what `measure` finds for each method, batch and number of calls of the plan."""
-    module = import_module(f"benchmarks.inverse_sqrt.{_MODULES[host]}")
     session: Session
-    with module.HostSession(frac_bits, **options) as session:
+    with _module(host).HostSession(frac_bits, **options) as session:
         return [measure(session, *step) for step in plan]
+
+
+def _module(host: str) -> Any:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    return import_module(f"benchmarks.inverse_sqrt.{_MODULES[host]}")

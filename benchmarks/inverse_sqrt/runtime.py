@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.inverse_sqrt.error import SpuPython
+from benchmarks.inverse_sqrt.error import HostNames, SpuPython
 from benchmarks.inverse_sqrt.hosts import TIMED, available
 from benchmarks.inverse_sqrt.session import SQRT_RECIPROCAL
 from benchmarks.inverse_sqrt.table import BATCHES, table
@@ -25,9 +25,7 @@ def main(
     batch: Annotated[
         list[int] | None, typer.Option(help="Elements of a call; may be repeated.", min=1)
     ] = None,
-    host: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(TIMED)}; may be repeated.")
-    ] = None,
+    host: HostNames = None,
     repeats: Annotated[int, typer.Option(help="Timed calls of each batch.", min=1)] = 5,
     frac_bits: Annotated[int, typer.Option(help="16 or 20.")] = 16,
     spu_python: SpuPython = sys.executable,
@@ -36,7 +34,7 @@ def main(
 
     By default batches are 1, 32, 64 and 128, and on a WAN 1 and 128.
     """
-    hosts = [found for found in available(spu_python) if host is None or found.name in host]
+    hosts = available(spu_python, host)
     for chosen in [link(name) for name in network or NETWORKS]:
         samples: list[dict[str, Any]] = []
         for one in hosts:

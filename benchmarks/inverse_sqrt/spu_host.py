@@ -35,10 +35,10 @@ class HostSession:
     def __init__(self, frac_bits: int, python: str) -> None:
         self._frac_bits = frac_bits
         self._python = python
-        self._log = tempfile.TemporaryFile()
         self._parties: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
+        self._log = tempfile.TemporaryFile()
         addresses = ",".join(free_addresses(PARTIES))
         for rank in range(PARTIES):
             self._parties.append(
@@ -90,14 +90,14 @@ class HostSession:
         Raises:
             PeaError: a party ended, or did not answer in time; the end of the log is shown.
         """
+        line = json.dumps({"task": task, "frac_bits": self._frac_bits, **arguments}) + "\n"
         for party in self._parties:
             assert party.stdin is not None
-            party.stdin.write(
-                json.dumps({"task": task, "frac_bits": self._frac_bits, **arguments}) + "\n"
-            )
+            party.stdin.write(line)
             party.stdin.flush()
         deadline = time.monotonic() + TIMEOUT
-        return [self._answer(party, deadline) for party in self._parties][0]
+        first, *_ = [self._answer(party, deadline) for party in self._parties]
+        return first
 
     def _answer(self, party: "subprocess.Popen[str]", deadline: float) -> Any:
         assert party.stdout is not None

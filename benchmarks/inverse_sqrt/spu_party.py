@@ -1,8 +1,8 @@
 """One party of SecretFlow SPU's ABY3, for an interpreter that has the package `spu`.
 
-Run as ``python -m benchmarks.inverse_sqrt.spu_party RANK ADDRESSES``, it reads one JSON line a task,
-{"task": NAME, ...arguments}, and answers on the descriptor that standard output was. SPU's log goes
-to the error output. It imports nothing of this project but `benchmarks.inverse_sqrt.points`.
+Run as ``python -m benchmarks.inverse_sqrt.spu_party RANK ADDRESSES``, it reads one JSON line a
+task, {"task": NAME, ...arguments}, and answers on the descriptor that standard output was. SPU's
+log goes to the error output. Of this project only `benchmarks.inverse_sqrt.points` is imported.
 """
 
 import json
