@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.inverse_sqrt.ports import free_addresses
+from benchmarks.ports import free_addresses
 from extensions.errors import PeaError
 
 PARTIES = 3
@@ -75,10 +75,14 @@ class SpuParties:
 
     def logged(self) -> str:
         """Returns what the parties have logged since this was last asked."""
-        self._log.seek(self._read)
-        text = self._log.read()
+        text = self._log_from(self._read)
         self._read += len(text)
         return text.decode(errors="replace")
+
+    def _log_from(self, begin: int) -> bytes:
+        """The log from a byte on; the parties write at the same file offset, which stays."""
+        descriptor = self._log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size - begin, begin)
 
     def run(self, **task: Any) -> list[Any]:
         """Returns the parties' answers, by rank.
@@ -86,9 +90,10 @@ class SpuParties:
         Raises:
             PeaError: a party ended, or did not answer in time; the end of the log is shown.
         """
+        line = json.dumps(task) + "\n"
         for party in self._parties:
             assert party.stdin is not None
-            party.stdin.write(json.dumps(task) + "\n")
+            party.stdin.write(line)
             party.stdin.flush()
         deadline = time.monotonic() + TIMEOUT
         return [self._answer(rank, deadline) for rank in range(PARTIES)]
@@ -99,7 +104,6 @@ class SpuParties:
         ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
         line = output.readline() if ready else ""
         if not line:
-            self._log.seek(0)
-            end = self._log.read().decode(errors="replace")[-_SHOWN:]
+            end = self._log_from(0).decode(errors="replace")[-_SHOWN:]
             raise PeaError(f"SPU's party {rank} gave no answer within {TIMEOUT:g} s:\n{end}")
         return json.loads(line)

@@ -4,7 +4,6 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -87,8 +86,10 @@ def in_aby3(
     import tfe_ext
     from benchmarks.players import local_players
 
-    with local_players() if processes else nullcontext(tfe_ext.local_config()) as config:
-        return _in_aby3(config, steps, kinds, points)
+    if not processes:
+        return _in_aby3(tfe_ext.local_config(), steps, kinds, points)
+    with local_players() as players:
+        return _in_aby3(players.config, steps, kinds, points)
 
 
 def _in_aby3(config: Any, steps: int, kinds: Sequence[str], points: Sequence[Sizes]) -> list[Found]:
