@@ -6,6 +6,7 @@ from benchmarks import (
     accounting,
     dpsgd_scaling,
     dpsgd_step,
+    losses,
     noise,
     providers,
     report,
@@ -23,6 +24,7 @@ app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
+app.command("losses")(losses.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.growth import multilinear, power_law
+from benchmarks.hosts import PARTIES
 from benchmarks.linear_step import FRAC_BITS, KINDS, Sizes
 from benchmarks.plots import Panel, draw
 from benchmarks.report import publish
-from benchmarks.step_hosts import ABY3, CRYPTEN, SERVERS, Found, sweep
+from benchmarks.step_hosts import ABY3, CRYPTEN, Found, sweep
 
 FACTORS = ("batch", "features", "classes")
 MULTIPLES = (0.5, 1.0, 2.0, 4.0)
-PARTIES = (2, 3, 4, 5)
+NUMBERS_OF_PARTIES = (2, 3, 4, 5)
 
 Series = dict[str, list[tuple[int, Found]]]
 """For each factor that is varied alone: its values in turn, with what was found."""
@@ -122,15 +123,17 @@ def main(
         series = series_of(base, points, found)
         if host == CRYPTEN:
             others = {
-                m: sweep(host, steps, [base], KINDS, parties=m)[0] for m in PARTIES if m != SERVERS
+                m: sweep(host, steps, [base], KINDS, parties=m)[0]
+                for m in NUMBERS_OF_PARTIES
+                if m != PARTIES
             }
-            series["parties"] = sorted({**others, SERVERS: found[0]}.items())
+            series["parties"] = sorted({**others, PARTIES: found[0]}.items())
             samples[f"{CRYPTEN}, parties"] = [{"parties": m, **f} for m, f in series["parties"]]
         growth += growth_rows(host, series, KINDS)
         laws += law_rows(host, points, found, KINDS)
         panels += panels_of(host, series, KINDS)
     settings: dict[str, Any] = {
-        "parties": SERVERS,
+        "parties": PARTIES,
         "frac_bits": FRAC_BITS,
         "steps": steps,
         "seed": 0,

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks import spu
+from benchmarks.hosts import PARTIES
 from benchmarks.linear_step import FRAC_BITS, PLAIN
 from benchmarks.network import current
 from benchmarks.report import publish
-from benchmarks.step_hosts import ABY3, CRYPTEN, SERVERS, SPU, Found, measure
+from benchmarks.step_hosts import ABY3, CRYPTEN, SPU, Found, measure
 
 MB = 1e6
 NAME = "dpsgd-step-3-parties"
@@ -78,7 +79,7 @@ def main(
         NAME,
         [row for host, found in samples.items() for row in rows_of(host, found, current())],
         samples=samples,
-        parties=SERVERS,
+        parties=PARTIES,
         frac_bits=FRAC_BITS,
         steps=steps,
         seed=0,

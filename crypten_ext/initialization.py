@@ -8,14 +8,21 @@ import numpy as np
 from crypten_ext.agreement import Announcement, agree
 from crypten_ext.batches import share_rows
 from crypten_ext.ring import CrypTenRing, ring_of
+from extensions.activations import PiecewiseLinear, relu, sigmoid
 from extensions.errors import ArgumentError
-from extensions.fixed_point import Integers, Reals, encode
-from extensions.initialization import MAX_NORM, STRATEGIES, Strategy
+from extensions.fixed_point import Integers, Reals
+from extensions.initialization import (
+    STRATEGIES,
+    WEIGHTINGS,
+    Strategy,
+    Weighting,
+    check_weighting,
+    encode_model,
+)
 from extensions.initialization import initialize as initialize_shares
 
 from crypten.mpc import MPCTensor
-
-_ROUNDING = 1.0 + 2.0**-8
+from crypten.nn import ReLU, Sigmoid
 
 
 def initialize(
@@ -25,6 +32,7 @@ def initialize(
     *,
     strategy: Strategy = "local",
     held_out: tuple[MPCTensor, MPCTensor] | None = None,
+    weighting: Weighting = "records",
 ) -> None:
     """Sets an encrypted model's parameters to a start made of all parties' local models.
 
@@ -34,29 +42,35 @@ def initialize(
     ``optimizer.ledger.record("local training", ...)``.
 
     Args:
-        model: an encrypted model of Linear layers with biases, and `nn.ReLU()` between them.
+        model: an encrypted model of Linear layers with biases, and ReLU or Sigmoid between them.
         local: this party's (weight, bias) of each layer; their norm together is at most 100.
-        records: number of this party's training records, public; it weights the average.
+        records: number of this party's training records, public.
         strategy: "local", "local-average" or "local-accuracy".
         held_out: encrypted features and one-hot labels (`share_records`) to try candidates on;
             "local-average" does without.
+        weighting: of the average: "records" by the parties' numbers of records, or "uniform".
 
     **Cost.** One round in which numbers of records are exchanged, and those of the protocol.
 
     **Raises.** ArgumentError, in every party and before anything is shared, for a local model of
-    other shapes or too large, a strategy that differs between parties, or missing held-out records.
+    other shapes or too large, a strategy or weighting that differs between parties, a weighting
+    where nothing is averaged, or missing held-out records.
     """
     pairs = parameter_pairs(model)
+    functions = _activations(model, len(pairs))
     ring = ring_of(pairs[0][0])
     problem, own = None, None
     try:
         own = _encoded(ring, pairs, local, records, strategy)
+        check_weighting(strategy, weighting)
         if strategy != "local-average" and held_out is None:
             raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
     except ArgumentError as error:
         problem = error
     number = STRATEGIES.index(strategy) if strategy in STRATEGIES else -1
-    everybody = agree(Announcement(records=max(records, 0)), (number, ring.frac_bits), problem)
+    weighted = WEIGHTINGS.index(weighting) if weighting in WEIGHTINGS else -1
+    settings = (number, weighted, ring.frac_bits)
+    everybody = agree(Announcement(records=max(records, 0)), settings, problem)
     shapes = [tuple(part.size()) for pair in pairs for part in pair]
     shares = share_rows([1] * ring.parties, shapes, own)
     stacked = list(zip(shares[::2], shares[1::2], strict=True))
@@ -67,6 +81,8 @@ def initialize(
         [announced.records for announced in everybody],
         start=[(weight.share, bias.share) for weight, bias in pairs],
         held_out=None if held_out is None else (held_out[0].share, held_out[1].share),
+        weighting=weighting,
+        activations=functions,
     )
     for pair, values in zip(pairs, started, strict=True):
         for parameter, value in zip(pair, values, strict=True):
@@ -86,6 +102,20 @@ def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
     return list(zip(parameters[::2], parameters[1::2], strict=True))
 
 
+def _activations(model: Any, layers: int) -> list[PiecewiseLinear]:
+    """The functions between the layers, CrypTen's own modules being what they are adopted as."""
+    found = [module for module in model.modules() if isinstance(module, ReLU | Sigmoid)]
+    if len(found) != layers - 1:
+        kinds = [type(module).__name__ for module in found]
+        raise ArgumentError(
+            "model", f"{layers} layers with {kinds}", f"with {layers - 1} activations between them"
+        )
+    return [
+        sigmoid() if isinstance(module, Sigmoid) else relu(getattr(module, "max_value", 8.0))
+        for module in found
+    ]
+
+
 def _encoded(
     ring: CrypTenRing,
     pairs: Sequence[tuple[Any, Any]],
@@ -102,10 +132,4 @@ def _encoded(
     given = [(np.shape(w), np.shape(b)) for w, b in local]
     if given != wanted:
         raise ArgumentError("local", given, f"of the model's shapes, {wanted}")
-    for weight, bias in local:
-        norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
-        if not norm <= MAX_NORM * _ROUNDING:
-            raise ArgumentError(
-                "local", f"a layer of norm {norm:.4g}", f"of norm at most {MAX_NORM:g}"
-            )
-    return [encode(part, ring.frac_bits, name="local")[None] for pair in local for part in pair]
+    return encode_model(local, ring.frac_bits)

@@ -5,18 +5,26 @@ cases our optimizers adopt CrypTen's own modules (`crypten_ext.adoption`).
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from crypten_ext.ring import as_tensor, ring_of
 from crypten_ext.tape import PublicBatch, SharedBatch, SummedLoss, Tape
-from extensions import activations
+from extensions import activations, losses
 from extensions.errors import ArgumentError, GradientError, InsecureError
 
 import crypten
 from crypten.mpc import MPCTensor
 from crypten.nn import Sequential
 
-__all__ = ["BCEWithLogitsLoss", "Linear", "Loss", "ReLU", "Sequential", "Sigmoid"]
+__all__ = [
+    "BCEWithLogitsLoss",
+    "CrossEntropyLoss",
+    "Linear",
+    "Loss",
+    "ReLU",
+    "Sequential",
+    "Sigmoid",
+]
 
 
 class Linear(crypten.nn.Linear):
@@ -155,16 +163,10 @@ class Loss:
         )
 
 
-class BCEWithLogitsLoss:
-    """Sum over examples and outputs of the sigmoid cross-entropy; one-vs-all for several classes.
+class _SummedCrossEntropy:
+    """Sum over examples of a cross-entropy, by the gradients of `extensions.losses`."""
 
-    Args:
-        reduction: "sum", the only one that keeps each example's gradient apart.
-
-    **Cost.** 6 rounds: the gradient is sigmoid(logits) - targets.
-
-    **Raises.** GradientError for another reduction; ArgumentError for shapes that differ.
-    """
+    kind: ClassVar[losses.Loss]
 
     def __init__(self, reduction: str = "sum") -> None:
         if reduction != "sum":
@@ -179,10 +181,47 @@ class BCEWithLogitsLoss:
             raise ArgumentError("targets", tuple(targets.size()), f"{tuple(logits.size())}")
         if ring_of(targets).frac_bits != ring.frac_bits:
             raise ArgumentError("targets", "another precision", f"{ring.frac_bits} fractional bits")
-        value, _ = activations.activate(ring, logits.share, activations.sigmoid())
+        delta_norm = losses.residual_norm(self.kind, logits.size(1))
+        gradient = losses.residual(ring, self.kind, logits.share, targets.share)
         shared: SharedBatch | None = getattr(targets, "shared_batch", None)
         announcement = SummedLoss(
-            delta_norm=activations.OUTPUT_SLACK * math.sqrt(logits.size(1)),
+            delta_norm=delta_norm,
             padding=None if shared is None else shared.padding,
         )
-        return Loss(logits, as_tensor(ring, value - targets.share), announcement)
+        return Loss(logits, as_tensor(ring, gradient), announcement)
+
+
+class BCEWithLogitsLoss(_SummedCrossEntropy):
+    """Sum over examples and outputs of the sigmoid cross-entropy; one-vs-all for several classes.
+
+    Args:
+        reduction: "sum", the only one that keeps each example's gradient apart.
+
+    **Cost.** 6 rounds: the gradient is sigmoid(logits) - targets.
+
+    **Raises.** GradientError for another reduction; ArgumentError for shapes that differ.
+    """
+
+    kind = "sigmoid"
+
+
+class CrossEntropyLoss(_SummedCrossEntropy):
+    """Sum over examples of the softmax cross-entropy; targets are one-hot, as from poisson_batches.
+
+    Args:
+        reduction: "sum", the only one that keeps each example's gradient apart.
+
+    **Cost.** 13 rounds, with two classes 6: the gradient is softmax(logits) - targets, with the
+    error that `extensions.softmax` states.
+
+    **Raises.** GradientError for another reduction; ArgumentError for shapes that differ, or other
+    than 2..128 classes.
+    """
+
+    kind = "softmax"
+
+
+LOSSES: dict[losses.Loss, type[_SummedCrossEntropy]] = {
+    loss.kind: loss for loss in (BCEWithLogitsLoss, CrossEntropyLoss)
+}
+"""Which class of this module computes which loss of `extensions.losses`."""

@@ -19,7 +19,9 @@ from extensions.accounting import Ledger
 from extensions.config import INITS, TrainConfig
 from extensions.data import Split, read_party_file, write_private
 from extensions.fixed_point import Reals, decode
+from extensions.initialization import WEIGHTINGS
 from extensions.local_training import account_for_local_training, train_locally
+from extensions.losses import LOSSES
 from extensions.model import ModelSpec, Start
 from extensions.providers import DEALINGS
 from extensions.randomness import InsecureSeededSource, SystemSource
@@ -72,10 +74,10 @@ def train(
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
         source=source,
-        agreed=_settings_of_start(config),
+        agreed=(LOSSES.index(config.loss), *_settings_of_start(config)),
     )
     model = build(spec, config.public_init).encrypt()
-    loss = nn.BCEWithLogitsLoss()
+    loss = nn.LOSSES[config.loss]()
     optimizer: DPSGD | SGD
     if config.private:
         optimizer = DPSGD(
@@ -105,7 +107,14 @@ def train(
             steps=rehearsed,
         )
         held_out = _share_held_out(own, config)
-        initialize(model, local, len(own.train_x), strategy=config.strategy, held_out=held_out)
+        initialize(
+            model,
+            local,
+            len(own.train_x),
+            strategy=config.strategy,
+            held_out=held_out,
+            weighting=config.init_weighting,
+        )
         if isinstance(optimizer, DPSGD):
             account_for_local_training(optimizer.ledger, config)
     for step, (x, y) in enumerate(islice(batches, rehearsed), start=1):
@@ -153,7 +162,8 @@ def _share_held_out(own: Split, config: TrainConfig) -> tuple[MPCTensor, MPCTens
 def _settings_of_start(config: TrainConfig) -> tuple[float, ...]:
     """What parties must agree on, or some would wait for messages that others never send."""
     local = (config.noise_multiplier_init or 0.0, config.local_steps, config.init_lr or 0.0)
-    return (float(INITS.index(config.init) if config.init else -1), *local)
+    start = INITS.index(config.init) if config.init else -1
+    return (float(start), float(WEIGHTINGS.index(config.init_weighting)), *local)
 
 
 def build(spec: ModelSpec, start: Start | None = None) -> Any:

@@ -103,16 +103,17 @@ def relu(max_value: float = 8.0) -> PiecewiseLinear:
     )
 
 
-def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Share]:
-    """Returns (function(x), its derivative), the derivative with `slope_bits` fractional bits.
+def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tuple[Share, Share]:
+    """Returns (function(x), its derivative), for x with `bits` fractional bits; nothing is rounded.
 
-    **Guarantees.** Right within one ulp for every x whose product with the steepest slope stays
-    below 2^62; at a threshold the derivative is the one on the right.
+    The value carries bits + slope_bits fractional bits, the derivative slope_bits.
 
-    **Cost.** The rounds of one comparison and one conversion, a product, and a truncation if
-    slope_bits > 0. All thresholds share them.
+    **Guarantees.** Exact while |x - t| < 2^(63 - bits) for every threshold t and the value stays
+    below 2^(63 - bits - slope_bits); at a threshold the derivative is the one on the right.
+
+    **Cost.** The rounds of one comparison and one conversion, and a product.
     """
-    thresholds, intercepts = function.integers(ring.frac_bits)
+    thresholds, intercepts = function.integers(bits)
     below = ring.bits_to_arithmetic(ring.less_than(x, thresholds), [0])[0]
     slopes = function.slopes
     slope, intercept = ring.linear(
@@ -124,7 +125,19 @@ def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Sh
     )
     slope = ring.add_public(slope, slopes[-1])
     (product,) = ring.mul([(slope, x)])
-    value = ring.add_public(product + intercept, intercepts[-1])
+    return ring.add_public(product + intercept, intercepts[-1]), slope
+
+
+def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Share]:
+    """Returns (function(x), its derivative), the derivative with `slope_bits` fractional bits.
+
+    **Guarantees.** Right within one ulp for every x whose product with the steepest slope stays
+    below 2^62; at a threshold the derivative is the one on the right.
+
+    **Cost.** The rounds of one comparison and one conversion, a product, and a truncation if
+    slope_bits > 0. All thresholds share them.
+    """
+    value, slope = piecewise(ring, x, function, ring.frac_bits)
     if function.slope_bits:
         (value,) = ring.truncate([(value, function.slope_bits)])
     return value, slope

@@ -90,7 +90,15 @@ def _start(
     ]
     ring = ClearRing(f, parties=config.parties)
     sizes = [len(own) for own in records]
-    return initialize(ring, config.strategy, local, sizes, start=start, held_out=held_out)
+    return initialize(
+        ring,
+        config.strategy,
+        local,
+        sizes,
+        start=start,
+        held_out=held_out,
+        weighting=config.init_weighting,
+    )
 
 
 def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:

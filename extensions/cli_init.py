@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from extensions.initialization import Weighting as WeightingName
+
 Init = Annotated[
     str | None,
     typer.Option(
@@ -22,6 +24,10 @@ Steps = Annotated[
 Lr = Annotated[
     float | None, typer.Option(help="Their learning rate (default: that of training / parties).")
 ]
+Weighting = Annotated[
+    WeightingName,
+    typer.Option(help="Of their average: by the owners' numbers of records, or uniform."),
+]
 
 
 def settings(
@@ -30,6 +36,7 @@ def settings(
     delta: float | None,
     steps: int | None,
     lr: float | None,
+    weighting: WeightingName,
 ) -> dict[str, Any]:
     """Returns the settings of a run's start, by name."""
     return {
@@ -38,4 +45,5 @@ def settings(
         "delta_init": delta,
         "init_steps": steps,
         "init_lr": lr,
+        "init_weighting": weighting,
     }

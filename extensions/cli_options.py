@@ -20,6 +20,9 @@ Lr = Annotated[
     float | None,
     typer.Option(help="Learning rate of the averaged noisy sum (default 10, mlp: 1)."),
 ]
+LossName = Annotated[
+    str, typer.Option(help="sigmoid (one class against all others) or softmax (of all classes).")
+]
 GradNorm = Annotated[float, typer.Option(help="C, the bound of each example's gradient.")]
 Model = Annotated[str, typer.Option(help="logistic, or mlp:H with H hidden units.")]
 Bits = Annotated[int, typer.Option(help="Fractional bits of the ring.")]

@@ -8,7 +8,8 @@ from extensions.checks import check_not_negative, check_positive
 from extensions.composition import total_epsilon
 from extensions.errors import ArgumentError
 from extensions.fixed_point import check_frac_bits
-from extensions.initialization import STRATEGIES, Strategy
+from extensions.initialization import STRATEGIES, Strategy, Weighting, check_weighting
+from extensions.losses import Loss, residual_norm
 from extensions.model import ModelSpec, Start
 from extensions.providers import Provider
 from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
@@ -23,10 +24,10 @@ ABY3_SERVERS = 3
 _WORKLOAD = (
     *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
     *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
-    *("init", "noise_multiplier_init", "init_steps", "init_lr"),
+    *("init", "noise_multiplier_init", "init_steps", "init_lr", "init_weighting"),
+    "loss",
 )
 
-_WITH_INIT = ("crypten", "clear")
 _LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 
@@ -45,6 +46,7 @@ class TrainConfig:
         features: name of the extractor that each owner used, for the report.
         model: "logistic" or "mlp:H".
         classes: number of outputs.
+        loss: "sigmoid", a binary cross-entropy for each class, or "softmax", one over all classes.
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
         sample_rate: Poisson rate of each record in each step.
@@ -69,6 +71,8 @@ class TrainConfig:
         init_steps: steps of each local model; by default a quarter of the joint ones.
         init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
             that a step's noise moves weights as far as in the joint training.
+        init_weighting: of the local models' average: "records" by the owners' numbers of records,
+            "uniform" equally.
     """
 
     backend: Backend = "crypten"
@@ -78,6 +82,7 @@ class TrainConfig:
     features: str = "raw"
     model: str = "logistic"
     classes: int = 10
+    loss: Loss = "sigmoid"
     steps: int = 120
     lr: float = 10.0
     sample_rate: float = 0.1
@@ -98,6 +103,7 @@ class TrainConfig:
     noise_multiplier_init: float | None = None
     init_steps: int | None = None
     init_lr: float | None = None
+    init_weighting: Weighting = "records"
 
     def __post_init__(self) -> None:
         choices = {"backend": Backend, "evaluate": Evaluate, "provider": Provider}
@@ -118,6 +124,7 @@ class TrainConfig:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
         if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
+        residual_norm(self.loss, self.classes)
         spec = ModelSpec.parse(self.model, 1, self.classes)
         self._check_init()
         spec.initial_parameters(self.public_init)
@@ -159,10 +166,6 @@ class TrainConfig:
     def _check_init(self) -> None:
         if self.init is not None and self.init not in INITS:
             raise ArgumentError("init", self.init, f"one of {INITS}")
-        if self.init is not None and self.backend not in _WITH_INIT:
-            raise ArgumentError(
-                "init", self.init, f"left out with the backend {self.backend}", f"Use {_WITH_INIT}."
-            )
         for name in _LOCAL_ONLY:
             if self.strategy is None and getattr(self, name) is not None:
                 raise ArgumentError(
@@ -172,6 +175,7 @@ class TrainConfig:
             raise ArgumentError("init_steps", self.init_steps, "at least 1")
         if self.init_lr is not None:
             check_positive("init_lr", self.init_lr)
+        check_weighting(self.strategy, self.init_weighting, "init_weighting")
 
     @property
     def strategy(self) -> Strategy | None:

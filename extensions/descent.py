@@ -34,7 +34,7 @@ def descend(
         after: called with the number of steps done, after each.
     """
     ring = ClearRing(config.frac_bits, parties=config.parties)
-    spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes)
+    spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes, config.loss)
     each = OVERFLOW_PROBABILITY / (config.steps * len(records))
     capacities = [capacity(len(own), config.sample_rate, each) for own in records]
     plan = _plan(config, spec, sum(capacities), config.sample_rate * sum(map(len, records)))

@@ -9,22 +9,28 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from extensions.activations import activate, relu
+from extensions.activations import PiecewiseLinear, activate, relu
 from extensions.errors import ArgumentError
 from extensions.evaluation import MAX_CLASSES
-from extensions.fixed_point import SAFE_BITS
+from extensions.fixed_point import SAFE_BITS, Integers, Reals, encode
 from extensions.network import Parameters
 from extensions.ring import Ring, Share
 from extensions.step_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 
 Strategy = Literal["local", "local-average", "local-accuracy"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+AVERAGING: tuple[Strategy, ...] = ("local", "local-average")
+
+Weighting = Literal["records", "uniform"]
+"""What owners count in the average: their numbers of records, or all the same."""
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 MAX_NORM = INITIAL_WEIGHT_SHARE * DEFAULT_WEIGHT_NORM
 """Bound of the Frobenius norm of a layer's weights and biases together, before training."""
 
 MAX_CANDIDATES = 62
 _NORM_BITS = 7
+_ROUNDING = 1.0 + 2.0**-8
 
 Stacked = Sequence[tuple[Share, Share]]
 
@@ -37,6 +43,8 @@ def initialize(
     *,
     start: Sequence[tuple[Share, Share]],
     held_out: tuple[Share, Share] | None = None,
+    weighting: Weighting = "records",
+    activations: Sequence[PiecewiseLinear] | None = None,
 ) -> Parameters:
     """Returns shares of the weights and biases that training starts from; opens nothing.
 
@@ -46,10 +54,13 @@ def initialize(
             model with the fewest misses on the held-out records. "local": of the average, the local
             models and the public start, in this order, the first with the fewest misses.
         local: all owners' models, stacked; each layer's norm is at most MAX_NORM.
-        records: public number of training records of each owner, by which the average is weighted.
+        records: public number of training records of each owner.
         start: the public start that the local models share.
         held_out: shares of features (records, features) and one-hot labels (records, classes) of
             all parties, which no local model was trained on. Only the average does without.
+        weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
+            as in the paper.
+        activations: between the layers; ReLU if left out.
 
     **Guarantees.** Given the local models and the held-out records the result is determined, but
     for the rounding of the average. Counts of misses, comparisons and the winner stay shared. What
@@ -62,18 +73,21 @@ def initialize(
 
     **Source.** Ruan et al., S&P 2023, Protocol 4.
 
-    **Deviation.** The paper compares one strategy's candidates; "local" compares all.
+    **Deviation.** The paper compares one strategy's candidates; "local" compares all. The paper
+    averages equally; the default counts every record the same.
 
-    **Raises.** ArgumentError for a strategy, a number of owners or classes out of range, and for
-    missing held-out records.
+    **Raises.** ArgumentError for a strategy, a weighting, a number of owners or classes out of
+    range, for a weighting where nothing is averaged, and for missing held-out records.
     """
     if strategy not in STRATEGIES:
         raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    check_weighting(strategy, weighting)
+    counts = [1] * len(records) if weighting == "uniform" else records
     if strategy == "local-average":
-        return average(ring, local, records)
+        return average(ring, local, counts)
     candidates = local
     if strategy == "local":
-        mean = average(ring, local, records)
+        mean = average(ring, local, counts)
         candidates = [
             (_join(ring, m[0], w, s[0]), _join(ring, m[1], b, s[1]))
             for m, (w, b), s in zip(mean, local, start, strict=True)
@@ -81,12 +95,44 @@ def initialize(
     if held_out is None:
         raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
     x, targets = held_out
-    misses = count_misses(ring, logits_of(ring, candidates, x), targets)
+    misses = count_misses(ring, logits_of(ring, candidates, x, activations), targets)
     return choose(ring, candidates, first_smallest(ring, misses))
 
 
+def check_weighting(strategy: str | None, weighting: str, name: str = "weighting") -> None:
+    """Returns only if there is such a weighting and, but for the default, an average to weight.
+
+    Args:
+        strategy: of `initialize`, or None if there are no local models.
+        weighting: of the average.
+        name: what to call it in an error.
+
+    Raises:
+        ArgumentError: there is not.
+    """
+    if weighting not in WEIGHTINGS:
+        raise ArgumentError(name, weighting, f"one of {WEIGHTINGS}")
+    if weighting != WEIGHTINGS[0] and strategy not in AVERAGING:
+        raise ArgumentError(name, weighting, f"left out, but with {AVERAGING}, which average")
+
+
+def encode_model(model: Sequence[tuple[Reals, Reals]], frac_bits: int) -> list[Integers]:
+    """Returns each layer's weights and biases as ring integers, with a leading axis of one.
+
+    Raises:
+        ArgumentError: a layer's norm is above MAX_NORM by more than rounding, or not a number.
+    """
+    for weight, bias in model:
+        norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+        if not norm <= MAX_NORM * _ROUNDING:
+            raise ArgumentError(
+                "local", f"a layer of norm {norm:.4g}", f"of norm at most {MAX_NORM:g}"
+            )
+    return [encode(part, frac_bits, name="local")[None] for pair in model for part in pair]
+
+
 def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
-    """Returns the local models' average, weighted by their numbers of records; 1 round.
+    """Returns the local models' average, weighted by positive integers, `records`; 1 round.
 
     The weights are rounded to 54 - f bits and sum to exactly 1, so that the result is less than
     1 + owners * 2^(2f - 47) ulp off, and equal models are their own average.
@@ -105,7 +151,9 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
     return list(zip(rounded[::2], rounded[1::2], strict=True))
 
 
-def logits_of(ring: Ring, candidates: Stacked, x: Share) -> Share:
+def logits_of(
+    ring: Ring, candidates: Stacked, x: Share, activations: Sequence[PiecewiseLinear] | None = None
+) -> Share:
     """Returns shares of every candidate's logits, (candidates, rows, classes)."""
     value: Share = None
     for i, (weight, bias) in enumerate(candidates):
@@ -114,7 +162,7 @@ def logits_of(ring: Ring, candidates: Stacked, x: Share) -> Share:
             (wide,) = ring.matmul([(x, weight.reshape(count * outputs, inputs).T)])
             products = [wide[:, k * outputs : (k + 1) * outputs] for k in range(count)]
         else:
-            value, _ = activate(ring, value, relu())
+            value, _ = activate(ring, value, activations[i - 1] if activations else relu())
             products = ring.matmul([(value[k], weight[k].T) for k in range(count)])
         offset = bias.reshape(count, 1, outputs) * (1 << ring.frac_bits)
         (value,) = ring.truncate([(ring.stack(products) + offset, ring.frac_bits)])

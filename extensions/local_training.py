@@ -45,6 +45,7 @@ def local_settings(config: TrainConfig) -> TrainConfig:
         init=None,
         init_steps=None,
         init_lr=None,
+        init_weighting=TrainConfig.init_weighting,
         epsilon_init=None,
         delta_init=None,
         noise_multiplier_init=None,

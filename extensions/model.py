@@ -10,6 +10,7 @@ import numpy as np
 from extensions.activations import relu
 from extensions.errors import ArgumentError
 from extensions.fixed_point import Reals
+from extensions.losses import Loss
 from extensions.network import Network
 
 INITIAL_SEED = 20230521
@@ -19,30 +20,35 @@ Start = Literal["zero", "random"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """Layer widths from input to output; ReLU between linear layers, a sigmoid loss behind."""
+    """Layer widths from input to output; ReLU between linear layers, a loss behind."""
 
     widths: tuple[int, ...]
+    loss: Loss = "sigmoid"
 
     @classmethod
-    def parse(cls, text: str, features: int, classes: int) -> "ModelSpec":
+    def parse(cls, text: str, features: int, classes: int, loss: Loss = "sigmoid") -> "ModelSpec":
         """Returns the model that ``logistic`` or ``mlp:H`` (or ``mlp:H1,H2``) names.
 
         Raises:
             ArgumentError: the text names no model.
         """
         if text == "logistic":
-            return cls(widths=(features, classes))
+            return cls(widths=(features, classes), loss=loss)
         match = re.fullmatch(r"mlp:([1-9]\d{0,3}(?:,[1-9]\d{0,3})*)", text)
         if match is None:
             raise ArgumentError("model", text, "'logistic' or 'mlp:H', such as 'mlp:32'")
-        return cls(widths=(features, *(int(h) for h in match[1].split(",")), classes))
+        widths = (features, *(int(h) for h in match[1].split(",")), classes)
+        return cls(widths=widths, loss=loss)
 
     @property
     def network(self) -> Network:
         """The layers as every host computes them."""
         layers = len(self.widths) - 1
         return Network(
-            widths=self.widths, activations=(relu(),) * (layers - 1), has_bias=(True,) * layers
+            widths=self.widths,
+            activations=(relu(),) * (layers - 1),
+            has_bias=(True,) * layers,
+            loss=self.loss,
         )
 
     @property

@@ -4,7 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from extensions.activations import OUTPUT_SLACK, PiecewiseLinear, activate, sigmoid, through
+from extensions.activations import OUTPUT_SLACK, PiecewiseLinear, activate, through
 from extensions.errors import ArgumentError
 from extensions.layers import (
     LayerGradient,
@@ -13,6 +13,7 @@ from extensions.layers import (
     chain_of_shapes,
     linear,
 )
+from extensions.losses import Loss, residual, residual_norm
 from extensions.ring import Ring, Share
 from extensions.step_plan import ENCODING_SLACK
 
@@ -29,11 +30,13 @@ class Network:
         activations: between the layers, one fewer than there are layers; each is bounded, since
             that bounds the norms of the next layer's inputs.
         has_bias: of each layer.
+        loss: whose gradients are taken at the output.
     """
 
     widths: tuple[int, ...]
     activations: tuple[PiecewiseLinear, ...]
     has_bias: tuple[bool, ...]
+    loss: Loss = "sigmoid"
 
     def __post_init__(self) -> None:
         layers = len(self.widths) - 1
@@ -45,6 +48,7 @@ class Network:
         for function in self.activations:
             if function.bound == math.inf:
                 raise ArgumentError("activations", function.name, "bounded functions")
+        residual_norm(self.loss, self.widths[-1])
 
     def shapes(self, *, max_feature_norm: float, max_weight_norm: float) -> tuple[LayerShape, ...]:
         """Returns the bounds of every layer's inputs and deltas.
@@ -64,7 +68,7 @@ class Network:
         ]
         return chain_of_shapes(
             layers,
-            delta_norm=OUTPUT_SLACK * math.sqrt(self.widths[-1]),
+            delta_norm=residual_norm(self.loss, self.widths[-1]),
             weight_norm=max_weight_norm,
         )
 
@@ -92,9 +96,8 @@ def backward(
     targets: Share,
     squared_norms: Share | None,
 ) -> list[LayerGradient]:
-    """Returns per-example gradients of the sum of sigmoid cross-entropies, layer by layer."""
-    probabilities, _ = activate(ring, logits, sigmoid())
-    deltas = probabilities - targets
+    """Returns per-example gradients of the sum of the examples' losses, layer by layer."""
+    deltas = residual(ring, network.loss, logits, targets)
     gradients: list[LayerGradient] = []
     for i in reversed(range(len(parameters))):
         weight, bias = parameters[i]

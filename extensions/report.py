@@ -5,6 +5,7 @@ from typing import Any
 from extensions.accounting import Ledger
 from extensions.config import TrainConfig
 from extensions.fixed_point import Reals
+from extensions.initialization import AVERAGING
 from extensions.providers import DEALINGS
 
 
@@ -50,11 +51,13 @@ def result(
         "features": config.features,
         "opened": opened,
         "model": config.model,
+        "loss": config.loss,
         "noise_multiplier": config.noise_multiplier if config.private else None,
         "sample_rate": config.sample_rate,
         "init": config.init,
         "noise_multiplier_init": config.noise_multiplier_init,
         "init_steps": None if config.strategy is None else config.local_steps,
+        "init_weighting": config.init_weighting if config.init in AVERAGING else None,
         "insecure_seed": config.insecure_seed,
         "parameters": parameters,
     }

@@ -14,6 +14,7 @@ from crypten_ext import nn, optim
 from crypten_ext.batches import poisson_batches
 from crypten_ext.worker import Context
 from extensions.errors import PeaError
+from extensions.losses import Loss
 from extensions.randomness import InsecureSeededSource
 
 import crypten
@@ -168,6 +169,7 @@ def train(
     style: str = "ours",
     activation: str = "ReLU",
     optimizer: str = "DPSGD",
+    kind: Loss = "sigmoid",
     frac_bits: int = 20,
     steps: int = 1,
     sample_rate: float = 1.0,
@@ -194,7 +196,7 @@ def train(
                 stepper.zero_grad()
                 logits = model(batch)
                 counts.append(rounds())
-                loss = nn.BCEWithLogitsLoss()(logits, targets)
+                loss = nn.LOSSES[kind]()(logits, targets)
                 counts.append(rounds())
                 loss.backward()
                 counts.append(rounds())

@@ -15,9 +15,11 @@ import torch
 
 from extensions.activations import PiecewiseLinear, sigmoid
 from extensions.clipping import inverse_square_up
+from extensions.losses import Loss
 from extensions.noise import party_variance
 from extensions.randomness import InsecureSeededSource
 from extensions.step_plan import StepPlan
+from tests.reference_softmax import softmax_interval
 
 Array = npt.NDArray[np.float64]
 
@@ -45,8 +47,30 @@ class Gradients:
     rounded_up: Array
 
 
+def predictions(logits: torch.Tensor, error: float, loss: Loss, f: int) -> tuple[Array, float]:
+    """Returns the probabilities, and how far a host's may lie from them.
+
+    Args:
+        logits: (rows, classes).
+        error: how far a host's logits may lie from these.
+        loss: which function it is.
+        f: fractional bits.
+    """
+    if loss == "sigmoid":
+        steepest = max(sigmoid().slopes) / 2.0 ** sigmoid().slope_bits
+        return piecewise(logits, sigmoid()).numpy(), error * steepest + 2 * 2.0**-f
+    on_grid = np.rint(np.ldexp(logits.numpy(), f)).astype(np.int64)
+    low, high = softmax_interval(on_grid, f, error + 2.0**-f)
+    return (low + high) / 2, float((high - low).max()) / 2
+
+
 def gradients(
-    parameters: list[Array], x: Array, y: Array, plan: StepPlan, activation: PiecewiseLinear
+    parameters: list[Array],
+    x: Array,
+    y: Array,
+    plan: StepPlan,
+    activation: PiecewiseLinear,
+    loss: Loss = "sigmoid",
 ) -> Gradients:
     """Returns the gradients of the summed loss of a chain of linear layers and activations."""
     leaves = [torch.from_numpy(p).requires_grad_() for p in parameters]
@@ -62,14 +86,14 @@ def gradients(
         inputs.append((np.abs(a.detach().numpy()), error))
         outputs.append(torch.nn.functional.linear(a, weight, bias))
         error = error * np.abs(weights[-1]).sum(axis=1).max() + ulp
-    deltas = piecewise(outputs[-1].detach(), sigmoid()) - torch.from_numpy(y)
+    predicted, error = predictions(outputs[-1].detach(), error, loss, plan.frac_bits)
+    deltas = torch.from_numpy(predicted - y)
     each = [
         torch.autograd.grad(row, [*leaves, *outputs], delta, retain_graph=True)
         for row, delta in zip(outputs[-1], deltas, strict=True)
     ]
     values = [np.concatenate([g.ravel() for g in found[: len(leaves)]]) for found in each]
 
-    error = error * max(sigmoid().slopes) / 2.0 ** sigmoid().slope_bits + 2 * ulp
     errors: list[Array] = []
     rounded_up = np.zeros(len(x))
     for i in reversed(range(len(weights))):

@@ -29,6 +29,7 @@ BAD = {
     "data": ((*NOISE, "--data", "iris"), "data = 'iris'"),
     "no folder": ((*NOISE, "--data", "mnist"), "data_dir = None"),
     "model": ((*NOISE, "--model", "forest"), "model = 'forest'"),
+    "loss": ((*NOISE, "--loss", "hinge"), "loss = 'hinge'"),
     "backend": ((*NOISE, "--backend", "spdz"), "backend = 'spdz'"),
     "ABY3 of two": ((*NOISE, "--backend", "tfe", "--parties", 2), "parties = 2"),
     "ABY3's provider": ((*NOISE, "--backend", "tfe", "--provider", "tfp"), "provider = 'tfp'"),

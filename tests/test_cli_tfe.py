@@ -84,6 +84,59 @@ def test_an_opened_model_is_saved_in_plaintext(tmp_path):
     assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
 
 
+LOCAL = ("--init", "local", "--init-weighting", "uniform", "--epsilon-init", 2)
+LOCAL += ("--init-steps", 8, "--init-lr", 3, "--steps", 2, "--lr", 0.5)
+
+
+def opened_models(tmp_path, backends, *options):
+    """The report and the opened weights of a run from local models with each backend."""
+    runs = {}
+    for backend in backends:
+        folder = tmp_path / backend
+        done = pea(
+            *("train", *NOISE, *LOCAL, *FIXED, "--backend", backend, *options),
+            *("--evaluate", "opened", "--save", folder, "--json", tmp_path / "report.json"),
+            seconds=200.0,
+        )
+        assert done.returncode == 0, done.stderr
+        with np.load(folder / "model.npz") as arrays:
+            weights = np.concatenate([arrays[name].ravel() for name in ("weight_0", "bias_0")])
+        runs[backend] = report_of(tmp_path / "report.json"), weights
+    return runs
+
+
+def test_a_run_from_local_models_is_that_of_the_clear_backend(tmp_path):
+    """Noise and samples are equal, so that rounding alone tells the models apart: 4 ulps or so.
+
+    An average by records instead moves weights by 450 ulps, another candidate or seed by 500,000.
+    """
+    runs = opened_models(tmp_path, ("tfe", "clear"))
+    (report, weights), (clear, expected) = runs.values()
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=2.0**-16)
+    assert np.abs(expected).max() > 0.1
+    assert report["rounds"] == 21 + 2 * 28
+    assert report["opened"] == [
+        "the model",
+        "the number of correct predictions on held-out records",
+    ]
+    for key in ("init", "init_steps", "init_weighting", "noise_multiplier_init"):
+        assert report[key] == clear[key]
+    assert report["init_weighting"] == "uniform"
+    assert clear["epsilon"] < report["epsilon"] < clear["epsilon"] + 1e-5
+    assert abs(report["accuracy"] - clear["accuracy"]) <= 0.01
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("init", ["local-average", "local-accuracy"])
+def test_all_backends_start_alike(tmp_path, init):
+    weighting = "uniform" if init == "local-average" else "records"
+    options = ("--init", init, "--init-weighting", weighting, "--model", "mlp:6")
+    runs = opened_models(tmp_path, ("tfe", "clear", "crypten"), *options)
+    (_, expected) = runs["clear"]
+    for _, weights in runs.values():
+        np.testing.assert_allclose(weights, expected, rtol=0, atol=2.0**-16)
+
+
 def test_a_run_that_takes_too_long_ends_with_all_its_processes():
     done = pea("train", *NOISE, "--backend", "tfe", "--timeout", 1)
     assert done.returncode == 1
@@ -121,6 +174,7 @@ def test_what_the_servers_refuse_is_one_line():
 def test_players_in_processes_of_their_own_train(tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     options = ("--steps", 20, "--json", tmp_path / "report.json", *NOISE, *FIXED)
+    options += ("--init", "local", "--epsilon-init", 2)
     with running_players(file):
         done = pea("train", "--backend", "tfe", "--players", file, *options, seconds=200.0)
         assert done.returncode == 0, done.stderr
@@ -128,4 +182,4 @@ def test_players_in_processes_of_their_own_train(tmp_path):
     assert pea("train", "--backend", "clear", *options).returncode == 0
     clear = report_of(tmp_path / "report.json")
     assert abs(remote["accuracy"] - clear["accuracy"]) <= 0.01
-    assert remote["rounds"] >= 20 * 28
+    assert remote["rounds"] >= 21 + 20 * 28

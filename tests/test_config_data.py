@@ -55,6 +55,7 @@ BAD_SETTINGS = [
     ("delta_init", 1e-6),
     ("init_steps", 5),
     ("init_lr", 0.1),
+    ("init_weighting", "uniform"),
 ]
 """With the settings of `PRIVATE`: those of a local start make no sense without one."""
 

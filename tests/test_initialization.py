@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from crypten_ext import nn
+from crypten_ext.initialization import initialize as initialize_encrypted
 from extensions.accounting import Ledger
 from extensions.clear import ClearRing
 from extensions.clear_training import train
@@ -23,10 +25,11 @@ from extensions.initialization import MAX_NORM, count_misses, first_smallest, in
 from extensions.local_training import account_for_local_training, train_locally
 from extensions.model import ModelSpec
 from extensions.owners import Taking
-from extensions.randomness import SystemSource
+from extensions.randomness import InsecureSeededSource, SystemSource
 from extensions.sampling import OVERFLOW_PROBABILITY, OwnRecords, check_records
 from tests.commands import pea, report_of
 from tests.conftest import Pools
+from tests.rival_models import rivals
 from tests.strategies import ALARM
 from tests.test_cli_parties import parties_by_hand
 
@@ -185,6 +188,32 @@ def test_runs_in_the_clear_start_from_local_models(model: str, lr: float, init: 
     assert train(settings, digits(2), lambda event: None)["accuracy"] > 0.8
 
 
+@pytest.mark.parametrize("weighting", ["records", "uniform"])
+def test_a_run_starts_from_the_average_that_it_was_asked_for(weighting: str):
+    """One of two owners has 10 records; the one joint step moves weights by some ulps."""
+    parts = digits(2)
+    parts[1] = replace(parts[1], train_x=parts[1].train_x[:10], train_y=parts[1].train_y[:10])
+    settings = TrainConfig(
+        backend="clear",
+        **{"private": False, "steps": 1, "lr": 1e-6, "parties": 2, "insecure_seed": 3},
+        **{"init": "local-average", "init_steps": 5, "init_lr": 1.0},
+        init_weighting=weighting,
+    )
+    report = train(settings, parts, lambda event: None)
+    source, counts, models = InsecureSeededSource(3), [len(part.train_x) for part in parts], []
+    for owner, part in enumerate(parts):
+        own = check_records(
+            part.train_x, part.train_y, frac_bits=20, classes=10, max_feature_norm=1.0
+        )
+        models += train_locally(settings, own, owner=owner, source=source)
+    share = counts[0] / sum(counts) if weighting == "records" else 0.5
+    (found,) = report["parameters"]
+    for own, first, second in zip(found, *models, strict=True):
+        np.testing.assert_allclose(own, share * first + (1 - share) * second, atol=2.0**-17)
+    assert counts[0] > 600
+    assert report["init_weighting"] == settings.workload()["init_weighting"] == weighting
+
+
 def test_public_starts_are_zero_or_random():
     logistic = ModelSpec.parse("logistic", 6, 3)
     assert not np.any(logistic.initial_parameters()[0][0])
@@ -264,9 +293,11 @@ WRONG = [(-np.eye(3, 5), np.ones(3))]
         ("local-accuracy", (WRONG, RIGHT, WRONG), RIGHT[0][0]),
         ("local", (WRONG, WRONG, RIGHT), RIGHT[0][0]),
         ("local-average", (RIGHT, RIGHT, WRONG), np.eye(3, 5) * 0.5),
+        ("local-average, uniform", (RIGHT, RIGHT, WRONG), np.eye(3, 5) / 3),
     ],
 )
 def test_a_script_starts_its_model(pools: Pools, strategy: str, models: Any, expected: np.ndarray):
+    strategy, _, weighting = strategy.partition(", ")
     compares = strategy != "local-average"
     answers = pools.run(
         3,
@@ -276,12 +307,34 @@ def test_a_script_starts_its_model(pools: Pools, strategy: str, models: Any, exp
             for model, count in zip(models, (20, 10, 10), strict=True)
         ],
         strategy=strategy,
+        weighting=weighting or "records",
     )
     for found, names, opened in answers:
         assert found == ("", "")
         assert names[0] == "all_gather"
         assert set(names[1:]) == {"all_reduce"}
         np.testing.assert_allclose(opened[0], expected, rtol=0, atol=2.0**-20)
+
+
+def test_candidates_are_tried_with_the_activations_that_the_model_has(pools: Pools):
+    """The model has a sigmoid, with which the second party's local model is the better one."""
+    x, y, models = rivals()
+    answers = pools.run(
+        2,
+        TASK,
+        per_party=[
+            {"local": [(first.T, offset), (second.T, last)], "x": rows, "y": labels}
+            for (first, offset, second, last), rows, labels in zip(
+                models, np.split(x, 2), np.split(y, 2), strict=True
+            )
+        ],
+        records=1,
+        strategy="local-accuracy",
+    )
+    for found, _, opened in answers:
+        assert found == ("", "")
+        for own, part in zip(opened, models[1], strict=True):
+            np.testing.assert_allclose(own, part.T, rtol=0, atol=2.0**-20)
 
 
 HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]
@@ -295,6 +348,11 @@ HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]
         ({"records": 0}, "records = 0: must be at least 1"),
         ({"strategy": "best"}, "strategy = 'best': must be one of"),
         ({"strategy": "local"}, "held_out = None: must be encrypted records"),
+        ({"weighting": "loud"}, "weighting = 'loud': must be one of"),
+        (
+            {"strategy": "local-accuracy", "weighting": "uniform"},
+            "weighting = 'uniform': must be left out, but with",
+        ),
     ],
 )
 def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
@@ -309,10 +367,21 @@ def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
     assert re.search(message, other[0][1])
 
 
-def test_parties_with_different_strategies_stop(pools: Pools):
+def test_a_model_whose_activations_are_not_known_is_refused():
+    relu = nn.ReLU()
+    model = nn.Sequential(nn.Linear(5, 4), relu, nn.Linear(4, 3), relu, nn.Linear(3, 2))
+    with pytest.raises(
+        ArgumentError, match=r"model = \"3 layers with \['ReLU'\]\": must be with 2"
+    ):
+        initialize_encrypted(model, [], 1)
+
+
+@pytest.mark.parametrize(
+    "others", [{"strategy": "local-accuracy"}, {"strategy": "local", "weighting": "uniform"}]
+)
+def test_parties_with_different_strategies_stop(pools: Pools, others: dict[str, Any]):
     common = {"local": RIGHT, "records": 5, "x": X, "y": Y}
-    strategies = ("local", "local-accuracy")
-    per_party = [{**common, "strategy": strategy} for strategy in strategies]
+    per_party = [{**common, "strategy": "local"}, {**common, **others}]
     for found, names, _ in pools.run(2, TASK, per_party=per_party):
         assert found[0] == "ArgumentError"
         assert "settings = 'different at party 1" in found[1]
@@ -340,7 +409,6 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
     [
         ({"init": "best"}, "init = 'best': must be one of"),
         ({"init": "zero", "noise_multiplier_init": None, "model": "mlp:4"}, "init = 'zero'"),
-        ({"backend": "tfe"}, "init = 'local': must be left out with the backend tfe"),
         ({"init": None}, "noise_multiplier_init = 2.0: must be left out"),
         ({"init": "random", "noise_multiplier_init": None, "init_steps": 3}, "init_steps = 3"),
         ({"noise_multiplier_init": None}, r"epsilon_init, noise_multiplier_init = \(None, None\)"),
@@ -350,6 +418,11 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
         ({"delta_init": 1e-5}, r"delta_init = 1e-05: must be in \(0, delta\)"),
         ({"init_steps": 0}, "init_steps = 0: must be at least 1"),
         ({"init_lr": 0.0}, "init_lr = 0.0: must be positive"),
+        ({"init_weighting": "loud"}, "init_weighting = 'loud': must be one of"),
+        (
+            {"init_weighting": "uniform", "init": "local-accuracy"},
+            "init_weighting = 'uniform': must be left out, but with",
+        ),
     ],
 )
 def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str):
@@ -376,6 +449,8 @@ def test_protocol_4_refuses_what_it_cannot_compare():
     for wrong in ([1], [1, 0]):
         with pytest.raises(ArgumentError, match=r"records = .*2 numbers, each at least 1"):
             initialize(ring, "local-average", one, wrong, start=start)
+    with pytest.raises(ArgumentError, match="weighting = 'loud'"):
+        initialize(ring, "local", one, [1, 1], start=start, weighting="loud")
     with pytest.raises(ArgumentError, match="candidates = 63"):
         first_smallest(ring, np.zeros(63, dtype=np.int64))
     with pytest.raises(ArgumentError, match="classes = 63"):

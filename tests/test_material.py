@@ -294,7 +294,9 @@ def test_bad_arguments_are_named(tmp_path: Path, arguments, message: str):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [("--model", "mlp:5"), ("--no-dp",), ("--steps", 1)])
+@pytest.mark.parametrize(
+    "options", [("--model", "mlp:5"), ("--no-dp",), ("--steps", 1), ("--loss", "softmax")]
+)
 def test_other_runs_can_be_prepared(tmp_path: Path, options):
     for command in (("prepare", "--out"), ("train", "--material")):
         done = pea(command[0], *RUN, *options, command[1], tmp_path / "m")

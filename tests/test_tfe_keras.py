@@ -16,6 +16,7 @@ from extensions.accounting import epsilon
 from extensions.activations import OUTPUT_SLACK, relu, sigmoid
 from extensions.gaussian_table import MAX_DIGITS, digits, failure_bound
 from extensions.layers import chain_of_shapes
+from extensions.losses import Loss, residual_norm
 from extensions.randomness import InsecureSeededSource
 from extensions.sampling import OVERFLOW_PROBABILITY, capacity, check_records, draw_rows
 from extensions.step_plan import DEFAULT_WEIGHT_NORM, ENCODING_SLACK, StepPlan
@@ -36,9 +37,10 @@ CASES: dict[str, dict[str, Any]] = {
         "max_grad_norm": 1.0,
         "steps": 2,
     },
+    "softmax": {"max_grad_norm": 0.7, "steps": 2, "kind": "softmax"},
     "SGD": {"private": False, "steps": 2},
 }
-COSTS = {"linear": 28, "hidden": 38, "hidden sigmoid, no bias": 40, "SGD": 13}
+COSTS = {"linear": 28, "hidden": 38, "hidden sigmoid, no bias": 40, "softmax": 35, "SGD": 13}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def replayed_batches(steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def plan_of(
-    widths: list[int], bias: bool, activation: str, steps: int, private: bool, c: float
+    widths: list[int], bias: bool, activation: str, steps: int, private: bool, c: float, loss: Loss
 ) -> StepPlan:
     """Returns the public constants that the optimizer is documented to derive."""
     bound = {"relu": relu, "sigmoid": sigmoid}[activation]().bound
@@ -104,7 +106,7 @@ def plan_of(
         frac_bits=F,
         layers=chain_of_shapes(
             [(n, m, bias, norm) for (n, m), norm in pairs],
-            delta_norm=OUTPUT_SLACK * math.sqrt(CLASSES),
+            delta_norm=residual_norm(loss, CLASSES),
             weight_norm=DEFAULT_WEIGHT_NORM,
         ),
         rows=SERVERS * each,
@@ -124,7 +126,7 @@ def plan_of(
 def test_steps_are_those_of_the_reference(tfe_process, case):
     """Ten steps of a linear model, two of others; rounds and epsilon are checked on the way."""
     options = {"hidden": False, "activation": "relu", "bias": True, "private": True, **CASES[case]}
-    options = {"max_grad_norm": 1.0, **options}
+    options = {"max_grad_norm": 1.0, "kind": "sigmoid", **options}
     widths = [FEATURES, HIDDEN, CLASSES] if options.pop("hidden") else [FEATURES, CLASSES]
     draws, parameters = np.random.default_rng(5), []
     for n, m in itertools.pairwise(widths):
@@ -149,13 +151,14 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         options["steps"],
         options["private"],
         options["max_grad_norm"],
+        options["kind"],
     )
     activation = {"relu": relu, "sigmoid": sigmoid}[options["activation"]]()
     source, ulp, clipped = InsecureSeededSource(SEED), 2.0**-F, []
     ratio = math.ldexp(plan.step_ratio[0], -plan.step_ratio[1])
     for step, (x, y) in zip(result["steps"], replayed_batches(options["steps"]), strict=True):
         step = {when: [np.array(p) for p in values] for when, values in step.items()}
-        found = gradients(step["before"], x, y, plan, activation)
+        found = gradients(step["before"], x, y, plan, activation, options["kind"])
         each = [factor.reshape(-1, 1) * found.values for factor in factors(found, plan)]
         low = (np.minimum(*each) - found.errors).sum(axis=0)
         high = (np.maximum(*each) + found.errors).sum(axis=0)

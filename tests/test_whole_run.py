@@ -95,6 +95,19 @@ def test_with_independent_noise_the_means_agree(tmp_path, private):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(500)
+def test_with_softmax_secure_and_plaintext_runs_agree(tmp_path):
+    options = ("--insecure-fixed-randomness", 7, "--loss", "softmax", "--max-grad-norm", 0.5)
+    secure = run(tmp_path, *options, seconds=480.0)
+    clear = run(tmp_path, *options, "--backend", "clear")
+    for report in (secure, clear):
+        check(report)
+        assert report["loss"] == "softmax"
+    assert secure["rounds"] == 120 * 34 + 1
+    assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
+
+
+@pytest.mark.long
 @pytest.mark.timeout(800)
 def test_a_hidden_layer_trains_alike_under_secure_computation(tmp_path):
     """Measured in plaintext with this seed: 0.744; rounding moves it by less than a point."""

@@ -30,7 +30,8 @@ from tests.tfe_tasks_session import (
 )
 from tfe_ext.gaussian import discrete_gaussian, look_up
 from tfe_ext.inputs import share_from
-from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Sequential
+from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, CategoricalCrossentropy, Sequential
+from tfe_ext.keras.losses import LOSSES
 from tfe_ext.records import RecordTable
 
 import tf_encrypted as tfe
@@ -41,7 +42,7 @@ ULP = 2.0**-F
 SERVERS = ["server0", "server1", "server2"]
 
 
-def model_of(widths, activation="relu", bias=True, optimizer=None):
+def model_of(widths, activation="relu", bias=True, optimizer=None, kind="sigmoid"):
     """A compiled chain of Dense layers."""
     inputs, *outputs = widths
     stack = []
@@ -57,7 +58,7 @@ def model_of(widths, activation="relu", bias=True, optimizer=None):
         )
     model = Sequential(stack)
     if optimizer is not None:
-        model.compile(optimizer, BinaryCrossentropy())
+        model.compile(optimizer, LOSSES[kind]())
     return model
 
 
@@ -69,7 +70,19 @@ def owned(parts):
 
 
 def train(
-    parts, parameters, *, activation, bias, lr, rate, steps, seed, max_grad_norm, noise, private
+    parts,
+    parameters,
+    *,
+    activation,
+    bias,
+    lr,
+    rate,
+    steps,
+    seed,
+    max_grad_norm,
+    noise,
+    private,
+    kind,
 ):
     """The weights before and after each step, and what the run cost and spent.
 
@@ -82,7 +95,7 @@ def train(
         optimizer = SGD(lr, rate, source=source)
     shapes = [np.shape(p) for p in parameters if np.ndim(p) == 2]
     widths = [shapes[0][1], *(out for out, _ in shapes)]
-    model = model_of(widths, activation, bias, optimizer)
+    model = model_of(widths, activation, bias, optimizer, kind)
     model.set_weights([np.array(p).T for p in parameters])
 
     def weights():
@@ -333,11 +346,14 @@ def wrong_layers_are_refused():
     model = model_of([4, 2])
     for loss, match in (
         (losses.BinaryCrossentropy(), "from_logits"),
+        (losses.CategoricalCrossentropy(), "from_logits"),
         (losses.BinaryCrossentropy(from_logits=True, lazy_normalization=True), "lazy"),
         (losses.MeanSquaredError(), "loss = 'MeanSquaredError'"),
     ):
         with pytest.raises(ArgumentError, match=match):
             model.compile(DPSGD(1.0, 1.0, 1.0, 1.0), loss)
+    with pytest.raises(ArgumentError, match="classes = 1: must be in 2..128"):
+        model_of([4, 1]).compile(DPSGD(1.0, 1.0, 1.0, 1.0), CategoricalCrossentropy())
     with pytest.raises(ArgumentError, match="optimizer = 'SGD'"):
         model.compile(optimizers.SGD(), BinaryCrossentropy())
     with pytest.raises(GradientError, match="compile"):

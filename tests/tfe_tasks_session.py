@@ -36,11 +36,8 @@ def assert_replicated(shares):
         np.testing.assert_array_equal(shares[i][1], shares[(i + 1) % 3][0])
 
 
-def messages(function):
-    """What the first run of a traced function sends: (from, to, type, name) of each tensor.
-
-    Read from the graphs that TensorFlow makes for the devices then; control edges are left out.
-    """
+def operations(function):
+    """The nodes of the graphs that TensorFlow makes for the devices when a function first runs."""
     session = context.context()
     session.enable_graph_collection()
     try:
@@ -48,8 +45,21 @@ def messages(function):
         graphs = session.export_run_metadata().partition_graphs
     finally:
         session.disable_graph_collection()
+    return [node for partition in graphs for node in partition.node]
+
+
+def messages(function):
+    """What the first run of a traced function sends: (from, to, type, name) of each tensor.
+
+    Control edges are left out.
+    """
+    return sent_by(operations(function))
+
+
+def sent_by(nodes):
+    """The messages among such nodes."""
     sent = []
-    for node in (node for partition in graphs for node in partition.node if node.op == "_Send"):
+    for node in (node for node in nodes if node.op == "_Send"):
         name = node.attr["tensor_name"].s.decode()
         if "ControlEdges" not in name:
             ends = node.attr["send_device"].s.decode(), node.attr["recv_device"].s.decode()

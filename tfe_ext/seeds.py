@@ -19,7 +19,8 @@ def seeds_on(draw: Draw, sender: str, receivers: Sequence[str]) -> dict[str, tf.
         sender: device that drew the key.
         receivers: devices that get it.
     """
-    seed = tf.bitcast(draw.on(sender), tf.uint32)
+    with tf.device(sender):
+        seed = tf.bitcast(draw.on(sender), tf.uint32)
     seeds = {sender: seed}
     for receiver in receivers:
         if receiver != sender:

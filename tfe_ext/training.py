@@ -1,16 +1,18 @@
 """A training run on ABY3's servers: what a TF Encrypted user would write, and a report."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from extensions.accounting import Ledger
 from extensions.config import ABY3_SERVERS, TrainConfig
-from extensions.data import read_party_file
-from extensions.model import ModelSpec
+from extensions.data import Split, read_party_file
+from extensions.local_training import account_for_local_training, train_locally
+from extensions.model import ModelSpec, Start
 from extensions.randomness import InsecureSeededSource
 from extensions.report import result
+from extensions.sampling import check_records
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.layers import Activation, Dense
@@ -18,7 +20,8 @@ from tf_encrypted.keras.layers import Activation, Dense
 from .aby3 import ABY3, fixed64
 from .config import local_config
 from .cost import Cost
-from .keras import DPSGD, SGD, BinaryCrossentropy, Sequential
+from .keras import DPSGD, SGD, Sequential
+from .keras.losses import LOSSES
 from .players import remote_config
 
 Emit = Callable[[dict[str, Any]], None]
@@ -59,9 +62,11 @@ def _train(
     names = [f"server{rank}" for rank in range(ABY3_SERVERS)]
     tfe.set_protocol(ABY3(fixedpoint_config=fixed64(config.frac_bits)))
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
-    model = build(spec)
+    model = build(spec, config.public_init)
     optimizer = optimizer_of(config)
-    model.compile(optimizer, BinaryCrossentropy())
+    model.compile(optimizer, LOSSES[config.loss]())
+    start = start_locally(model, config, dict(zip(names, parts, strict=True)))
+    start_rounds, start_bytes = (start.rounds, bytes_per_server(start)) if start else (0, 0)
     cost: Cost | None = None
 
     def progress(step: int, steps: int) -> None:
@@ -71,8 +76,8 @@ def _train(
             {
                 "step": step,
                 "steps": steps,
-                "rounds": step * cost.rounds,
-                "bytes": step * bytes_per_server(cost),
+                "rounds": start_rounds + step * cost.rounds,
+                "bytes": start_bytes + step * bytes_per_server(cost),
             }
         )
 
@@ -100,15 +105,50 @@ def _train(
         config,
         accuracy=accuracy,
         ledger=optimizer.ledger if isinstance(optimizer, DPSGD) else Ledger(),
-        rounds=config.steps * cost.rounds,
-        bytes_per_party=config.steps * bytes_per_server(cost),
+        rounds=start_rounds + config.steps * cost.rounds,
+        bytes_per_party=start_bytes + config.steps * bytes_per_server(cost),
         seconds=time.perf_counter() - started,
         opened=opened,
         parameters=parameters,
     )
 
 
-def build(spec: ModelSpec) -> Sequential:
+def start_locally(
+    model: Sequential, config: TrainConfig, parts: Mapping[str, Split]
+) -> Cost | None:
+    """The model starts from what each owner's records teach it, if the config says so.
+
+    Local models are trained in this process, which has read all records, each with noise of its
+    own. Returns what the start costs, or None if there are no local models.
+    """
+    if config.strategy is None:
+        return None
+    local = {}
+    for owner, (name, part) in enumerate(parts.items()):
+        own = check_records(
+            part.train_x,
+            part.train_y,
+            frac_bits=config.frac_bits,
+            classes=config.classes,
+            max_feature_norm=config.max_feature_norm,
+        )
+        trained = train_locally(config, own, owner=owner, source=model.optimizer.source)
+        local[name] = [value for weight, bias in trained for value in (weight.T, bias)]
+    if isinstance(model.optimizer, DPSGD):
+        account_for_local_training(model.optimizer.ledger, config)
+    return model.initialize_from(
+        local,
+        {name: len(part.train_x) for name, part in parts.items()},
+        strategy=config.strategy,
+        held_out=(
+            {name: part.test_x for name, part in parts.items()},
+            {name: part.test_y for name, part in parts.items()},
+        ),
+        weighting=config.init_weighting,
+    )
+
+
+def build(spec: ModelSpec, start: Start | None = None) -> Sequential:
     """Returns the model of a spec, with its public initial parameters."""
     inputs, *widths = spec.widths
     layers: list[Any] = []
@@ -117,7 +157,7 @@ def build(spec: ModelSpec) -> Sequential:
         layers += [Dense(width, **shape), Activation("relu")]
     model = Sequential(layers[:-1])
     model.set_weights(
-        [value for weight, bias in spec.initial_parameters() for value in (weight.T, bias)]
+        [value for weight, bias in spec.initial_parameters(start) for value in (weight.T, bias)]
     )
     return model
 

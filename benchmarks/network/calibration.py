@@ -14,7 +14,7 @@ from benchmarks.network.profiles import Link
 from extensions.errors import EmulationError
 
 VARIABLE = "PEA_BENCHMARK_NETWORK"
-_ROUND_TRIPS, _SECONDS = 200, 0.4
+_ROUND_TRIPS, _SECONDS = 200, 0.25
 """At most so many round trips in about so long, but at least `_FEWEST`; and so long a transfer."""
 _FEWEST = 9
 _UNLIMITED = 1e9

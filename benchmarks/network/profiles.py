@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 
 Means = Literal["auto", "switch", "netem"]
+
+LONGEST_MS = 1000.0
+SLOWEST_MBIT, FASTEST_MBIT = 0.1, 30_000.0
+"""netem counts bytes a second in 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +31,11 @@ class Link:
     means: Means = "auto"
 
     def __post_init__(self) -> None:
-        check_not_negative("delay_ms", self.delay_ms)
-        if self.mbit is not None:
-            check_positive("mbit", self.mbit)
+        if not 0.0 <= self.delay_ms <= LONGEST_MS:
+            raise ArgumentError("delay_ms", self.delay_ms, f"from 0 to {LONGEST_MS:g}")
+        if self.mbit is not None and not SLOWEST_MBIT <= self.mbit <= FASTEST_MBIT:
+            allowed = f"from {SLOWEST_MBIT:g} to {FASTEST_MBIT:g}, or None"
+            raise ArgumentError("mbit", self.mbit, allowed)
         if self.means not in get_args(Means):
             raise ArgumentError("means", self.means, f"one of {', '.join(get_args(Means))}")
 

@@ -21,7 +21,7 @@ from benchmarks.network.profiles import Link
 from benchmarks.network.routes import DEVICE
 from extensions.errors import EmulationError
 
-_TUN = "/dev/net/tun"
+TUN = "/dev/net/tun"
 _TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0
 _IFF_TUN, _IFF_NO_PI, _IFF_VNET_HDR = 0x0001, 0x1000, 0x4000
 _TUN_F_CSUM, _TUN_F_TSO4 = 0x01, 0x02
@@ -45,13 +45,13 @@ def open_device() -> int:
         EmulationError: there is no /dev/net/tun, or it may not be used.
     """
     try:
-        device = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        device = os.open(TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         flags = _IFF_TUN | _IFF_NO_PI | _IFF_VNET_HDR
         fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), flags))
         fcntl.ioctl(device, _TUNSETOFFLOAD, _TUN_F_CSUM | _TUN_F_TSO4)
     except OSError as error:
         raise EmulationError(
-            _TUN,
+            TUN,
             error,
             "Type as root: modprobe tun; chmod 0666 /dev/net/tun. A container needs "
             "--device /dev/net/tun. Or use a kernel that has netem: modprobe sch_netem.",

@@ -14,12 +14,14 @@ from extensions import (
     inverse_sqrt_paper,
     layers,
     network,
+    softmax,
 )
 from extensions import inverse_sqrt as one_hot
 from extensions.activations import PiecewiseLinear
 from extensions.clipping import ClipPlan
 from extensions.inverse_sqrt import InverseSqrtPlan
 from extensions.layers import LayerGradient
+from extensions.losses import Loss
 from extensions.randomness import InsecureSeededSource
 from extensions.ring import Ring, Share
 from extensions.step_plan import StepPlan
@@ -99,6 +101,10 @@ def through(ring: Ring, gradient: Share, slope: Share, *, function: PiecewiseLin
     return [activations.through(ring, gradient, slope, function)]
 
 
+def probabilities(ring: Ring, logits: Share) -> Shares:
+    return [softmax.softmax(ring, logits)]
+
+
 def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None = None) -> Shares:
     return [layers.linear(ring, inputs, weight, bias)]
 
@@ -137,19 +143,29 @@ def _gradients(
     ], (rest[0] if rest else None)
 
 
-def model_gradients(ring: Ring, x: Share, targets: Share, *parameters: Share) -> Shares:
+def model_gradients(
+    ring: Ring, x: Share, targets: Share, *parameters: Share, loss: Loss = "sigmoid"
+) -> Shares:
     """Returns the logits, then inputs and deltas of each layer."""
     pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
     widths = (x.shape[1], *(bias.shape[0] for _, bias in pairs))
     relus = (activations.relu(),) * (len(pairs) - 1)
-    chain = network.Network(widths=widths, activations=relus, has_bias=(True,) * len(pairs))
+    chain = network.Network(
+        widths=widths, activations=relus, has_bias=(True,) * len(pairs), loss=loss
+    )
     logits, kept = network.forward(ring, chain, pairs, x)
     gradients = network.backward(ring, chain, pairs, kept, logits, targets, None)
     return [logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
 
 
 def initialize(
-    ring: Ring, x: Share, targets: Share, *parts: Share, strategy: Any, records: Sequence[int]
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    *parts: Share,
+    strategy: Any,
+    records: Sequence[int],
+    weighting: Any = "records",
 ) -> Shares:
     """`parts`: the local models' stacked weight and bias of each layer, then those of the start."""
     pairs = list(zip(parts[::2], parts[1::2], strict=True))
@@ -161,6 +177,7 @@ def initialize(
         records,
         start=pairs[middle:],
         held_out=None if strategy == "local-average" else (x, targets),
+        weighting=weighting,
     )
     return [part for pair in started for part in pair]
 
@@ -210,6 +227,7 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         clip_by_norm,
         activate,
         through,
+        probabilities,
         linear,
         backpropagate,
         norm_ratios,

@@ -71,9 +71,16 @@ def inputs(models: list[Model], start: Model) -> list[Integers]:
     return [encode(X, F), TARGETS, *stacked, *own]
 
 
-def taken(arena: Arena, models: list[Model], start: Model, strategy: str) -> list[Integers]:
+def taken(
+    arena: Arena, models: list[Model], start: Model, strategy: str, weighting: str = "records"
+) -> list[Integers]:
     return arena.evaluate(
-        "initialize", inputs(models, start), frac_bits=F, strategy=strategy, records=RECORDS
+        "initialize",
+        inputs(models, start),
+        frac_bits=F,
+        strategy=strategy,
+        records=RECORDS,
+        weighting=weighting,
     )
 
 
@@ -118,15 +125,18 @@ def test_models_of_two_layers_are_compared_as_they_predict(arena: Arena):
         np.testing.assert_array_equal(own, expected)
 
 
-def test_the_average_is_weighted_by_records_within_an_ulp(arena: Arena):
+@pytest.mark.parametrize(("weighting", "counts"), [("records", RECORDS), ("uniform", (1, 1, 1))])
+def test_the_average_is_weighted_as_asked_within_an_ulp(
+    arena: Arena, weighting: str, counts: tuple[int, ...]
+):
     models = [hidden_model(seed) for seed in range(3)]
-    got = taken(arena, models, hidden_model(9), "local-average")
+    got = taken(arena, models, hidden_model(9), "local-average", weighting)
     for i, own in enumerate(got):
         parts = [encoded(model)[i] for model in models]
         for index in np.ndindex(own.shape):
             exact = sum(
-                Fraction(n * int(part[index]), sum(RECORDS))
-                for n, part in zip(RECORDS, parts, strict=True)
+                Fraction(n * int(part[index]), sum(counts))
+                for n, part in zip(counts, parts, strict=True)
             )
             assert abs(int(own[index]) - exact) < 1 + 3 * Fraction(2) ** (2 * F - 47)
 

@@ -1,7 +1,7 @@
 """Private training of TF Encrypted's Keras layers on ABY3."""
 
-from .losses import BinaryCrossentropy
+from .losses import BinaryCrossentropy, CategoricalCrossentropy
 from .optimizers import DPSGD, SGD
 from .sequential import Sequential
 
-__all__ = ["DPSGD", "SGD", "BinaryCrossentropy", "Sequential"]
+__all__ = ["DPSGD", "SGD", "BinaryCrossentropy", "CategoricalCrossentropy", "Sequential"]

@@ -6,6 +6,7 @@ from typing import Any
 
 from extensions.activations import PiecewiseLinear, relu, sigmoid
 from extensions.errors import UnsupportedLayerError
+from extensions.losses import Loss
 from extensions.network import Network
 
 from tf_encrypted.keras.layers import Activation, Dense, Flatten, ReLU
@@ -75,13 +76,15 @@ def activation_of(layer: Any) -> PiecewiseLinear | None:
     return _FUNCTIONS[name]()
 
 
-def chain_of(layers: Sequence[Any]) -> Chain:
+def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     """Returns what a model computes.
 
     Args:
         layers: that passed `check_layer` and are built.
+        loss: of its training.
 
     Raises:
+        ArgumentError: the loss does not take so many outputs.
         UnsupportedLayerError: the layers cannot be trained in this order.
     """
     variables: list[tuple[Any, Any]] = []
@@ -112,7 +115,7 @@ def chain_of(layers: Sequence[Any]) -> Chain:
         )
     between = [function for function in activations if function is not None]
     biases = tuple(bias is not None for _, bias in variables)
-    network = Network(widths=tuple(widths), activations=tuple(between), has_bias=biases)
+    network = Network(widths=tuple(widths), activations=tuple(between), has_bias=biases, loss=loss)
     return Chain(network, variables)
 
 

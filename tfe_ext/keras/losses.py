@@ -1,8 +1,9 @@
-"""The loss of private training: sigmoid cross-entropy from logits, of which nothing is opened."""
+"""The losses of private training: cross-entropies from logits, of which nothing is opened."""
 
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.losses import Loss
 
 from tf_encrypted.keras import losses
 
@@ -19,15 +20,39 @@ class BinaryCrossentropy(losses.BinaryCrossentropy):
         super().__init__(from_logits=True)
 
 
-def check_loss(loss: Any) -> None:
-    """Returns only for ours, or the host's class with equal settings.
+class CategoricalCrossentropy(losses.CategoricalCrossentropy):
+    """The host's loss with the only settings that a private step can use; targets are one-hot.
+
+    A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
+    examples, softmax(logits) - labels, with the error that `extensions.softmax` states. The loss
+    itself is never computed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(from_logits=True)
+
+
+LOSSES: dict[Loss, type] = {"sigmoid": BinaryCrossentropy, "softmax": CategoricalCrossentropy}
+"""Which class of this module stands for which loss of `extensions.losses`."""
+
+
+def loss_of(loss: Any) -> Loss:
+    """Returns which loss it is: ours, or the host's class with equal settings.
 
     Raises:
         ArgumentError: any other loss.
     """
-    allowed = "tfe_ext.keras.BinaryCrossentropy(), or the host's with from_logits=True"
-    if not isinstance(loss, losses.BinaryCrossentropy):
-        raise ArgumentError("loss", type(loss).__name__, allowed)
+    if isinstance(loss, losses.BinaryCrossentropy):
+        found: Loss = "sigmoid"
+    elif isinstance(loss, losses.CategoricalCrossentropy):
+        found = "softmax"
+    else:
+        raise ArgumentError(
+            "loss",
+            type(loss).__name__,
+            "tfe_ext.keras.BinaryCrossentropy() or CategoricalCrossentropy(), or the host's with "
+            "from_logits=True",
+        )
     if not loss.from_logits:
         raise ArgumentError(
             "loss.from_logits", False, "True", "Leave the activation behind the last Dense out."
@@ -36,3 +61,4 @@ def check_loss(loss: Any) -> None:
         raise ArgumentError(
             "loss.lazy_normalization", True, "False", "The optimizer divides by the batch size."
         )
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 from extensions import console
 from extensions.errors import ArgumentError, GradientError
 from extensions.fixed_point import Reals
+from extensions.losses import Loss
 from tfe_ext.aby3 import ABY3
 from tfe_ext.cost import Cost
 from tfe_ext.private_tensors import share_of, tensor_of
@@ -15,18 +16,17 @@ import tf_encrypted as tfe
 from tf_encrypted.keras.models import sequential as host
 
 from . import weights as weights_of
+from .initialization import LocalStart
 from .layers import Chain, chain_of, check_layer
-from .losses import check_loss
+from .losses import loss_of
 from .optimizers import Optimizer
 from .step import logits_of
 from .trainer import Trainer, steps_of
 
-DEFAULT_FEATURE_NORM = 32.0
-"""Taken for evaluations before `compile` has said otherwise."""
 Progress = Callable[[int, int], None]
 
 
-class Sequential(host.Sequential):
+class Sequential(LocalStart, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
     Layers are the host's Dense (activation None, "relu" or "sigmoid"), Activation, ReLU and
@@ -65,6 +65,7 @@ class Sequential(host.Sequential):
         self._prot = prot
         self._trainer = Trainer(prot)
         self._width: tuple[int, ...] = ()
+        self._kind: Loss = "sigmoid"
         super().__init__(layers, name)
 
     def add(self, layer: Any) -> None:
@@ -92,17 +93,18 @@ class Sequential(host.Sequential):
     @property
     def chain(self) -> Chain:
         """The model as a chain of linear layers."""
-        return chain_of(self.layers)
+        return chain_of(self.layers, self._kind)
 
     def compile(self, optimizer: Any, loss: Any) -> None:
         """Configures the model for private training.
 
         Args:
             optimizer: `tfe_ext.keras.DPSGD`, or `SGD` for comparison.
-            loss: `tfe_ext.keras.BinaryCrossentropy()`, or the host's class with from_logits=True.
+            loss: `tfe_ext.keras.BinaryCrossentropy()`, `CategoricalCrossentropy()`, or one of the
+                host's classes with from_logits=True.
 
         Raises:
-            ArgumentError: another optimizer or loss.
+            ArgumentError: another optimizer or loss, or a loss that the outputs do not fit.
             UnsupportedLayerError: the layers cannot be trained in their order.
         """
         if not isinstance(optimizer, Optimizer):
@@ -112,9 +114,9 @@ class Sequential(host.Sequential):
                 "tfe_ext.keras.DPSGD or SGD",
                 "The host's optimizers know no single example's gradient.",
             )
-        check_loss(loss)
-        chain_of(self.layers)
-        self._optimizer, self._loss = optimizer, loss
+        kind = loss_of(loss)
+        chain_of(self.layers, kind)
+        self._optimizer, self._loss, self._kind = optimizer, loss, kind
         self._trainer.forget()
 
     def call(self, inputs: Any, training: None = None, mask: None = None) -> Any:
@@ -189,8 +191,7 @@ class Sequential(host.Sequential):
         Raises:
             ArgumentError: records that do not fit.
         """
-        norm = self._optimizer.max_feature_norm if self._optimizer else DEFAULT_FEATURE_NORM
-        return self._trainer.accuracy(self.chain, x, y, norm)
+        return self._trainer.accuracy(self.chain, x, y, self._optimizer)
 
     def predict(self, x: Any, reveal: bool = True) -> Any:
         """Returns the logits of a private tensor (rows, features), **opened** unless told not to.

@@ -19,6 +19,9 @@ from .step import logits_of, update
 if TYPE_CHECKING:
     from tfe_ext.aby3 import ABY3
 
+DEFAULT_FEATURE_NORM = 32.0
+"""Taken for evaluations before `compile` has said otherwise."""
+
 
 class Trainer:
     """Traces the step of one model, keeps it as long as it fits, and runs evaluations.
@@ -85,13 +88,9 @@ class Trainer:
             raise GradientError("No step was traced yet: call fit() before step_cost().")
         return cost_of_graph(self._step.get_concrete_function().graph)
 
-    def accuracy(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> float:
+    def accuracy(self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None) -> float:
         """Returns the part of the records that the model gets right; opens their number only."""
-        records: Records
-        if _are_tensors(x, y):
-            records = SharedRecords(self._prot, x, y, chain.network)
-        else:
-            records = OwnersRecords(self._prot, self._check(chain, x, y, max_feature_norm))
+        records = self.records(chain, x, y, optimizer)
 
         @tf.function(autograph=False)
         def wrong() -> tf.Tensor:
@@ -100,6 +99,17 @@ class Trainer:
             return tf.add_n([part for part in count.additive3().parts if part is not None])
 
         return 1.0 - int(wrong()) / records.size
+
+    def records(self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None) -> Records:
+        """Returns the records that `Sequential.evaluate` takes, checked.
+
+        Raises:
+            ArgumentError: records that do not fit.
+        """
+        if _are_tensors(x, y):
+            return SharedRecords(self._prot, x, y, chain.network)
+        norm = optimizer.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
+        return OwnersRecords(self._prot, self._check(chain, x, y, norm))
 
     def _take(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
         if _are_tensors(x, y):

@@ -1,0 +1,83 @@
+"""Softmax on every host lies where exact arithmetic says, and costs what it says."""
+
+import numpy as np
+import pytest
+
+from extensions.activations import sigmoid
+from extensions.fixed_point import decode, encode
+from extensions.softmax import exponential, reciprocal
+from tests.conformance.arena import ABY3Arena, Arena, CrypTenArena
+from tests.conformance.test_budgets import (
+    MUL,
+    TO_ARITHMETIC,
+    TRUNCATE,
+    Cost,
+    zeros,
+)
+from tests.conformance.test_budgets_aby3 import CONVERT, OPEN, TRUNCATE_PRODUCT
+from tests.reference_softmax import softmax_interval
+from tests.strategies import PRESETS
+from tests.test_activations import exact
+from tests.test_softmax import logits_of
+
+ROWS, CLASSES = 7, 10
+FIRST, SECOND = len(exponential(CLASSES).thresholds), len(reciprocal(CLASSES).thresholds)
+
+
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_probabilities_lie_in_their_interval(arena: Arena, frac_bits: int):
+    logits = logits_of(CLASSES, frac_bits)[:: 1800 // 6]
+    (got,) = arena.evaluate("probabilities", [logits], frac_bits=frac_bits)
+    low, high = softmax_interval(logits, frac_bits)
+    found = decode(got, frac_bits)
+    assert ((low <= found) & (found <= high)).all()
+    assert (high - low).max() < 2.0**-8
+
+
+def test_two_classes_take_one_sigmoid(arena: Arena):
+    logits = logits_of(2, 20)[:: 9000 // 6]
+    (got,) = arena.evaluate("probabilities", [logits], frac_bits=20)
+    value, _ = exact(sigmoid(), logits[:, 1] - logits[:, 0], 20)
+    assert np.isin(got[:, 1] - (value >> sigmoid().slope_bits), (0, 1)).all()
+    assert (got.sum(axis=1) == 1 << 20).all()
+
+
+def compared(thresholds: int) -> int:
+    """Words of a comparison in CrypTen, its conversion included."""
+    return 1 + 4 * thresholds + TO_ARITHMETIC.words * thresholds
+
+
+def test_cost_in_crypten(crypten_arena: CrypTenArena):
+    cost = crypten_arena.cost("probabilities", zeros((ROWS, CLASSES)))
+    entry = compared(FIRST) + MUL.words + TRUNCATE.words + 1 + TRUNCATE.words
+    row = compared(SECOND) + MUL.words + 1
+    assert cost == Cost(13, ROWS * (CLASSES * entry + row))
+    assert (FIRST, SECOND) == (16, 23)
+    assert crypten_arena.cost("probabilities", zeros((ROWS, 2))).rounds == 6
+
+
+def test_cost_in_aby3(aby3_arena: ABY3Arena):
+    def compared(thresholds: int) -> int:
+        return OPEN + 1 + 11 + thresholds * (4 * OPEN + 22 + 15 + OPEN + 1)
+
+    entry = compared(FIRST) + CONVERT.words + TRUNCATE_PRODUCT.words
+    entry += CONVERT.words + TRUNCATE_PRODUCT.words
+    row = compared(SECOND) + 2 * CONVERT.words + 3  # the slope and the sum; then the reciprocal
+    rounds, size = aby3_arena.cost("probabilities", [(ROWS, CLASSES)])
+    assert (rounds, size) == (13, 8 * ROWS * (CLASSES * entry + row))
+    assert aby3_arena.cost("probabilities", [(ROWS, 2)])[0] == 6
+
+
+def test_gradients_of_a_layer_with_softmax(arena: Arena):
+    f, classes = 20, 4
+    draws = np.random.default_rng(4)
+    x, weight = (encode(draws.integers(-64, 65, s) / 32, f) for s in ((30, 5), (classes, 5)))
+    bias, targets = encode(draws.integers(-9, 9, classes), f), encode(np.eye(classes)[:, :], f)
+    targets = targets[draws.integers(0, classes, 30)]
+    given = [x, targets, weight, bias]
+    logits, inputs, deltas = arena.evaluate("model_gradients", given, frac_bits=f, loss="softmax")
+    np.testing.assert_array_equal(inputs, x)
+    np.testing.assert_array_equal(logits, ((x @ weight.T) >> f) + bias)
+    low, high = softmax_interval(logits, f)
+    found = decode(deltas + targets, f)
+    assert ((low <= found) & (found <= high)).all()

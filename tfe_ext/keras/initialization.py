@@ -1,0 +1,152 @@
+"""Protocol 4 on a model of the host's layers: it starts from what the owners trained locally."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from extensions.fixed_point import Integers
+from extensions.initialization import Strategy, Weighting, encode_model, initialize
+from extensions.network import Parameters
+from extensions.ring import Share
+from tfe_ext.cost import Cost, cost_of_graph
+from tfe_ext.inputs import share_from
+from tfe_ext.placed import concatenate
+
+import tf_encrypted as tfe
+
+from .layers import Chain
+from .optimizers import Optimizer
+from .step import parameters_of, store
+from .trainer import Trainer
+
+
+class LocalStart:
+    """A model whose weights can be made of what owners trained locally."""
+
+    _trainer: Trainer
+    _optimizer: Optimizer | None
+
+    @property
+    def chain(self) -> Chain:
+        """The model as a chain of linear layers."""
+        raise NotImplementedError
+
+    def initialize_from(
+        self,
+        local: Mapping[str, Sequence[Any]],
+        records: Mapping[str, int],
+        *,
+        strategy: Strategy = "local",
+        held_out: tuple[Any, Any] | None = None,
+        weighting: Weighting = "records",
+    ) -> Cost:
+        """The weights are a start made of all owners' local models; returns what that costs.
+
+        Each local model is trained by DPSGD on its owner's records alone, from the weights that
+        the model has now, which are public. Nothing is opened, not even whose model is taken
+        (`extensions.initialization.initialize`). Charge the local training to the optimizer's
+        ledger: ``model.optimizer.ledger.record("local training", ...)``.
+
+        Args:
+            local: each owner's model by its name, {"server0": [kernel, bias, ...], ...}: arrays of
+                the shapes of `get_weights`, in which the norm of a kernel and its bias together is
+                at most 100. Owners are players of the configuration.
+            records: each owner's number of training records, public.
+            strategy: "local", "local-average" or "local-accuracy".
+            held_out: features and labels, both as in `evaluate`, on which candidates are tried and
+                no local model was trained; "local-average" does without.
+            weighting: of the average: "records" by the owners' numbers of records, or "uniform".
+
+        **Guarantees.** Each local model is a variable on the device of its owner, and is shared
+        from there (`tfe_ext.inputs.share_from`). It is no constant of the graph, of which every
+        player gets a copy.
+
+        **Cost.** Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for
+        "local", whatever the number of owners. A graph is traced for each call.
+
+        Raises:
+            ArgumentError: models, records or settings that do not fit, before anything is shared.
+        """
+        prot, chain, ring = self._trainer.ring.prot, self.chain, self._trainer.ring
+        checked = _check(chain, local, records, ring.frac_bits)
+        tried = None
+        if held_out is not None and strategy != "local-average":
+            tried = self._trainer.records(chain, *held_out, self._optimizer)
+        models = [_OwnModel(prot, name, integers) for name, integers in checked.items()]
+
+        def start() -> None:
+            columns = [concatenate(c) for c in zip(*(m.share() for m in models), strict=True)]
+            batch = None if tried is None else tried.everything()
+            started = initialize(
+                ring,
+                strategy,
+                _pairs(columns),
+                [records[name] for name in checked],
+                start=parameters_of(prot, chain),
+                held_out=None if batch is None else (batch.x, batch.y),
+                weighting=weighting,
+                activations=chain.network.activations,
+            )
+            values = [value for weight, bias in started for value in (weight.T, bias)]
+            for variable, share in zip(chain.flat, ring.replicate(values), strict=True):
+                store(variable, share)
+
+        traced = tf.function(start, autograph=False).get_concrete_function()
+        cost = cost_of_graph(traced.graph)
+        traced()
+        return cost
+
+
+class _OwnModel:
+    """One owner's model as variables on its device, and on no other."""
+
+    def __init__(self, prot: Any, name: str, integers: Sequence[Integers]) -> None:
+        self._prot = prot
+        self._owner = tfe.get_config().get_player(name)
+        with tf.init_scope(), tf.device(self._owner.device_name):
+            self._values = [tf.Variable(x, trainable=False, name="local_model") for x in integers]
+
+    def share(self) -> list[Share]:
+        with tf.device(self._owner.device_name):
+            values = [variable.read_value() for variable in self._values]
+        return list(share_from(self._prot, values, self._owner))
+
+
+def _check(
+    chain: Chain, local: Any, records: Mapping[str, int], frac_bits: int
+) -> dict[str, list[Integers]]:
+    """Every owner's model as ring integers, weights as (1, out, in) and biases as (1, out)."""
+    if not all(chain.network.has_bias):
+        raise ArgumentError("model", "a Dense layer without bias", "Dense layers with biases")
+    if not isinstance(local, Mapping) or not local:
+        raise ArgumentError(
+            "local",
+            type(local).__name__,
+            "a dictionary of each owner's model by its name",
+            'For that of the first server: local={"server0": weights}.',
+        )
+    if not isinstance(records, Mapping) or set(records) != set(local):
+        raise ArgumentError("records", records, f"numbers of the same owners, {sorted(local)}")
+    players = [player.name for player in tfe.get_config().players]
+    wanted = [tuple(variable.shape.as_list()) for variable in chain.flat]
+    checked = {}
+    for name, weights in local.items():
+        if name not in players:
+            raise ArgumentError("local", f"of {name}", f"of players, {', '.join(players)}")
+        given = [np.shape(weight) for weight in weights]
+        if given != wanted:
+            raise ArgumentError("local", f"{given} at {name}", f"of the model's shapes, {wanted}")
+        pairs = _pairs([np.asarray(weight, dtype=np.float64).T for weight in weights])
+        try:
+            checked[name] = encode_model(pairs, frac_bits)
+        except ArgumentError as error:
+            error.add_note(f"This is the model of {name}.")
+            raise
+    return checked
+
+
+def _pairs(parts: Sequence[Any]) -> Parameters:
+    return list(zip(parts[::2], parts[1::2], strict=True))
