@@ -5,16 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.inverse_sqrt.error import HostNames, SpuPython
+from benchmarks.inverse_sqrt.error import FRAC_BITS, HostNames, SpuPython
 from benchmarks.inverse_sqrt.hosts import TIMED, available
-from benchmarks.inverse_sqrt.session import SQRT_RECIPROCAL
-from benchmarks.inverse_sqrt.table import BATCHES, table
+from benchmarks.inverse_sqrt.session import ABY3, SQRT_RECIPROCAL
+from benchmarks.inverse_sqrt.table import BATCHES, FAR_MS, table
 from benchmarks.network import Link, call, link
 from benchmarks.report import publish
+from extensions.errors import ArgumentError
 
 NETWORKS = ("loopback", "lan", "wan")
-FAR_MS = 5.0
-"""From this one-way latency on, time is nearly the same for all of `BATCHES`: two will do."""
 TIMEOUT = 1200.0
 
 
@@ -34,6 +33,8 @@ def main(
 
     By default batches are 1, 32, 64 and 128, and on a WAN 1 and 128.
     """
+    if frac_bits not in FRAC_BITS[ABY3]:
+        raise ArgumentError("frac_bits", frac_bits, "16 or 20")
     hosts = available(spu_python, host)
     for chosen in [link(name) for name in network or NETWORKS]:
         samples: list[dict[str, Any]] = []

@@ -25,6 +25,8 @@ PUBLISHED = {
 """Milliseconds of Protocol 1 in Ruan et al., S&P 2023, on three parties, for `BATCHES`."""
 SAME = {CRYPTEN: CRYPTEN, ABY3: TFE}
 """What the paper ran where we have this host."""
+FAR_MS = 5.0
+"""From this one-way latency on, time is that of the trips, nearly the same for all of `BATCHES`."""
 _MS = 1e3
 _NONE = "-"
 
@@ -69,6 +71,7 @@ def _row(
     if network.delay_ms:
         row["floor, ms"] = _NONE if floor is None else floor
         row["time / floor"] = _NONE if floor is None else median / floor
+    if network.delay_ms >= FAR_MS:
         row["time / latency"] = median / network.delay_ms
     if network.profile in PUBLISHED:
         compared = published and batch in BATCHES
