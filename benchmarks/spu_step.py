@@ -76,7 +76,8 @@ class Party:
     def measure(self, *, kind: str, steps: int, sizes: dict[str, int], sigma: float) -> Any:
         """Returns bytes by TCP's count, the seconds of each step, and the opened result.
 
-        Each party's noise is its own private input, drawn anew for each step.
+        Each party's noise, of standard deviation `sigma`, is its own private input, drawn anew for
+        each step.
         """
         from spu import libspu
         from spu.api import Io, Runtime
