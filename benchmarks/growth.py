@@ -12,6 +12,10 @@ Term = tuple[str, ...]
 """The factors that a coefficient is multiplied by; () for the constant."""
 
 
+_NOTHING = 1e-9
+"""A term that is nowhere so large a part of the cost is what floating point left of zero."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PowerLaw:
     """y = scale * x^exponent, and the part of log y's variance that it explains."""
@@ -87,6 +91,8 @@ def multilinear(points: Sequence[Mapping[str, float]], values: Sequence[float]) 
             f"such that they determine {len(terms)} terms",
         )
     coefficients = scaled / largest
+    shares = np.abs(columns * coefficients / y[:, None]).max(axis=0)
+    coefficients[shares < _NOTHING] = 0.0
     return Law(
         coefficients={term: float(c) for term, c in zip(terms, coefficients, strict=True)},
         worst=float(np.abs(columns @ coefficients / y - 1.0).max()),
