@@ -1,5 +1,7 @@
 """Errors of the project, so that a caller can catch them apart from the host's own."""
 
+from collections.abc import Mapping
+
 
 class PeaError(Exception):
     """Base class of every error that this project raises on purpose."""
@@ -78,6 +80,33 @@ class ServersLostError(PeaError, RuntimeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the servers {reason}")
+
+
+class MessageError(PeaError, ValueError):
+    """Bytes are no message of federated learning, or a value has no encoding."""
+
+
+class UpdateError(PeaError, ValueError):
+    """A client's update cannot be used; the message says why, and gives none of its values."""
+
+
+class WorkerLostError(PeaError, RuntimeError):
+    """A process that trains clients died; the message begins with "a worker"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a worker {reason}")
+
+
+class RoundError(PeaError, RuntimeError):
+    """A round of federated learning failed; the message names it, and those who were left out."""
+
+    def __init__(self, number: int, reason: str, refused: Mapping[int, str] | None = None) -> None:
+        self.number = number
+        self.reason = reason
+        self.refused = dict(refused or {})
+        culprits = "".join(f" client {client}: {why};" for client, why in self.refused.items())
+        left_out = f" Left out:{culprits}" if culprits else ""
+        super().__init__(f"round {number}: {reason}{left_out}")
 
 
 class EmulationError(PeaError, RuntimeError):

@@ -46,8 +46,8 @@ def test_tables_are_the_recorded_results():
 
 @pytest.mark.parametrize(
     "index",
-    [0, pytest.param(2, marks=needs_tensorflow), 4],
-    ids=["primitives", "ABY3 session", "plaintext ring"],
+    [0, pytest.param(2, marks=needs_tensorflow), 4, 5],
+    ids=["primitives", "ABY3 session", "plaintext ring", "federated learning"],
 )
 def test_python_block_runs(tmp_path, index):
     passed(run([sys.executable, "-c", blocks("python")[index]], tmp_path))

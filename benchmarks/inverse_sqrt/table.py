@@ -22,7 +22,7 @@ PUBLISHED = {
         CRYPTEN: (4696.42, 6632.96, 6641.89, 6647.64),
     },
 }
-"""Milliseconds of Protocol 1 in Ruan et al., S&P 2023, on three parties, for `BATCHES`."""
+"""Milliseconds in Ruan et al., S&P 2023, on three parties, for `BATCHES`."""
 SAME = {CRYPTEN: CRYPTEN, ABY3: TFE}
 """What the paper ran where we have this host."""
 FAR_MS = 5.0
@@ -44,7 +44,7 @@ def table(samples: Sequence[dict[str, Any]], network: Link) -> list[dict[str, An
     ]
     for system, figures in published.items():
         times = {_column(b): figures[BATCHES.index(b)] for b in BATCHES}
-        name = {"host": f"{system} (paper)", "method": "Protocol 1"}
+        name = {"host": f"{system} (paper)", "method": "as published"}
         rows.append({key: (name | times).get(key, _NONE) for key in rows[0]})
     return rows
 
@@ -96,5 +96,9 @@ def _column(batch: int) -> str:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    low, middle, high = (_MS * f(seconds) for f in (min, statistics.median, max))
-    return f"{middle:.4g} ({low:.3g}-{high:.3g})"
+    low, middle, high = (_figures(_MS * f(seconds)) for f in (min, statistics.median, max))
+    return f"{middle} ({low}-{high})"
+
+
+def _figures(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,92 @@
+"""What a run did, round by round."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from extensions.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundReport:
+    """One round.
+
+    Attributes:
+        number: from 1.
+        selected: clients that were asked.
+        included: clients whose updates are in the new model; none if the round failed.
+        refused: why clients were left out, by client.
+        vanished: parties that dropped out.
+        failure: why the round failed and the model stayed as it was; empty if it did not.
+        bytes_up: sent to the server.
+        bytes_down: sent by the server.
+        bytes_total: sent by anybody to anybody, in encoded messages.
+        virtual_seconds: from the first message to the mean, by the network's delays.
+        seconds: that the round really took, training and evaluation included; not compared.
+        accuracy: share of the test set that the new model classifies rightly; None if not asked.
+        loss: mean over the test set; None if not asked.
+    """
+
+    number: int
+    selected: tuple[int, ...]
+    included: tuple[int, ...] = ()
+    refused: dict[int, str] = field(default_factory=dict)
+    vanished: tuple[int, ...] = ()
+    failure: str = ""
+    bytes_up: int = 0
+    bytes_down: int = 0
+    bytes_total: int = 0
+    virtual_seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
+    accuracy: float | None = None
+    loss: float | None = None
+
+
+@dataclass
+class History:
+    """The rounds of a run, in order."""
+
+    rounds: list[RoundReport] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def __iter__(self) -> Iterator[RoundReport]:
+        return iter(self.rounds)
+
+    def __getitem__(self, index: int) -> RoundReport:
+        return self.rounds[index]
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy of the last round that was evaluated; None if none was."""
+        return next((r.accuracy for r in reversed(self.rounds) if r.accuracy is not None), None)
+
+    def rounds_to(self, accuracy: float) -> int | None:
+        """Returns the first round with at least this accuracy; None if there is none."""
+        reached = (r.number for r in self.rounds if (r.accuracy or 0.0) >= accuracy)
+        return next(reached, None)
+
+    def to_json(self) -> str:
+        """Returns the history as JSON text, from which `from_json` makes an equal one."""
+        return json.dumps([asdict(report) for report in self.rounds])
+
+    @classmethod
+    def from_json(cls, text: str) -> "History":
+        """Returns the history that `to_json` wrote.
+
+        Raises:
+            ArgumentError: the text is none.
+        """
+        try:
+            return cls([_report(entry) for entry in json.loads(text)])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ArgumentError("history", text[:80], "what History.to_json wrote") from error
+
+
+def _report(entry: dict[str, Any]) -> RoundReport:
+    for name in ("selected", "included", "vanished"):
+        entry[name] = tuple(entry[name])
+    entry["refused"] = {int(client): reason for client, reason in entry["refused"].items()}
+    return RoundReport(**entry)

@@ -1,0 +1,63 @@
+"""The models of the papers, for images of shape (batch, 1, 28, 28) and 10 classes."""
+
+from torch import nn
+
+
+def mlp(inputs: int = 784, hidden: int = 200, classes: int = 10) -> nn.Module:
+    """Returns the "2NN": two hidden layers with ReLU; 199,210 parameters on MNIST.
+
+    **Source**: McMahan et al., AISTATS 2017, section 3; chain-PPFL's MLP.
+    """
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(inputs, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, classes),
+    )
+
+
+def cnn() -> nn.Module:
+    """Returns two padded 5x5 convolutions (32, 64), each pooled, and 512 units.
+
+    1,663,370 parameters.
+
+    **Source**: McMahan et al., AISTATS 2017, section 3; chain-PPFL's CNN.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(7 * 7 * 64, 512),
+        nn.ReLU(),
+        nn.Linear(512, 10),
+    )
+
+
+def cnn_mnist() -> nn.Module:
+    """Returns two 5x5 convolutions (10, 20), each pooled, dropout, and 50 units.
+
+    21,840 parameters.
+
+    **Source**: the CNNMnist of studies on Paillier and differential privacy, after PyTorch's
+    earlier example for MNIST.
+    """
+    return nn.Sequential(
+        nn.Conv2d(1, 10, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(10, 20, 5),
+        nn.Dropout2d(0.5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(320, 50),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(50, 10),
+    )

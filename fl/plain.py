@@ -1,0 +1,109 @@
+"""The baseline without protection: clients send their updates to the server as they are."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from extensions.checks import check_positive
+from extensions.errors import MessageError, UpdateError
+from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.messages import SERVER, Message
+from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
+from fl.view import Coalition, Outcome
+
+
+class PlainAggregator(Aggregator):
+    """Federated averaging as published. **Insecure**: the server reads every client's update.
+
+    **Cost.** One message a client, of 4 bytes a value.
+
+    Args:
+        timeout: seconds that the server waits for updates; then it goes on with those it has.
+
+    Source: McMahan et al., AISTATS 2017, Algorithm 1.
+    """
+
+    min_clients = 1
+
+    def __init__(self, *, timeout: float = 60.0) -> None:
+        check_positive("timeout", timeout)
+        self.timeout = timeout
+
+    def server(self, round: Round) -> Machine:
+        """Returns the machine that waits for all updates and averages them."""
+        return _Server(round, self.timeout)
+
+    def client(self, round: Round, client: int, update: Vector) -> Machine:
+        """Returns the machine that sends the update, in single precision."""
+        return _Client(round, client, update)
+
+    def check_update(self, update: Vector, size: int) -> None:
+        """Returns only if the update is finite in single precision as well."""
+        super().check_update(update, size)
+        if np.any(np.abs(update) > np.finfo(np.float32).max):
+            raise UpdateError("a value of the update is beyond single precision")
+
+    def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
+        """Returns each single client to a coalition with the server, else what no one can hide."""
+        if not coalition.server:
+            return inherent_leaks(coalition, outcome.included)
+        received = outcome.transcript.received(SERVER, "update")
+        senders = {message.sender for message in received}
+        return frozenset(frozenset({client}) for client in senders - coalition.clients)
+
+
+class _Client(Machine):
+    def __init__(self, round: Round, client: int, update: Vector) -> None:
+        super().__init__(round, client)
+        self._update = update
+
+    def start(self, now: float) -> Iterable[Output]:
+        yield self.send(SERVER, "update", values=self._update.astype(np.float32))
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        return ()
+
+
+class _Server(Machine):
+    def __init__(self, round: Round, timeout: float) -> None:
+        super().__init__(round, SERVER)
+        self._timeout = timeout
+        self._waiting = set(round.clients)
+        self._updates: dict[int, Vector] = {}
+
+    def start(self, now: float) -> Iterable[Output]:
+        yield Timer("updates", now + self._timeout)
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        client = message.sender
+        if client not in self._waiting:
+            return
+        self._waiting.remove(client)
+        try:
+            self._updates[client] = self._read(message)
+        except (MessageError, UpdateError) as error:
+            yield Refusal(client, str(error))
+        if not self._waiting:
+            yield self._aggregate()
+
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
+        for client in sorted(self._waiting):
+            yield Refusal(client, f"no update within {self._timeout:g} s")
+        self._waiting.clear()
+        yield self._aggregate()
+
+    def _read(self, message: Message) -> Vector:
+        if message.kind != "update":
+            raise MessageError(f"a message of kind {message.kind!r}, not an update")
+        update = message.array("values", np.float32, (self.round.size,)).astype(np.float64)
+        check_update(update, self.round.size)
+        return update
+
+    def _aggregate(self) -> Aggregate:
+        if not self._updates:
+            raise self.failure("no client's update can be used.")
+        included = tuple(sorted(self._updates))
+        total = np.zeros(self.round.size)
+        for client in included:
+            total += self.round.weights[client] * self._updates[client]
+        return Aggregate(total / sum(self.round.weights[c] for c in included), included)

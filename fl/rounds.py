@@ -1,0 +1,46 @@
+"""One aggregation by itself: for tests of aggregators, and for measuring their cost."""
+
+from collections.abc import Mapping
+
+from extensions.errors import ArgumentError
+from fl.aggregator import Aggregator
+from fl.messages import SERVER, Party
+from fl.protocol import Machine, Round, Vector
+from fl.transport import InProcessTransport
+from fl.view import Outcome
+
+
+def aggregate(
+    aggregator: Aggregator,
+    updates: Mapping[int, Vector],
+    weights: Mapping[int, int] | None = None,
+    *,
+    number: int = 1,
+    transport: InProcessTransport | None = None,
+) -> Outcome:
+    """Returns the weighted mean of the updates, and all that was sent for it.
+
+    Args:
+        aggregator: the protocol.
+        updates: by client, each of shape (size,).
+        weights: by client; 1 each unless given.
+        number: of the round.
+        transport: a new one, with its delays and drop-outs; none of them unless given.
+
+    Raises:
+        ArgumentError: what the aggregator refuses before anything is sent.
+        UpdateError: an update that its client would not send.
+        RoundError: the round failed.
+    """
+    if not updates:
+        raise ArgumentError("updates", {}, "at least one")
+    sizes = {update.size for update in updates.values()}
+    if weights is not None and weights.keys() != updates.keys():
+        raise ArgumentError("weights", sorted(weights), f"of clients {sorted(updates)}")
+    round = Round(number=number, size=max(sizes), weights=weights or dict.fromkeys(updates, 1))
+    aggregator.check_weights(round.weights.values())
+    machines: dict[Party, Machine] = {SERVER: aggregator.server(round)}
+    for client in round.clients:
+        aggregator.check_update(updates[client], round.size)
+        machines[client] = aggregator.client(round, client, updates[client])
+    return (transport or InProcessTransport()).run(machines | dict(aggregator.others(round)))
