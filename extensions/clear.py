@@ -26,7 +26,7 @@ class ClearRing:
             hosts do (up with probability of the fraction), "floor" or "ceiling" always so,
             "extreme" by a coin regardless of the fraction, which reaches combinations of errors
             that a host meets too rarely to be tested.
-        seed: of the rounding coins only.
+        seed: of the rounding coins only, or what draws them.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ClearRing:
         *,
         parties: int = 3,
         rounding: Rounding = "probabilistic",
-        seed: int | None = None,
+        seed: int | np.random.Generator | None = None,
     ) -> None:
         self.frac_bits = check_frac_bits(frac_bits)
         if parties < 1:
