@@ -32,6 +32,7 @@ from fl import models
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
+from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
@@ -56,6 +57,7 @@ __all__ = [
     "Leaks",
     "Link",
     "Machine",
+    "MaskedAggregator",
     "Mechanism",
     "Message",
     "Network",
