@@ -39,11 +39,8 @@ def test_fewer_shares_fit_every_other_secret(secret, other, threshold):
     """For any secret there is one value at a further point that makes it the secret."""
     shares = share(secret, threshold, range(1, threshold + 1))
     known = {x: shares[x] for x in range(1, threshold)}
-    rest = {**known, threshold: bytes(SHARE_BYTES)}
-    at_zero = [reconstruct({**rest, threshold: v.to_bytes(SHARE_BYTES)}) for v in (0, 1)]
-    if None in at_zero:
-        return
-    base, step = (int.from_bytes(data) for data in at_zero if data is not None)
+    at_zero = [reconstruct({**known, threshold: v.to_bytes(SHARE_BYTES)}) for v in (0, 1)]
+    base, step = (int.from_bytes(found or b"") for found in at_zero)
     value = (int.from_bytes(other) - base) * pow(step - base, -1, PRIME) % PRIME
     assert reconstruct({**known, threshold: value.to_bytes(SHARE_BYTES)}) == other
 
