@@ -82,6 +82,6 @@ def _weights(points: tuple[int, ...]) -> tuple[int, ...]:
     weights = []
     for x in points:
         others = [y for y in points if y != x]
-        down = prod((y - x for y in others)) % PRIME
+        down = prod(y - x for y in others) % PRIME
         weights.append(prod(others) * pow(down, -1, PRIME) % PRIME)
     return tuple(weights)

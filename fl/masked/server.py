@@ -119,9 +119,7 @@ class MaskedServer(Machine):
             agree(fresh_key(), public.tobytes(), client)
         return advert, signature
 
-    def _send_keys(
-        self, answers: dict[int, tuple[Bytes, Bytes]], now: float
-    ) -> Iterable[Output]:
+    def _send_keys(self, answers: dict[int, tuple[Bytes, Bytes]], now: float) -> Iterable[Output]:
         adverts, signatures = (np.stack(parts) for parts in zip(*answers.values(), strict=True))
         self._roster = Roster.of(self._terms, list(answers), adverts)
         for client in answers:
