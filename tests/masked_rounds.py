@@ -9,9 +9,9 @@ import fl
 SMALL = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 
 
-def half(**settings: object) -> fl.MaskedAggregator:
+def half() -> fl.MaskedAggregator:
     """Returns an aggregator that needs more than half of the clients."""
-    return fl.MaskedAggregator(threshold=0.5, fixed_point=SMALL, timeout=7.0, **settings)  # type: ignore[arg-type]
+    return fl.MaskedAggregator(threshold=0.5, fixed_point=SMALL, timeout=7.0)
 
 
 def updates(clients: int, size: int = 5) -> dict[int, fl.Vector]:

@@ -164,6 +164,9 @@ def test_server_that_claims_a_drop_out_sees_nothing_unlike_with_pairwise_masks_a
     key = ciphers.derive(client._secrets[SEED], client._roster.session, "individual mask", 5)
     pairwise_alone = left - ciphers.mask(key, SIZE, left.dtype)
     np.testing.assert_array_equal(pairwise_alone, SMALL.encode(given[5], 6))
+    many = fl.Coalition(range(4), server=True)
+    assert half().leaks_to(many, outcome) == {frozenset({client}) for client in (4, 5, 6)}
+    np.testing.assert_array_equal(residues(many, outcome, machines)[5], SMALL.encode(given[5], 6))
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
@@ -57,7 +57,7 @@ class MaskedAggregator(Aggregator):
       other keys can spoil the round. A false share or key is found, its sender named, and the round
       goes on while t right ones of every client are left.
 
-    The signing keys stand for a public-key infrastructure: each party's is made once, by this
+    The signing keys stand for a public-key infrastructure: each client's is made once, by this
     object, and every machine gets its own private key and the public ones alone.
 
     **Cost.** Five messages from each client to the server and four back, one after the other. In a
@@ -98,8 +98,7 @@ class MaskedAggregator(Aggregator):
         self.threshold = threshold
         self.fixed_point = fixed_point
         self.timeout = timeout
-        self._private: dict[int, Ed25519PrivateKey] = {}
-        self._public: dict[int, Ed25519PublicKey] = {}
+        self._identities: dict[int, Ed25519PrivateKey] = {}
 
     def needed(self, clients: int) -> int:
         """Returns t, how many clients of a round of so many must stay to its end."""
@@ -112,8 +111,7 @@ class MaskedAggregator(Aggregator):
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that sends the update masked."""
         values = self.fixed_point.encode(update, round.weights[client])
-        self._identity(client)
-        return MaskedClient(self._terms(round), client, values, self._private[client])
+        return MaskedClient(self._terms(round), client, values, self._identity(client))
 
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if the round is allowed, and its sum cannot leave the ring."""
@@ -143,10 +141,10 @@ class MaskedAggregator(Aggregator):
         return frozenset(frozenset({client}) for client in senders - coalition.clients)
 
     def _terms(self, round: Round) -> Terms:
-        return Terms(round, self.needed(len(round.weights)), self.fixed_point, self._identity)
+        public = {client: self._identity(client).public_key() for client in round.clients}
+        return Terms(round, self.needed(len(round.clients)), self.fixed_point, public)
 
-    def _identity(self, client: int) -> Ed25519PublicKey:
-        if client not in self._private:
-            self._private[client] = Ed25519PrivateKey.generate()
-            self._public[client] = self._private[client].public_key()
-        return self._public[client]
+    def _identity(self, client: int) -> Ed25519PrivateKey:
+        if client not in self._identities:
+            self._identities[client] = Ed25519PrivateKey.generate()
+        return self._identities[client]

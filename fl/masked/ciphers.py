@@ -95,7 +95,10 @@ def add_pair_mask(
 
 
 def seal(key: bytes, data: bytes) -> bytes:
-    """Returns the data encrypted and authenticated, 16 bytes longer; a key serves for one."""
+    """Returns the data encrypted and authenticated, 16 bytes longer; a key serves for one.
+
+    Who knows the key could make bytes that another key opens too; who does not cannot find one.
+    """
     return ChaCha20Poly1305(key).encrypt(_ONCE, data, None)
 
 

@@ -31,7 +31,8 @@ class MaskedServer(Machine):
     """Relays keys and sealed shares, adds masked values, and unmasks their sum.
 
     Each stage waits for one message of every client that is left. Who sends another, or none in
-    time, is left out from then on; a stage that fewer than t clients complete ends the round.
+    time, is left out from then on; values that were added before stay in the sum. A stage that
+    fewer than t clients complete ends the round.
 
     Args:
         terms: of the round.
@@ -101,7 +102,7 @@ class MaskedServer(Machine):
         answers = {client: self._answers[client] for client in sorted(self._answers)}
         if len(answers) < self._terms.threshold:
             raise self.failure(
-                f"{len(answers)} of {len(self.round.clients)} clients have sent "
+                f"{len(answers)} of {len(self.round.clients)} clients have completed "
                 f"{self._stage!r}, fewer than the threshold {self._terms.threshold}."
             )
         yield from self._close[self._stage](answers, now)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -45,19 +45,19 @@ class Terms:
         round: its number, size, clients and weights.
         threshold: t, how many clients' shares are needed.
         fixed_point: how updates become integers of a ring.
-        identity: from a client to the public key that it is known by.
+        identities: by client, the public key that it is known by.
     """
 
     round: Round
     threshold: int
     fixed_point: FixedPoint
-    identity: Callable[[int], Ed25519PublicKey]
+    identities: Mapping[int, Ed25519PublicKey]
 
     @cached_property
     def context(self) -> bytes:
         """Digest of all that; who was told other things than his peers does not verify them."""
         fixed = asdict(self.fixed_point)
-        weights = list(self.round.weights.items())
+        weights = [[int(client), int(weight)] for client, weight in self.round.weights.items()]
         parts = [self.round.number, self.round.size, weights, self.threshold, fixed]
         return hashlib.sha256(json.dumps(["masked aggregation", parts]).encode()).digest()
 
@@ -72,7 +72,7 @@ class Terms:
             MessageError: it did not.
         """
         try:
-            self.identity(client).verify(signature.tobytes(), signed)
+            self.identities[client].verify(signature.tobytes(), signed)
         except InvalidSignature as error:
             raise MessageError(f"a signature that is not client {client}'s") from error
 
@@ -102,8 +102,6 @@ class Roster:
         session: digest of the terms and of all adverts: fresh in every round, since every client
             adds fresh keys.
 
-    Raises:
-        MessageError: a key occurs twice; names the client.
     """
 
     clients: tuple[int, ...]
@@ -112,7 +110,11 @@ class Roster:
 
     @classmethod
     def of(cls, terms: Terms, clients: Sequence[int], adverts: Bytes) -> "Roster":
-        """Returns the roster of clients and adverts whose signatures were verified."""
+        """Returns the roster of clients and adverts whose signatures were verified.
+
+        Raises:
+            MessageError: a key occurs twice; names the client.
+        """
         seen: dict[bytes, int] = {}
         for client, advert in zip(clients, adverts, strict=True):
             check_keys(client, advert, seen)
@@ -138,19 +140,24 @@ class Roster:
 
     def advert(self, client: int) -> Bytes:
         """Returns what the client advertised."""
-        return self.adverts[self.clients.index(client)]
+        advert: Bytes = self.adverts[self.clients.index(client)]
+        return advert
 
     def mask_key(self, client: int) -> bytes:
         """Returns the client's public key for masks."""
-        return self.advert(client)[0].tobytes()
+        return self._row(client, 0)
 
     def share_key(self, client: int) -> bytes:
         """Returns the client's public key for shares."""
-        return self.advert(client)[1].tobytes()
+        return self._row(client, 1)
 
     def commitment(self, client: int) -> bytes:
         """Returns the client's commitment to its seed."""
-        return self.advert(client)[2].tobytes()
+        return self._row(client, 2)
+
+    def _row(self, client: int, row: int) -> bytes:
+        data: bytes = self.advert(client)[row].tobytes()
+        return data
 
     def survivors(self, clients: Sequence[int]) -> bytes:
         """Returns what clients sign to consent to a list of survivors, in this session alone."""
