@@ -101,7 +101,6 @@ class Roster:
         adverts: of each, (clients, 3, 32).
         session: digest of the terms and of all adverts: fresh in every round, since every client
             adds fresh keys.
-
     """
 
     clients: tuple[int, ...]
