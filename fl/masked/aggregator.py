@@ -47,15 +47,15 @@ class MaskedAggregator(Aggregator):
     - *A server that follows the protocol*, and what reads along: nothing more is needed.
     - *A server that tells clients different lists of survivors*, to get both secrets of a client:
       clients open shares only after t of them signed the list that they signed themselves. Two such
-      lists cannot be while clients who lie with the server are fewer than 2t - n, so less than
-      n / 3 with the default threshold.
+      lists cannot exist while clients who lie with the server are fewer than 2t - n, so up to n / 3
+      of them with the default threshold.
     - *A server that puts keys of its own in place of the clients'*: their advertisements are
       signed. A list of survivors that is merely echoed, or authenticated with keys that were agreed
       in the same round, would stop neither.
     - *A server that lies about who dropped out* still gets a sum of t clients at least.
-    - *Not covered*: clients that send false values; a client that deals false shares or masks with
-      other keys can spoil the round. A false share or key is found, its sender named, and the round
-      goes on while t right ones of every client are left.
+    - *Not covered*: clients that send false values, or mask them with other keys, spoil the sum
+      unnoticed. Dealers of false shares can end the round, by name. A holder that opens a false
+      share is refused by name, and the round goes on while t right ones of every client are left.
 
     The signing keys stand for a public-key infrastructure: each client's is made once, by this
     object, and every machine gets its own private key and the public ones alone.
@@ -64,9 +64,7 @@ class MaskedAggregator(Aggregator):
     round of n < 64 clients, all present, of number below 128, with d values whose count takes L
     bytes in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171.
     A client expands n masks of d values; the server one a survivor, and as many again for each
-    client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures. A
-    round of 100 clients with 199,210 values of 32 bits takes 4.5 s of one core, all parties
-    together, with or without 10 drop-outs.
+    client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures.
 
     Args:
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
@@ -80,8 +78,8 @@ class MaskedAggregator(Aggregator):
 
     Deviation: shares of both secrets are sealed with keys of their own, and a client opens one by
     telling the server its key, which shows at once whether the share is what was dealt. Signatures
-    cover the terms of the round and all keys, so that clients who were told different things do
-    not help each other's server.
+    under advertisements cover the terms of the round, those under survivors all keys as well, so
+    that clients who were told different things refuse each other. A client deals itself a share.
     """
 
     def __init__(
