@@ -45,13 +45,6 @@ CATALOGUE = (
         figures={"": "Median milliseconds of one element and of 128, by host and method."},
     ),
     Entry(
-        pattern=r"inverse-sqrt-(?P<parties>\d+)-parties-f(?P<f>\d+)",
-        part=ROOTS,
-        title="1/sqrt(x) in CrypTen, {parties} parties, f = {f}",
-        shows="Rounds, bytes, errors and time of Protocol 1 and of CrypTen's own ways.",
-        command=f"{_RUN} inverse-sqrt --parties {{parties}} --frac-bits {{f}}",
-    ),
-    Entry(
         pattern=r"dpsgd-step-(?P<parties>\d+)-parties",
         part=STEP,
         title="Plain SGD, DPSGD, and gradients materialised",
@@ -126,7 +119,7 @@ CATALOGUE = (
         part=TRAINING,
         title="Training on {data}, {parties} parties",
         shows="Accuracy, epsilon, rounds, bytes and time of whole runs, secure and in plaintext.",
-        command=f"{_RUN} training --parties {{parties}} --seeds {{seeds}}",
+        command=f"{_RUN} dpsgd-train --data {{data}} --parties {{parties}} --seeds {{seeds}}",
         chart=Chart(
             labels=("run",),
             values={"accuracy, %": "standard deviation", "seconds": ""},
