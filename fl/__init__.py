@@ -28,13 +28,14 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
 """
 
-from fl import models
+from fl import models, paillier
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
+from fl.paillier import PaillierAggregator
 from fl.partitions import partition
 from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
@@ -61,6 +62,7 @@ __all__ = [
     "Network",
     "Outcome",
     "Output",
+    "PaillierAggregator",
     "Party",
     "PlainAggregator",
     "Refusal",
@@ -76,6 +78,7 @@ __all__ = [
     "check_update",
     "inherent_leaks",
     "models",
+    "paillier",
     "partition",
     "party_name",
 ]
