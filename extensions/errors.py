@@ -87,7 +87,7 @@ class MessageError(PeaError, ValueError):
 
 
 class CiphertextError(PeaError, ValueError):
-    """An integer is no ciphertext under the key at hand; the message gives the key's fingerprint."""
+    """An integer is no ciphertext under the key at hand; the message gives its fingerprint."""
 
 
 class UpdateError(PeaError, ValueError):

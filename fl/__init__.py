@@ -25,7 +25,8 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
-before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
+before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
+`PaillierAggregator` adds up ciphertexts (`fl.paillier`).
 """
 
 from fl import models, paillier

@@ -84,7 +84,9 @@ class PaillierClient(Machine):
         clients = message.array("clients", np.int64, (-1,))
         theirs = message.array("exchange", np.uint8, (len(clients), EXCHANGE_BYTES))
         wanted = message.body.get("modulus")
-        if wanted == 0:
+        if not isinstance(wanted, int):
+            raise MessageError("the server asked for no key")
+        if not wanted:
             self._held.hold(keygen(self._bits, insecure_small_key=True))
         key = self._key(wanted)
         half = self._bits // 16
@@ -128,7 +130,7 @@ class PaillierClient(Machine):
         plaintexts = [decrypt(key, ciphertext) for ciphertext in as_integers(rows)]
         return self.send(SERVER, "sum", plaintexts=as_rows(plaintexts, self._bits // 8))
 
-    def _key(self, modulus: object) -> PrivateKey:
+    def _key(self, modulus: int) -> PrivateKey:
         key = self._held.key
         if key is None or key.public.n.bit_length() != self._bits:
             raise MessageError(f"no key of {self._bits} bits")

@@ -41,7 +41,7 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
     elif not 0 < r < n or gmpy2.gcd(r, n) != 1:
         raise ArgumentError("r", "out of range", "in 1..n - 1, without a common divisor with n")
     square = public.n_squared
-    return int((1 + n * mpz(plaintext)) * gmpy2.powmod_sec(r, n, square) % square)
+    return int((1 + n * mpz(plaintext)) * gmpy2.powmod(r, n, square) % square)
 
 
 def decrypt(private: PrivateKey, ciphertext: int) -> int:

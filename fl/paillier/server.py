@@ -12,7 +12,7 @@ from fl.paillier.keys import PublicKey
 from fl.paillier.packing import Packing, Signed
 from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import check_ciphertext
-from fl.paillier.sealing import EXCHANGE_BYTES
+from fl.paillier.sealing import EXCHANGE_BYTES, is_exchange_key
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer
 from fl.quantization import FixedPoint
 
@@ -124,11 +124,10 @@ class PaillierServer(Machine):
 
     def _take_hello(self, message: Message) -> None:
         exchange, modulus = message.body.get("exchange"), message.body.get("modulus")
-        if not isinstance(exchange, bytes) or len(exchange) != EXCHANGE_BYTES:
+        if not isinstance(exchange, bytes) or not is_exchange_key(exchange):
             raise MessageError("a greeting without an X25519 key")
-        if modulus != 0 and not is_modulus(modulus, self._bits):
+        if not isinstance(modulus, int) or (modulus and not is_modulus(modulus, self._bits)):
             raise MessageError(f"a greeting with a key that has not {self._bits} bits")
-        assert isinstance(modulus, int)
         self._exchanges[message.sender] = exchange
         self._moduli[message.sender] = modulus
 
