@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import phe
@@ -24,6 +24,7 @@ CLIENTS = 10
 """Of the packed model and of training."""
 
 Act = Callable[[], object]
+Result = TypeVar("Result")
 
 
 def milliseconds(act: Act, times: int) -> float:
@@ -91,7 +92,7 @@ def cnn_updates(clients: Iterable[int]) -> dict[int, fl.Vector]:
     return {client: draws.normal(0.0, 0.05, size) for client in clients}
 
 
-def seconds(act: Callable[[], Any]) -> tuple[float, Any]:
+def seconds(act: Callable[[], Result]) -> tuple[float, Result]:
     """Returns how long a call took, and what it returned."""
     began = time.perf_counter()
     found = act()

@@ -362,6 +362,9 @@ def with_first(integer: Callable[[int], int]) -> Callable[[Any], Mapping[str, An
         ("update", with_first(lambda c: 0), "0 bits is no ciphertext under key [0-9a-f]{32}"),
         ("update", with_first(lambda c: 2**512 - 1), "512 bits is no ciphertext under key"),
         ("hello", lambda body: {"exchange": b"short"}, "a greeting without an X25519 key"),
+        ("hello", lambda body: {"exchange": bytes(32)}, "a greeting without an X25519 key"),
+        ("hello", lambda body: {"modulus": 0.0}, "a key that has not 256 bits"),
+        ("hello", lambda body: {"modulus": np.zeros(2)}, "a key that has not 256 bits"),
         ("hello", lambda body: {"modulus": 35}, "a key that has not 256 bits"),
     ],
 )

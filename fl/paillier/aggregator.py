@@ -52,9 +52,9 @@ class PaillierAggregator(Aggregator):
     could have a single update decrypted, or put its own X25519 key in place of a client's; a client
     that does not can spoil the sum, which then is refused, not who did it.
 
-    **Cost.** Two messages up and one down a client, two more in all for the sum, and two where a key
-    is dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512 bytes for
-    21,840 values of 3 clients of equal weight at 2048 bits, with 97 slots of 21 bits.
+    **Cost.** Two messages up and one down a client, two more in all for the sum, and two where a
+    key is dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512
+    bytes for 21,840 values of 3 clients of equal weight at 2048 bits, with 97 slots of 21 bits.
 
     Args:
         key_bits: of n.

@@ -47,7 +47,7 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
 def decrypt(private: PrivateKey, ciphertext: int) -> int:
     """Returns the plaintext in 0..n - 1, by the Chinese remainder theorem.
 
-    Its exponentiations take the same time for every key and ciphertext of a size.
+    Its exponentiations take a time that depends on the key's size alone.
 
     Raises:
         CiphertextError: the integer is no ciphertext under this key.

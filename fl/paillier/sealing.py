@@ -26,6 +26,15 @@ def public_bytes(own: X25519PrivateKey) -> bytes:
     return own.public_key().public_bytes_raw()
 
 
+def is_exchange_key(theirs: bytes) -> bool:
+    """Returns whether others can agree on a secret with the key: it is no point of small order."""
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(theirs))
+    except ValueError:
+        return False
+    return True
+
+
 def seal(
     content: bytes, own: X25519PrivateKey, peer: Party, theirs: bytes, context: bytes
 ) -> bytes:

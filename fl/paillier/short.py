@@ -65,7 +65,7 @@ class ShortRandomness:
     """Encrypts under a key with a multiplication modulo n^2 for each byte of a short exponent.
 
     **Cost.** The table of a key is computed once in a process, with 32,640 multiplications at 2048
-    bits; then a ciphertext takes 128 instead of the 2,500 of r^n.
+    bits; then a ciphertext takes 128 instead of about 2,400 for r^n.
 
     Args:
         public: a key of `keygen`; for others the guarantee is not known to hold.
