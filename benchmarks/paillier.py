@@ -101,14 +101,14 @@ def seconds(act: Callable[[], Result]) -> tuple[float, Result]:
 
 def packed_row(private: paillier.PrivateKey) -> dict[str, Any]:
     """Returns what the CNN costs packed: encryption by a client, the sum of all, decryption."""
-    public, encoding = private.public, fl.PaillierAggregator().encoding
+    public, fixed_point = private.public, fl.PaillierAggregator().fixed_point
     n, square = public.n, public.n_squared
     updates = cnn_updates(range(CLIENTS))
-    packing = paillier.Packing.of_round(n.bit_length(), encoding, [1] * CLIENTS)
+    packing = paillier.Packing.of_round(n.bit_length(), fixed_point, [1] * CLIENTS)
     of_table, short = seconds(lambda: paillier.ShortRandomness(public))
 
     def encrypt(update: fl.Vector) -> list[int]:
-        values = encoding.encode(update).view(np.int64)
+        values = fixed_point.encode(update).view(np.int64)
         return [short.encrypt(plaintext) for plaintext in packing.pack(values, n)]
 
     of_encryption, first = seconds(lambda: encrypt(updates[0]))
@@ -125,7 +125,7 @@ def packed_row(private: paillier.PrivateKey) -> dict[str, Any]:
     def decrypt() -> fl.Vector:
         plaintexts = [paillier.decrypt(private, ciphertext) for ciphertext in total]
         signed = packing.unpack(plaintexts, updates[0].size, n)
-        return encoding.decode(signed.astype(encoding.dtype), CLIENTS)
+        return fixed_point.decode(signed.astype(fixed_point.dtype), CLIENTS)
 
     of_decryption, mean = seconds(decrypt)
     exact = np.mean(list(updates.values()), axis=0)

@@ -26,13 +26,14 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
-`PaillierAggregator` adds up ciphertexts (`fl.paillier`).
+`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts.
 """
 
 from fl import models, paillier
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
+from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
@@ -58,6 +59,7 @@ __all__ = [
     "Leaks",
     "Link",
     "Machine",
+    "MaskedAggregator",
     "Mechanism",
     "Message",
     "Network",

@@ -187,15 +187,15 @@ def test_short_randomness_is_powers_of_a_non_residue_of_symbol_one():
     st.booleans(),
 )
 def test_packed_sums_are_exact_at_their_limits(bits, frac_bits, weights, seed, packed):
-    encoding = fl.FixedPoint(frac_bits=frac_bits, clip=4.0)
-    packing = paillier.Packing.of_round(bits, encoding, weights, packed=packed)
+    fixed_point = fl.FixedPoint(frac_bits=frac_bits, clip=4.0)
+    packing = paillier.Packing.of_round(bits, fixed_point, weights, packed=packed)
     assert packing.slots * packing.slot_bits <= bits - 1
     if packed:
         assert (packing.slots + 1) * packing.slot_bits > bits - 1
     n = (1 << bits - 1) + 1
     draws = np.random.default_rng(seed)
     signs = draws.choice([-4.0, 4.0, 0.0, 2.0**-frac_bits], size=2 * packing.slots + 1)
-    rows = [encoding.encode(signs, weight).view(np.int64) for weight in weights]
+    rows = [fixed_point.encode(signs, weight).view(np.int64) for weight in weights]
     plaintexts = np.array([packing.pack(row, n) for row in rows], dtype=object)
     sums = [int(total) % n for total in plaintexts.sum(0)]
     np.testing.assert_array_equal(packing.unpack(sums, signs.size, n), np.sum(rows, axis=0))
@@ -224,9 +224,9 @@ def test_what_a_slot_cannot_hold_is_an_error_on_both_ways():
 def test_round_that_could_overflow_is_refused_before_anything_is_sent():
     wide = fl.FixedPoint(frac_bits=42, clip=4.0)
     with pytest.raises(ArgumentError, match="frac_bits = 42"):
-        fl.aggregate(aggregator(encoding=wide), updates(range(2)), {0: 2**20, 1: 1})
+        fl.aggregate(aggregator(fixed_point=wide), updates(range(2)), {0: 2**20, 1: 1})
     tiny = fl.PaillierAggregator(
-        key_bits=64, insecure_small_key=True, encoding=fl.FixedPoint(frac_bits=50, clip=1.0)
+        key_bits=64, insecure_small_key=True, fixed_point=fl.FixedPoint(frac_bits=50, clip=1.0)
     )
     with pytest.raises(
         ArgumentError, match=r"key_bits = 64: must be more than 64, the bits of a su"
@@ -445,8 +445,8 @@ def test_what_coalitions_read_is_what_leaks_to_says():
     ours, given_ = aggregator(), updates([1, 2, 3])
     fl.aggregate(ours, updates([0, 1]))
     outcome = fl.aggregate(ours, given_, number=2)
-    packing = paillier.Packing.of_round(256, ours.encoding, [1, 1, 1])
-    encoded = {k: ours.encoding.encode(v).view(np.int64).tolist() for k, v in given_.items()}
+    packing = paillier.Packing.of_round(256, ours.fixed_point, [1, 1, 1])
+    encoded = {k: ours.fixed_point.encode(v).view(np.int64).tolist() for k, v in given_.items()}
 
     def readable(coalition: fl.Coalition) -> set[int]:
         """Clients whose update the view holds under a key that a member holds."""
@@ -508,15 +508,15 @@ def cost_against_phe(size: int, few: int) -> tuple[float, float, float]:
     private = key(2048)
     public, secret = as_phe(private)
     update = np.random.default_rng(1).normal(0, 0.05, size)
-    encoding = fl.FixedPoint(frac_bits=16, clip=4.0)
+    fixed_point = fl.FixedPoint(frac_bits=16, clip=4.0)
     began = time.process_time()
     theirs = [public.encrypt(float(value)) for value in update[:few]]
     slow = (time.process_time() - began) / few
     _table.cache_clear()
     began = time.process_time()
-    packing = paillier.Packing.of_round(2048, encoding, [1, 1, 1])
+    packing = paillier.Packing.of_round(2048, fixed_point, [1, 1, 1])
     encrypt = paillier.ShortRandomness(private.public).encrypt
-    plaintexts = packing.pack(encoding.encode(update).view(np.int64), private.public.n)
+    plaintexts = packing.pack(fixed_point.encode(update).view(np.int64), private.public.n)
     ours = [encrypt(plaintext) for plaintext in plaintexts]
     fast = (time.process_time() - began) / size
     assert len(ours) == -(-size // 97)

@@ -14,7 +14,7 @@ from fl.protocol import Machine, Round, Vector
 from fl.quantization import FixedPoint
 from fl.view import Coalition, Outcome
 
-ENCODING = FixedPoint(frac_bits=16, clip=4.0)
+FIXED_POINT = FixedPoint(frac_bits=16, clip=4.0)
 """Of updates, unless another one is given: 19 bits with their sign."""
 
 
@@ -59,7 +59,7 @@ class PaillierAggregator(Aggregator):
     Args:
         key_bits: of n.
         packing: as many values in a ciphertext as there is room for; else one.
-        encoding: of updates; the fewer bits, the more slots.
+        fixed_point: how updates become integers; the fewer bits, the more slots.
         timeout: seconds that the server waits in each step, and then goes on without the silent.
         insecure_small_key: allow keys below 2048 bits.
 
@@ -71,7 +71,7 @@ class PaillierAggregator(Aggregator):
 
     key_bits: int = SECURE_BITS
     packing: bool = True
-    encoding: FixedPoint = ENCODING
+    fixed_point: FixedPoint = FIXED_POINT
     timeout: float = 60.0
     insecure_small_key: bool = False
     _held: dict[int, Held] = field(default_factory=dict, init=False, repr=False)
@@ -82,20 +82,20 @@ class PaillierAggregator(Aggregator):
         self._packing([1, 1])
 
     def _packing(self, weights: Collection[int]) -> Packing:
-        return Packing.of_round(self.key_bits, self.encoding, weights, packed=self.packing)
+        return Packing.of_round(self.key_bits, self.fixed_point, weights, packed=self.packing)
 
     def server(self, round: Round) -> Machine:
         """Returns the machine that adds ciphertexts."""
         packing = self._packing(round.weights.values())
         return PaillierServer(
-            round, self.key_bits, packing, self.encoding, self.min_clients, self.timeout
+            round, self.key_bits, packing, self.fixed_point, self.min_clients, self.timeout
         )
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that encrypts the update, and may deal the key or decrypt the sum."""
         held = self._held.setdefault(client, Held())
         packing = self._packing(round.weights.values())
-        values = self.encoding.encode(update, round.weights[client])
+        values = self.fixed_point.encode(update, round.weights[client])
         return PaillierClient(round, client, values, packing, self.key_bits, held)
 
     def check_weights(self, weights: Collection[int]) -> None:
@@ -104,9 +104,9 @@ class PaillierAggregator(Aggregator):
         self._packing(weights)
 
     def check_update(self, update: Vector, size: int) -> None:
-        """Returns only if the update is finite and in the range of the encoding."""
+        """Returns only if the update is finite and in range, or is to be clipped."""
         super().check_update(update, size)
-        self.encoding.check(update)
+        self.fixed_point.check(update)
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns every single client to the server with a client that ever held the key."""

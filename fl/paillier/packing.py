@@ -30,21 +30,28 @@ class Packing:
 
     @classmethod
     def of_round(
-        cls, key_bits: int, encoding: FixedPoint, weights: Collection[int], *, packed: bool = True
+        cls,
+        key_bits: int,
+        fixed_point: FixedPoint,
+        weights: Collection[int],
+        *,
+        packed: bool = True,
     ) -> "Packing":
         """Returns the packing with room for the sum of the updates of clients of these weights.
 
         Args:
             key_bits: of n.
-            encoding: of the updates.
+            fixed_point: how updates become integers.
             weights: of all clients of the round.
             packed: as many slots as there is room for; else one value a plaintext.
 
         Raises:
             ArgumentError: a slot would be longer than n or 64 bits.
         """
-        encoding.check_weights(weights)
-        scaled = (math.ldexp(encoding.clip * weight, encoding.frac_bits) for weight in weights)
+        fixed_point.check_weights(weights)
+        scaled = (
+            math.ldexp(fixed_point.clip * weight, fixed_point.frac_bits) for weight in weights
+        )
         limit = sum(map(math.ceil, scaled))
         room = (key_bits - 1) // _slot_bits(limit)
         if room < 1:

@@ -24,7 +24,7 @@ class PaillierServer(Machine):
         round: what all know.
         key_bits: of n.
         packing: of the round.
-        encoding: of the updates.
+        fixed_point: how updates became integers.
         min_clients: fewest whose sum is decrypted.
         timeout: seconds that a stage lasts at most.
     """
@@ -34,14 +34,14 @@ class PaillierServer(Machine):
         round: Round,
         key_bits: int,
         packing: Packing,
-        encoding: FixedPoint,
+        fixed_point: FixedPoint,
         min_clients: int,
         timeout: float,
     ) -> None:
         super().__init__(round, SERVER)
         self._bits = key_bits
         self._packing = packing
-        self._encoding = encoding
+        self._fixed_point = fixed_point
         self._min_clients = min_clients
         self._timeout = timeout
         self._stage = ""
@@ -217,5 +217,5 @@ class PaillierServer(Machine):
     def _aggregate(self, total: Signed) -> Aggregate:
         included = tuple(sorted(self._included))
         weight = sum(self.round.weights[client] for client in included)
-        ring = total.astype(self._encoding.dtype)
-        return Aggregate(self._encoding.decode(ring, weight), included)
+        ring = total.astype(self._fixed_point.dtype)
+        return Aggregate(self._fixed_point.decode(ring, weight), included)
