@@ -26,10 +26,10 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
-`MaskedAggregator` hides every update from the server.
+`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts.
 """
 
-from fl import models
+from fl import models, paillier
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
@@ -37,6 +37,7 @@ from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
+from fl.paillier import PaillierAggregator
 from fl.partitions import partition
 from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
@@ -64,6 +65,7 @@ __all__ = [
     "Network",
     "Outcome",
     "Output",
+    "PaillierAggregator",
     "Party",
     "PlainAggregator",
     "Refusal",
@@ -79,6 +81,7 @@ __all__ = [
     "check_update",
     "inherent_leaks",
     "models",
+    "paillier",
     "partition",
     "party_name",
 ]

@@ -5,6 +5,7 @@ import re
 from benchmarks.pages.entries import (
     ACCOUNTING,
     ACCURACY,
+    FEDERATED,
     NOISE,
     OTHERS,
     PARTS,
@@ -17,6 +18,7 @@ from benchmarks.pages.entries import (
 
 _RUN = "python -m benchmarks"
 _ACCURACY = f"{_RUN} accuracy --data {{data}} --seeds {{seeds}} --experiment"
+_PAILLIER = f"{_RUN} paillier --data-dir MNIST"
 _BARS = "Accuracy of each row with its standard deviation; a tick where the paper has a figure."
 
 CATALOGUE = (
@@ -189,6 +191,33 @@ CATALOGUE = (
         title="Neighbours of the tuned settings, {data}",
         shows="Accuracy on records set aside from training, around the settings that were chosen.",
         command=f"{_ACCURACY} tuning",
+    ),
+    Entry(
+        pattern="paillier-cnn",
+        part=FEDERATED,
+        title="Paillier on a model's update",
+        shows="Size and time of one update of a CNN, packed, and value by value with phe.",
+        command=_PAILLIER,
+        chart=Chart(
+            labels=("key bits", "library"),
+            values={"encryption, s": "", "decryption, s": ""},
+            logarithmic=("encryption, s", "decryption, s"),
+        ),
+        figures={"": "Seconds of encryption and decryption, by key and library."},
+    ),
+    Entry(
+        pattern="paillier-training",
+        part=FEDERATED,
+        title="Federated averaging under Paillier",
+        shows="Accuracy, time and bytes of a round, encrypted and in plaintext.",
+        command=_PAILLIER,
+    ),
+    Entry(
+        pattern="paillier-operations",
+        part=FEDERATED,
+        title="Paillier's operations",
+        shows="Milliseconds of each operation on integers, beside phe's on the same key.",
+        command=_PAILLIER,
     ),
     Entry(
         pattern="accounting",

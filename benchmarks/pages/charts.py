@@ -8,7 +8,6 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from benchmarks.pages.entries import Chart
 from benchmarks.pages.facts import number
@@ -54,7 +53,7 @@ def _decades(axes: Axes, values: Sequence[float]) -> None:
     axes.set_xscale("log")
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(2 * max(values)))
     axes.set_xlim(10.0**low, 10.0**high)
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
 
 
 def _spreads(axes: Axes, rows: Sequence[dict[str, Any]], column: str, spread: str) -> None:

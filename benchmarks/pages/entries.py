@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 ROOTS, STEP, NOISE = "Inverse square roots", "One step of DPSGD", "Noise"
 TRAINING, ACCURACY, ACCOUNTING = "Whole runs", "Accuracy", "Accounting"
-OTHERS = "Other results"
-PARTS = (ROOTS, STEP, NOISE, TRAINING, ACCURACY, ACCOUNTING, OTHERS)
+FEDERATED, OTHERS = "Federated learning", "Other results"
+PARTS = (ROOTS, STEP, NOISE, TRAINING, ACCURACY, FEDERATED, ACCOUNTING, OTHERS)
 
 NAMES = {
     "cifar10": "CIFAR-10",
