@@ -26,10 +26,12 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
+`ChainAggregator` hands a masked sum from client to client; `latency` has its times by formula.
 """
 
-from fl import models
+from fl import latency, models
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.chain import ChainAggregator
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
 from fl.mechanism import Mechanism
@@ -47,6 +49,7 @@ __all__ = [
     "SERVER",
     "Aggregate",
     "Aggregator",
+    "ChainAggregator",
     "Coalition",
     "DropOut",
     "FederatedAveraging",
@@ -75,6 +78,7 @@ __all__ = [
     "aggregate",
     "check_update",
     "inherent_leaks",
+    "latency",
     "models",
     "partition",
     "party_name",
