@@ -19,14 +19,14 @@ from fl.view import Coalition, Outcome
 class ChainAggregator(Aggregator):
     """Federated averaging over chains of clients, each of which adds to a sum under a mask.
 
-    The server draws a mask r, uniform in the ring, and sends it in a token to a random first client.
-    With x_i the encoded update of the i-th client times its weight, modulo 2^bits (5)-(8):
+    The server draws a mask r, uniform in the ring, and sends it in a token to a random client. With
+    x_i the encoded update of the i-th client times its weight, modulo 2^bits (5)-(8):
 
         s_1 = r + x_1,  s_i = s_(i-1) + x_i,  sum of all x = s_n - r,  mean = sum / sum of weights.
 
     Each holder hands the token to a random neighbour that it has not visited yet; the last one, or
-    the holder when time is up, returns it, but never with fewer than two clients in it. Clients that
-    a chain does not reach are left out by name.
+    the holder when time is up, returns it, but never with fewer than two clients in it. Clients
+    that a chain does not reach are left out by name.
 
     **Guarantees.** The mean is exact to the fixed point for the clients in `included`, each counted
     once, whoever drops out. One client alone sees uniform values, whatever the updates, the first

@@ -1,4 +1,4 @@
-"""An edge node: it adds up the masked sums of its chains, of which the server sees the total alone."""
+"""An edge node: it adds up the masked sums of its chains, so that the server sees the total."""
 
 from collections.abc import Iterable
 from typing import Any

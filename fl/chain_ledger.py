@@ -55,7 +55,7 @@ class Ledger:
         return self.waiting in (users[known], *self.path[-1:])
 
     def forked(self, users: Sequence[int], attempt: int) -> int | None:
-        """Returns the client whose token is not the one that it gave word of, if these users show it.
+        """Returns the client whose token is not what it gave word of, if these users show it.
 
         It sent the last of them the token, or is the last on which these and the path agree: the
         tags leave nobody else. Word that comes late shows none.

@@ -1,4 +1,4 @@
-"""The server of chains: it draws the masks, follows the tokens, and takes the masks off the sums."""
+"""The server of chains: it draws the masks, follows the tokens and takes the masks off the sums."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -114,15 +114,15 @@ class ChainServer(Machine):
         word = Word.read(message, self, chain, key, self._fixed_point)
         users = word.users
         if (culprit := chain.forked(users, word.attempt)) is not None:
-            reason = f"it sent one token to client {users[users.index(culprit) + 1]} and another"
+            reason = f"client {users[-1]} has a token that it gave no word of"
             yield from self._exclude(culprit, reason, now, complainant=message.sender)
         elif chain.follows(users, word.attempt):
             yield from self._follow(word, chain, now)
 
     def _follow(self, word: Word, chain: Ledger, now: float) -> Iterator[Output]:
         if word.receiver is None:
-            chain.path = []
-            yield from self._settle(chain, now)
+            reason = f"it can hand the token of chain {chain.number} to nobody"
+            yield from self._exclude(word.users[-1], reason, now)
             return
         chain.path = list(word.users)
         chain.waiting = word.receiver

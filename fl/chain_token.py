@@ -17,7 +17,7 @@ from fl.quantization import RingVector
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Token:
-    """The token (t, U, n_p, Time_limit) with its masked sum; t is the number of the message's round.
+    """The token (t, U, n_p, Time_limit) with its masked sum; t is the round of its message.
 
     Attributes:
         chain: number of the chain.

@@ -14,8 +14,10 @@ from extensions.errors import ArgumentError, RoundError
 from fl.chain_token import Token, uniform
 from fl.determined import determined_sums
 from fl.latency import chain_seconds, chains_seconds, star_seconds, transfer_seconds
+from fl.weights import get_weights
 
 FALSE_ALARM = 1e-8
+SIZES: list[int] = []
 FINE = fl.FixedPoint(frac_bits=50, clip=8.0)
 EDGE = -2
 
@@ -132,22 +134,21 @@ def test_token_goes_from_neighbour_to_neighbour():
 
 
 def test_client_without_neighbours_is_left_out_and_another_begins():
+    """Fails by chance with probability 0.75^64 + 0.25^64 < 1.1e-8: it is never, or always, first."""
     given = updates(4)
-    firsts = set()
-    for _ in range(40):
+    reasons = set()
+    for _ in range(64):
         aggregator = fl.ChainAggregator(FINE, neighbours=lambda k: {} if k == 3 else {0, 1, 2})
         outcome = run(aggregator, given)
         assert outcome.included == (0, 1, 2)
         (refusal,) = outcome.refusals
         assert refusal.client == 3
-        firsts.add(refusal.reason)
+        reasons.add(refusal.reason)
         expect_exact(outcome, given, FINE)
-    # Client 3 is never the first in 40 runs, or always, with probability 0.75^40 + 0.25^40 < 1.1e-5;
-    # both reasons are right, so that no more is asked.
-    assert firsts <= {"it can hand the token of chain 0 to nobody", "chain 0 ended without it"}
+    assert reasons == {"it can hand the token of chain 0 to nobody", "chain 0 ended without it"}
 
 
-@pytest.mark.parametrize(("limit", "members"), [(0.5, 2), (1.5, 2), (2.5, 3), (3.5, 4), (9.0, 5)])
+@pytest.mark.parametrize(("limit", "members"), [(0.5, 2), (1.0, 2), (1.1, 3), (2.5, 4), (9.0, 5)])
 def test_holder_returns_the_token_when_time_is_up_but_never_alone(limit, members):
     network = fl.Network(peers=fl.Link(delay=1.0))
     given = updates(5)
@@ -189,12 +190,7 @@ def test_sum_is_exact_for_those_included_whoever_drops_out(chains, edges, kind, 
     for gone in [(0,), (1, 4), (2, 3, 6)]:
         drops = [fl.DropOut(client, kind, when) for client in gone]
         aggregator = fl.ChainAggregator(FINE, chains=chains, edges=edges, timeout=2.0)
-        try:
-            outcome = run(aggregator, given, network=network, drop_outs=drops)
-        except RoundError as error:
-            assert edges, "one chain of 7 has two clients left"
-            assert set(gone) & set(error.refused)
-            continue
+        outcome = run(aggregator, given, network=network, drop_outs=drops)
         expect_exact(outcome, given, FINE)
         refused = {refusal.client for refusal in outcome.refusals}
         assert refused == set(given) - set(outcome.included)
@@ -273,10 +269,19 @@ class Rogue(fl.Machine):
 
 
 def run_rogue(
-    given: dict[int, fl.Vector], extra: Callable[[fl.Machine, fl.Message], list], **settings: float
+    given: dict[int, fl.Vector], extra: Callable[[fl.Machine, fl.Message], list]
 ) -> fl.Outcome:
-    """Returns a round in which client 1 is a rogue."""
-    aggregator = fl.ChainAggregator(FINE, timeout=1.0, **settings)
+    """Returns a round in which client 1 is a rogue, and among the first three of its chain."""
+    outcome = run_rogue_once(given, extra)
+    (token,) = outcome.transcript.received(1, "token")
+    early = len(token.body["users"]) < 3  # type: ignore[arg-type]
+    return outcome if early else run_rogue(given, extra)
+
+
+def run_rogue_once(
+    given: dict[int, fl.Vector], extra: Callable[[fl.Machine, fl.Message], list]
+) -> fl.Outcome:
+    aggregator = fl.ChainAggregator(FINE, timeout=1.0)
     round = fl.Round(number=2, size=4, weights={client: client + 1 for client in given})
     machines = {client: aggregator.client(round, client, given[client]) for client in given}
     machines[1] = Rogue(machines[1], extra)
@@ -327,10 +332,9 @@ def test_token_sent_twice_counts_once_and_its_sender_is_named():
         outcome = run_rogue(given, lambda _, sent: [sent, sent])
         expect_exact(outcome, given, FINE)
         assert set(outcome.included) == set(range(5))
-        if path(outcome)[-1] != 1:
-            (refusal,) = outcome.refusals
-            assert refusal.client == 1
-            assert "a second token of attempt 0; its update had been added" in refusal.reason
+        (refusal,) = outcome.refusals
+        assert refusal.client == 1
+        assert "a second token of attempt 0; its update had been added" in refusal.reason
 
 
 def test_token_of_another_round_is_refused_and_its_sender_named():
@@ -368,10 +372,7 @@ def test_token_given_to_two_clients_makes_one_sum_and_its_sender_is_named():
     for _ in range(10):
         outcome = run_rogue(given, fork)
         expect_exact(outcome, given, FINE)
-        named = {refusal.client for refusal in outcome.refusals}
-        position = path(outcome).index(1) if 1 in outcome.included else None
-        if position is not None and position < 4:
-            assert 1 in named
+        assert 1 in {refusal.client for refusal in outcome.refusals}
 
 
 def test_what_is_no_message_of_the_protocol_is_refused_by_name():
@@ -391,14 +392,14 @@ def test_what_is_no_message_of_the_protocol_is_refused_by_name():
 def brute_force(
     outcome: fl.Outcome, coalition: fl.Coalition, given: dict[int, fl.Vector]
 ) -> frozenset[frozenset[int]]:
-    """Returns the smallest sets of clients whose sums are found among what the coalition can add up.
+    """Returns the smallest sets of clients whose sums the coalition can add up, by trying all.
 
-    From values alone: all combinations with factors -1, 0 and 1 of the vectors in the recorded view,
-    the members' updates and the total, against the sums of all sets of other clients. Vectors are
-    compared by a random linear function modulo 2^64. It sends two different vectors to one number
-    with probability 2^-64 or little more: over all comparisons of this file, fewer than 200
-    coalitions of at most 3^11 combinations and 2^5 sets, one false hit has a probability below
-    200 * 3^11 * 2^5 / 2^64 = 6.2e-11.
+    From values alone: all combinations with factors -1, 0 and 1 of the vectors in the recorded
+    view, the members' updates and the total, against the sums of all sets of other clients. Vectors
+    are compared by a random linear function modulo 2^64, with odd factors, which sends two that
+    differ to one number with probability 2^-50 at most, as they differ by less than 2^14 units in
+    their lowest bits. Of 400 coalitions with fewer than 2^13 numbers and 2^5 sets, one is hit falsely
+    with a probability below 400 * 2^18 / 2^50 < 1e-7.
     """
     factors = np.frombuffer(np.random.default_rng().bytes(8 * 4), dtype=np.uint64) | np.uint64(1)
 
@@ -415,8 +416,8 @@ def brute_force(
     seen += [number(own[client]) for client in coalition.clients] + [number(total)]
     reachable = np.zeros(1, dtype=np.uint64)
     for value in map(np.uint64, dict.fromkeys(seen)):
-        reachable = np.concatenate([reachable, reachable + value, reachable - value])
-    reachable = np.unique(reachable)
+        reachable = np.unique(np.concatenate([reachable, reachable + value, reachable - value]))
+    SIZES.append(len(reachable))
     others = sorted(set(given) - coalition.clients)
     sets = [frozenset(s) for r in range(1, 6) for s in itertools.combinations(others, r)]
     sums = np.array(
@@ -444,19 +445,25 @@ def lost_holder(given: dict[int, fl.Vector]) -> fl.Outcome:
     return run(fl.ChainAggregator(FINE, timeout=1.0), given, drop_outs=drops)
 
 
-def late_holder(given: dict[int, fl.Vector]) -> fl.Outcome:
-    """Returns a round in which client 0 was not the first and handed on a token that was reissued."""
+def late_holder(given: dict[int, fl.Vector], kind: str = "token") -> fl.Outcome:
+    """Returns a round in which what client 0 sent, not the first, was reissued by another."""
     while True:
         outcome = slow_link(given)
         sent = [e.message for e in outcome.transcript if e.message.sender == 0]
-        if any(m.kind == "token" and len(m.body["users"]) in (2, 3) for m in sent):  # type: ignore[arg-type]
+        if any(m.kind == kind and len(m.body["users"]) > 1 for m in sent):  # type: ignore[arg-type]
             return outcome
+
+
+def late_sum(given: dict[int, fl.Vector]) -> fl.Outcome:
+    """Returns a round in which the last client was taken for lost before its sum came."""
+    return late_holder(given, "sum")
 
 
 ROUNDS = {
     "one chain": lambda given: run(fl.ChainAggregator(FINE), given),
     "lost holders": lost_holder,
     "late holder": late_holder,
+    "late sum": late_sum,
 }
 
 
@@ -468,6 +475,14 @@ def test_leaks_are_exactly_the_sums_that_the_views_give_away(name):
     for coalition in coalitions(given):
         expected = brute_force(outcome, coalition, given)
         assert aggregator.leaks_to(coalition, outcome) == expected, (path(outcome), coalition)
+
+
+def test_late_sum_shows_the_server_the_update_of_the_late_client():
+    outcome = late_sum(updates(5))
+    assert outcome.included == (1, 2, 3, 4)
+    leaks = fl.ChainAggregator().leaks_to(fl.Coalition(server=True), outcome)
+    assert leaks == {frozenset({0}), frozenset({1, 2, 3, 4})}
+    print(max(SIZES), sum(SIZES), len(SIZES))
 
 
 @pytest.mark.parametrize("edges", [0, 1])
@@ -601,26 +616,17 @@ def test_run_over_chains_is_the_plain_one_to_the_fixed_point():
     draws = np.random.default_rng(3)
     x = draws.normal(size=(60, 5)).astype(np.float32)
     clients = fl.partition((x, (x[:, 0] > 0).astype(np.int64)), 6)
+    start = fl.models.mlp(5)
     final = []
     for aggregator in (
         fl.PlainAggregator(),
         fl.ChainAggregator(FINE),
         fl.ChainAggregator(FINE, chains=2, edges=1),
     ):
-        run_of = (
-            fl.FederatedAveraging(
-                model=fl.models.mlp(5, 2),
-                clients=clients,
-                aggregator=aggregator,
-                client_fraction=1.0,
-            )
-            if not final
-            else replace(first, aggregator=aggregator)
+        whole = fl.FederatedAveraging(
+            model=start, clients=clients, aggregator=aggregator, client_fraction=1.0
         )
-        if not final:
-            first = run_of
-            first = replace(run_of)
-        run_of.fit(2, progress=False)
-        final.append(fl.weights.get_weights(run_of.model))
+        whole.fit(1, progress=False)
+        final.append(get_weights(whole.model))
     np.testing.assert_allclose(final[1], final[0], atol=1e-6)
     np.testing.assert_array_equal(final[2], final[1])
