@@ -2,8 +2,6 @@
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
-from itertools import chain as concatenate
 
 import numpy as np
 
@@ -11,9 +9,10 @@ from extensions.errors import MessageError
 from fl.chain_keys import LinkKeys
 from fl.chain_ledger import Ledger
 from fl.chain_token import Token, clients, integer, uniform
+from fl.chain_totals import Totals
 from fl.chain_word import Word
 from fl.messages import SERVER, Message, Party, party_name
-from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer
+from fl.protocol import Machine, Output, Refusal, Round, Timer
 from fl.quantization import FixedPoint, RingVector
 
 
@@ -51,15 +50,14 @@ class ChainServer(Machine):
             for c, collector in enumerate(collectors)
         ]
         self._of = {client: chain for chain in self._chains for client in chain.members}
-        self._merging = {edge: False for edge in collectors if edge != SERVER}
-        self._sums: list[RingVector] = []
-        self._included: list[int] = []
+        self._edges = tuple(dict.fromkeys(c for c in collectors if c != SERVER))
+        self._totals = Totals(self._chains)
         self._named: set[int] = set()
         self._ended = False
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields keys for all, and a token for the first client of every chain."""
-        for edge in self._merging:
+        for edge in self._edges:
             feeding = [
                 c for chain in self._chains if chain.collector == edge for c in chain.members
             ]
@@ -145,11 +143,9 @@ class ChainServer(Machine):
             yield from self._return(chain, None, now)
 
     def _return(self, chain: Ledger, values: RingVector | None, now: float) -> Iterator[Output]:
-        assert chain.mask is not None
         chain.returned = True
         if values is not None:
-            self._sums.append(values - chain.mask)
-            self._included += chain.path
+            self._totals.add(values, [chain])
         yield from self._settle(chain, now)
 
     def _settle(self, chain: Ledger, now: float) -> Iterator[Output]:
@@ -160,66 +156,44 @@ class ChainServer(Machine):
             if client not in chain.lost and not (chain.returned and client in chain.path):
                 yield from self._name(client, f"chain {chain.number} ended without it")
         edge = chain.collector
-        if edge != SERVER:
-            fed = [other for other in self._chains if other.collector == edge]
-            if not all(other.settled for other in fed):
-                return
-            wanted = [(other.number, other.attempt) for other in fed if other.returned]
-            if wanted:
-                self._merging[edge] = True
-                yield self.send(edge, "merge", sums=np.array(wanted, dtype=np.int64))
-                yield Timer(f"edge {edge}", now + self._timeout)
-                return
+        if edge != SERVER and (wanted := self._totals.ask(edge)):
+            yield self.send(edge, "merge", sums=np.array(wanted, dtype=np.int64))
+            yield Timer(f"edge {edge}", now + self._timeout)
         yield from self._finish()
 
     def _merged(self, message: Message) -> Iterator[Output]:
         edge = message.sender
-        if not self._merging.get(edge):
-            return
-        total = message.array("values", self._fixed_point.dtype, (self.round.size,))
-        fed = [chain for chain in self._chains if chain.collector == edge and chain.returned]
-        masks = [chain.mask for chain in fed if chain.mask is not None]
-        self._sums.append(reduce(np.subtract, masks, total))
-        self._included += concatenate.from_iterable(chain.path for chain in fed)
-        self._merging[edge] = False
-        yield Timer(f"edge {edge}", None)
-        yield from self._finish()
+        values = message.array("values", self._fixed_point.dtype, (self.round.size,))
+        if self._totals.owes(edge):
+            self._totals.merge(edge, values)
+            yield Timer(f"edge {edge}", None)
+            yield from self._finish()
 
     def _finish(self) -> Iterator[Output]:
         """Yields the mean once nothing is awaited any more."""
-        if any(self._merging.values()) or not all(chain.settled for chain in self._chains):
+        if not self._totals.complete():
             return
         self._ended = True
-        if not self._sums:
+        aggregate = self._totals.aggregate(self.round, self._fixed_point)
+        if aggregate is None:
             raise self.failure("no chain returned the sum of at least two clients.")
-        included = tuple(sorted(self._included))
-        weight = sum(self.round.weights[client] for client in included)
-        total: RingVector = reduce(np.add, self._sums)
-        yield Aggregate(self._fixed_point.decode(total, weight), included)
+        yield aggregate
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
         """Yields that whoever should have been heard of is lost, and what follows."""
         kind, number = timer.split(" ")
         if kind == "edge":
-            yield from self._lose_edge(int(number))
+            for client in self._totals.lose(int(number)):
+                yield from self._name(client, f"{party_name(int(number))} lost its chain's sum")
+            yield from self._finish()
             return
         chain = self._chains[int(number)]
         assert chain.waiting is not None
-        if chain.waiting < 0:
-            self._merging[chain.waiting] = False
-            chain.path = []
+        if chain.waiting == chain.collector:
             yield from self._settle(chain, now)
             return
         reason = f"no word of the token of chain {number} within {self._timeout:g} s"
         yield from self._exclude(chain.waiting, reason, now)
-
-    def _lose_edge(self, edge: Party) -> Iterator[Output]:
-        self._merging[edge] = False
-        for chain in self._chains:
-            if chain.collector == edge:
-                for client in chain.path:
-                    yield from self._name(client, f"{party_name(edge)} lost the sum of its chain")
-        yield from self._finish()
 
     def _complaint(self, message: Message, now: float) -> Iterator[Output]:
         culprit = integer(message, "culprit")
