@@ -218,7 +218,7 @@ class ChainServer(Machine):
         chain = self._of[client]
         if client in chain.lost:
             return
-        last = chain.path[-1:] == [client]
+        last = chain.path[-1:] == [client] and not chain.settled
         rolled_back = last and chain.waiting in (client, complainant)
         if client in chain.path and not rolled_back:
             reason += "; its update had been added before"

@@ -25,7 +25,7 @@ class Token:
         attempt: how often the server has sent this chain back to its last good hop.
         users: U, the clients whose updates are in the sum, in the order of their hops.
         participants: n_p, how many clients the chain has.
-        time_limit: when the holder has to return the token, in seconds.
+        time_limit: when the holder has to return the token, in seconds, on the clocks of all.
         values: the mask plus the encoded updates of the users, modulo 2^bits.
     """
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from extensions.errors import MessageError
 from fl.chain_ledger import Ledger
 from fl.chain_token import Token, clients, integer
-from fl.messages import SERVER, Message, Party, party_name
+from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine
 from fl.quantization import FixedPoint, RingVector
 
@@ -55,7 +55,7 @@ class Word:
             raise MessageError(f"a message of kind {message.kind!r}, which is no word of a token")
         if word.users[-1:] != (message.sender,) or not set(word.users) <= set(chain.members):
             raise MessageError("word of a token that the chain does not have")
-        able = {*chain.members, chain.collector, None} - set(word.users)
-        if word.receiver not in able:
-            raise MessageError(f"word of a token that went to {party_name(word.receiver or 0)}")
+        able = {*chain.members, chain.collector, None} - {*word.users, SERVER}
+        if word.values is None and word.receiver not in able:
+            raise MessageError(f"word of a token that cannot have gone to {word.receiver}")
         return word
