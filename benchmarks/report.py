@@ -12,7 +12,15 @@ from typing import Any
 from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "torch", "crypten", "dp-accounting", "opendp")
+PACKAGES = (
+    "numpy",
+    "torch",
+    "crypten",
+    "tensorflow",
+    "tf-encrypted",
+    "dp-accounting",
+    "opendp",
+)
 
 
 def machine() -> dict[str, Any]:
@@ -20,9 +28,20 @@ def machine() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"model name\s*: (.*)", text)
+    return found[1] if found else platform.processor()
 
 
 def _version(name: str) -> str | None:
@@ -66,11 +85,17 @@ _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
-    """Returns the text with its table slots filled from the recorded results."""
+    """Returns the text with its table slots filled from the recorded results.
+
+    A slot whose name has a ``*`` holds the rows of all results of such a name, in their order, or
+    says that there are none.
+    """
 
     def fill(slot: re.Match[str]) -> str:
-        rows = json.loads((RESULTS / f"{slot[1]}.json").read_text())["rows"]
-        return f"<!-- table: {slot[1]} -->\n{markdown(rows)}\n<!-- end -->"
+        files = sorted(RESULTS.glob(f"{slot[1]}.json"))
+        rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+        table = markdown(rows) if rows else "No run is recorded yet."
+        return f"<!-- table: {slot[1]} -->\n{table}\n<!-- end -->"
 
     return _SLOT.sub(fill, text)
 
