@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.chain_keys import link_keys
-from fl.chain_token import Token, clients, integer
+from fl.chain.keys import link_keys
+from fl.chain.token import Token, clients, integer
 from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine, Output, Round
 from fl.quantization import RingVector

@@ -9,7 +9,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from extensions.errors import MessageError
-from fl.chain_keys import KEY_BYTES
+from fl.chain.keys import KEY_BYTES
 from fl.messages import SERVER, Message, Party, party_name
 from fl.protocol import Machine
 from fl.quantization import RingVector

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from fl.aggregator import Aggregator, Leaks
-from fl.chain_client import ChainClient, Neighbours
-from fl.chain_edge import ChainEdge
-from fl.chain_server import ChainServer
-from fl.chain_view import known_sums
+from fl.chain.client import ChainClient, Neighbours
+from fl.chain.edge import ChainEdge
+from fl.chain.equations import known_sums
+from fl.chain.server import ChainServer
 from fl.determined import determined_sums
 from fl.messages import SERVER, Party
 from fl.protocol import Machine, Round, Vector

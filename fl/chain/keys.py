@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fl.chain_ledger import Ledger
+from fl.chain.ledger import Ledger
 from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine
 

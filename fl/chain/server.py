@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.chain_keys import LinkKeys
-from fl.chain_ledger import Ledger
-from fl.chain_token import Token, clients, integer, uniform
-from fl.chain_totals import Totals
-from fl.chain_word import Word
+from fl.chain.keys import LinkKeys
+from fl.chain.ledger import Ledger
+from fl.chain.token import Token, clients, integer, uniform
+from fl.chain.totals import Totals
+from fl.chain.word import Word
 from fl.messages import SERVER, Message, Party, party_name
 from fl.protocol import Machine, Output, Refusal, Round, Timer
 from fl.quantization import FixedPoint, RingVector

@@ -5,7 +5,7 @@ from functools import reduce
 
 import numpy as np
 
-from fl.chain_ledger import Ledger
+from fl.chain.ledger import Ledger
 from fl.messages import Party
 from fl.protocol import Aggregate, Round
 from fl.quantization import FixedPoint, RingVector

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from extensions.errors import MessageError
-from fl.chain_ledger import Ledger
-from fl.chain_token import Token, clients, integer
+from fl.chain.ledger import Ledger
+from fl.chain.token import Token, clients, integer
 from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine
 from fl.quantization import FixedPoint, RingVector

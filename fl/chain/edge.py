@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.chain_keys import link_keys
-from fl.chain_token import Token
+from fl.chain.keys import link_keys
+from fl.chain.token import Token
 from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine, Output, Round
 from fl.quantization import RingVector

@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.chain_token import clients, integer
+from fl.chain.token import clients, integer
 from fl.determined import Unknown
 from fl.messages import Message
 from fl.view import Coalition, Transcript
