@@ -64,6 +64,8 @@ def chains_seconds(chains: Collection[float], upload: Transfer | None = None) ->
 
         T = max_c T_c, and with an edge node that merges them the time of its upload besides
 
+    `ChainAggregator` adds to the latter a short word of the edge node and the server's answer.
+
     Args:
         chains: seconds until the collector has the sum of each chain (`chain_seconds`).
         upload: of the total, from the edge node to the server.

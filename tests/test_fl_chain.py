@@ -318,7 +318,7 @@ def test_token_for_one_client_is_refused_by_another_and_its_sender_named():
         {"values": np.zeros(4, dtype=np.uint64)},
         {"chain": 7},
         {"attempt": 3},
-        {"users": np.array([1], dtype=np.int64)},
+        {"users": np.array([7, 1], dtype=np.int64)},
         {"time_limit": 0.0},
         {"tag": bytes(32)},
         {"tag": 0},
