@@ -2,7 +2,16 @@
 
 import typer
 
-from benchmarks import accounting, dpsgd_step, losses, providers, report, training
+from benchmarks import (
+    accounting,
+    dpsgd_scaling,
+    dpsgd_step,
+    losses,
+    noise,
+    providers,
+    report,
+    training,
+)
 from benchmarks.accuracy import command as accuracy
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
@@ -11,10 +20,12 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 app.command("inverse-sqrt-error")(error.main)
 app.command("inverse-sqrt-runtime")(runtime.main)
 app.command("accounting")(accounting.main)
-app.command("training")(training.main)
+app.command("dpsgd-train")(training.main)
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
 app.command("accuracy")(accuracy.main)
+app.command("dpsgd-scaling")(dpsgd_scaling.main)
+app.command("noise")(noise.main)
 app.command("losses")(losses.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)

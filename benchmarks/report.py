@@ -12,8 +12,11 @@ from typing import Any
 from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
+_NUMBERS = re.compile(r"\[[-+.\deE,\s]+\]")
+"""Lists of numbers, which take a line each."""
 PACKAGES = (
     "numpy",
+    "scipy",
     "torch",
     "crypten",
     "tensorflow",
@@ -63,11 +66,19 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
+def publish(
+    name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
+) -> None:
     """Prints the table and writes ``results/NAME.json``.
 
     On an emulated network the name ends with the profile's, and what was measured of the network
     is printed and written with the table.
+
+    Args:
+        name: of the table.
+        rows: what the table shows.
+        samples: the raw measurements that the rows sum up, for the file alone.
+        **settings: what the run was told, seed and network included.
     """
     network = current()
     if network is not None:
@@ -76,7 +87,10 @@ def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
         print(shown(network))
     RESULTS.mkdir(exist_ok=True)
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    if samples is not None:
+        content["samples"] = samples
+    text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(content, indent=2))
+    (RESULTS / f"{name}.json").write_text(text + "\n")
     print(markdown(rows))
 
 

@@ -23,7 +23,7 @@ _COMBINE: dict[Any, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     ReduceOp.BXOR: torch.bitwise_xor,
 }
 
-_host_all_reduce: Callable[..., Any] = DistributedCommunicator.all_reduce
+_host_all_reduce: Any = DistributedCommunicator.all_reduce
 
 
 @_logging
@@ -53,13 +53,13 @@ def _exchange(
     theirs = [torch.empty_like(own) for _ in others]
     group = communicator.main_group
     # Receivers are ready first, or a sender would have to ask.
-    waiting = [
+    waiting: list[Any] = [
         distributed.irecv(into, other, group) for into, other in zip(theirs, others, strict=True)
     ]
     waiting += [distributed.isend(own, other, group) for other in others]
     for work in waiting:
         work.wait()
-    parts = reduce(combine, theirs, own).split([tensor.numel() for tensor in tensors])
+    parts = torch.split(reduce(combine, theirs, own), [tensor.numel() for tensor in tensors])
     return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
 

@@ -25,7 +25,8 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
-before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
+before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
+`MaskedAggregator` hides every update from the server.
 `ChainAggregator` hands a masked sum from client to client; `latency` has its times by formula.
 """
 
@@ -34,6 +35,7 @@ from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.chain import ChainAggregator
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
+from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
@@ -59,6 +61,7 @@ __all__ = [
     "Leaks",
     "Link",
     "Machine",
+    "MaskedAggregator",
     "Mechanism",
     "Message",
     "Network",

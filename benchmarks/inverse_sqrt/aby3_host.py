@@ -1,14 +1,8 @@
 """1/sqrt(x) in ABY3: three players, each a process, and a client that waits for them."""
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +10,8 @@ import tensorflow as tf
 
 import tfe_ext
 from benchmarks.inverse_sqrt.points import batch_of, points
-from benchmarks.inverse_sqrt.ports import free_addresses
-from benchmarks.inverse_sqrt.session import ABY3, INV_SQRT, OURS, PAPER, PARTIES, Count
+from benchmarks.inverse_sqrt.session import ABY3, INV_SQRT, OURS, PAPER, Count
+from benchmarks.players import local_players
 from extensions.inverse_sqrt_paper import inverse_sqrt_paper
 from tfe_ext.cost import cost_of_graph
 from tfe_ext.private_tensors import share_of, tensor_of
@@ -25,12 +19,6 @@ from tfe_ext.ring import ABY3Ring
 
 import tf_encrypted as tfe
 
-SERVERS = ("server0", "server1", "server2")
-_PLAYERS = (
-    "import sys; from extensions.processes import die_with; die_with(int(sys.argv.pop(1))); "
-    "from extensions.cli import main; main()"
-)
-"""`pea players`, which ends with the process that started it."""
 PRECISION = {16: "low", 20: "f20"}
 
 
@@ -71,28 +59,8 @@ class HostSession:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="players-")))
-            file = folder / "players.json"
-            file.write_text(json.dumps(dict(zip(SERVERS, free_addresses(PARTIES), strict=True))))
-            path = os.pathsep.join(part or os.getcwd() for part in sys.path)
-            self._command = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    _PLAYERS,
-                    str(os.getpid()),
-                    "players",
-                    "--config",
-                    str(file),
-                ],
-                env={**os.environ, "PYTHONPATH": path},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
-            stack.callback(self._command.wait)
-            stack.callback(self._command.terminate)
-            config = stack.enter_context(tfe_ext.remote_config(file))
-            tfe.set_config(config)
+            self._players = stack.enter_context(local_players())
+            tfe.set_config(self._players.config)
             tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config=PRECISION[self._frac_bits]))
             self._stack = stack.pop_all()
         return self
@@ -103,12 +71,7 @@ class HostSession:
     @property
     def pids(self) -> list[int]:
         """The servers' process ids, in their order."""
-        found = {}
-        children = Path(f"/proc/{self._command.pid}/task/{self._command.pid}/children")
-        for pid in map(int, children.read_text().split()):
-            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-            found[next(name for name in SERVERS if name in arguments)] = pid
-        return [found[name] for name in SERVERS]
+        return self._players.pids
 
     def warm_up(self, method: str, batch: int) -> Count:
         """Returns the graph's longest chain of messages between servers, after two calls."""

@@ -1,13 +1,13 @@
 """The hosts by name; what runs one of them is imported in a process of its own only."""
 
 import os
-import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from benchmarks import spu
 from benchmarks.inverse_sqrt import spu_party
 from benchmarks.inverse_sqrt.session import (
     ABY3,
@@ -70,29 +70,17 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
             hosts.append(Host(name=name))
         else:
             print(f"{name} is left out: it is not installed. Type: pip install 'pea-mpl[{extra}]'")
-    versions = _spu_versions(spu_python) if SPU in wanted else None
-    if versions:
-        hosts.append(Host(name=SPU, options={"python": spu_python}, versions=versions))
-    elif SPU in wanted:
-        print(
-            f"{SPU} is left out: {spu_python} does not have it. Type: pip install 'pea-mpl[spu]' "
-            "in an environment of its own, and give --spu-python that environment's python."
-        )
+    if SPU in wanted:
+        if versions := spu.versions(spu_python):
+            hosts.append(Host(name=SPU, options={"python": spu_python}, versions=versions))
+        else:
+            print(
+                f"{SPU} is left out: {spu_python} does not have it. Type: pip install "
+                "'pea-mpl[spu]' in an environment of its own, and give --spu-python its python."
+            )
     if not hosts:
         raise PeaError("No host is left to be measured; the lines above say what to install.")
     return hosts
-
-
-def _spu_versions(python: str) -> dict[str, str] | None:
-    """The versions of SPU and of what it needs in an interpreter; None if it is not there."""
-    code = "from importlib.metadata import version; import jax, spu.libspu; "
-    code += "print(*map(version, ('spu', 'jax', 'numpy')))"
-    try:
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    names = ("spu", "jax beside spu", "numpy beside spu")
-    return dict(zip(names, done.stdout.split(), strict=True))
 
 
 def values(host: str, frac_bits: int, count: int, **options: Any) -> dict[str, list[float]]:
