@@ -8,6 +8,7 @@ from benchmarks import (
     dpsgd_step,
     losses,
     noise,
+    paillier,
     providers,
     report,
     training,
@@ -27,6 +28,7 @@ app.command("accuracy")(accuracy.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)
+app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 

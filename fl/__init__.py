@@ -26,11 +26,11 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
-`MaskedAggregator` hides every update from the server.
-`ChainAggregator` hands a masked sum from client to client; `latency` has its times by formula.
+`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts;
+with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
 """
 
-from fl import latency, models
+from fl import latency, models, paillier
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.chain import ChainAggregator
 from fl.federated import FederatedAveraging
@@ -39,6 +39,7 @@ from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
+from fl.paillier import PaillierAggregator
 from fl.partitions import partition
 from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
@@ -67,6 +68,7 @@ __all__ = [
     "Network",
     "Outcome",
     "Output",
+    "PaillierAggregator",
     "Party",
     "PlainAggregator",
     "Refusal",
@@ -83,6 +85,7 @@ __all__ = [
     "inherent_leaks",
     "latency",
     "models",
+    "paillier",
     "partition",
     "party_name",
 ]
