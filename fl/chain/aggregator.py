@@ -31,8 +31,9 @@ class ChainAggregator(Aggregator):
     **Guarantees.** The mean is exact to the fixed point for the clients in `included`, each counted
     once, whoever drops out. One client alone sees uniform values, whatever the updates, the first
     one the mask itself. Two clients together know the sum of those between them: the neighbours of
-    one on the chain know its update. So do the server and the clients before and after it, or the
-    server and the last but one for the last. `leaks_to` derives all of this from the views.
+    one on the chain know its update. The server counts as both ends of the chain: with the second
+    client it knows the first one's update, with the last but one the last one's. So does who reads
+    the links on both sides of a client: they need TLS. `leaks_to` derives it from the views.
 
     **Drop-out.** The server hears of every hop. A chain of which it hears nothing within `timeout`
     goes back to the last good hop, whose client hands its sum to another; without one, the chain
