@@ -26,11 +26,13 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
-`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts.
+`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts;
+with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
 """
 
-from fl import models, paillier
+from fl import latency, models, paillier
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.chain import ChainAggregator
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
 from fl.masked import MaskedAggregator
@@ -50,6 +52,7 @@ __all__ = [
     "SERVER",
     "Aggregate",
     "Aggregator",
+    "ChainAggregator",
     "Coalition",
     "DropOut",
     "FederatedAveraging",
@@ -80,6 +83,7 @@ __all__ = [
     "aggregate",
     "check_update",
     "inherent_leaks",
+    "latency",
     "models",
     "paillier",
     "partition",
