@@ -6,7 +6,8 @@
     history = run.fit(rounds=100, test_set=test)
 
 `FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
-A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger.
+A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger:
+`LocalDP`, `SignDS` and `CentralDP`. `leakage` rebuilds records from what a coalition saw.
 
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
@@ -28,10 +29,14 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
 """
 
-from fl import models
+from fl import leakage, models
+from fl.adaptive_clipping import AdaptiveClipping
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.central_dp import CentralDP
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
+from fl.ledgers import ClientLedgers
+from fl.local_dp import LocalDP
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
@@ -40,13 +45,17 @@ from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.quantization import FixedPoint, RingVector
 from fl.rounds import aggregate
+from fl.signds import SignDS
 from fl.transport import InProcessTransport
 from fl.view import Coalition, Outcome, Sent, Transcript
 
 __all__ = [
     "SERVER",
+    "AdaptiveClipping",
     "Aggregate",
     "Aggregator",
+    "CentralDP",
+    "ClientLedgers",
     "Coalition",
     "DropOut",
     "FederatedAveraging",
@@ -55,6 +64,7 @@ __all__ = [
     "InProcessTransport",
     "Leaks",
     "Link",
+    "LocalDP",
     "Machine",
     "Mechanism",
     "Message",
@@ -68,6 +78,7 @@ __all__ = [
     "Round",
     "RoundReport",
     "Sent",
+    "SignDS",
     "Timer",
     "Transcript",
     "Value",
@@ -75,6 +86,7 @@ __all__ = [
     "aggregate",
     "check_update",
     "inherent_leaks",
+    "leakage",
     "models",
     "partition",
     "party_name",
