@@ -2,7 +2,16 @@
 
 import typer
 
-from benchmarks import accounting, dpsgd_step, inverse_sqrt, losses, providers, report, training
+from benchmarks import (
+    accounting,
+    dpsgd_step,
+    fl_leakage,
+    inverse_sqrt,
+    losses,
+    providers,
+    report,
+    training,
+)
 from benchmarks.network import command as network
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -12,6 +21,7 @@ app.command("training")(training.main)
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
 app.command("losses")(losses.main)
+app.command("fl-leakage")(fl_leakage.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 

@@ -11,9 +11,9 @@ from extensions.errors import ArgumentError
 class AdaptiveClipping:
     """Moves the clipping norm toward a quantile of the norms.
 
-    Every client adds half of +1 to a sum if its norm is within the bound C, of -1 if it is not. With
-    noise of standard deviation `count_noise` on that sum, b is the share of those within, and
-    C becomes C exp(-lr (b - quantile)).
+    Every client adds +1/2 to a sum if its norm is within the bound C, -1/2 if it is not. With noise
+    of standard deviation `count_noise` on that sum, b is the share of those within, and C becomes
+    C exp(-lr (b - quantile)).
 
     Attributes:
         quantile: share of the clients whose norm is to be within the bound.
@@ -57,7 +57,7 @@ class AdaptiveClipping:
         Source: the same, Theorem 1.
         """
         count = self.noise_of_count(expected)
-        left = noise_multiplier**-2 - (2.0 * count) ** -2
+        left = 1.0 / noise_multiplier**2 - 1.0 / (2.0 * count) ** 2
         if left <= 0.0:
             raise ArgumentError(
                 "count_noise",
@@ -65,7 +65,7 @@ class AdaptiveClipping:
                 f"above noise_multiplier / 2 = {noise_multiplier / 2:g}",
                 "Give it, select more clients, or lower noise_multiplier.",
             )
-        return left**-0.5
+        return 1.0 / math.sqrt(left)
 
     def next_clip(self, clip: float, within: float) -> float:
         """Returns the bound of the next round, from the noisy share of those within this one."""

@@ -115,7 +115,7 @@ class CentralDP(Mechanism):
     @property
     def _bits(self) -> int:
         """Fractional bits of this round's grid, negative for a large C."""
-        return min(self._frac_bits, _SINGLE_BITS - math.frexp(max(self.clip, 0.5))[1])
+        return min(self._frac_bits, _SINGLE_BITS - math.ceil(math.log2(self.clip)))
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:
         """Returns a fresh Poisson sample, filled up to `min_clients`; None if it is "fixed".
@@ -144,8 +144,8 @@ class CentralDP(Mechanism):
         self._expected = self._rate * population if poisson else float(len(round.clients))
         self._multiplier()
         rate = self._rate if poisson else 1.0
-        ledgers = [self.ledger] if isinstance(self.ledger, Ledger) else map(
-            self.ledger.of, round.clients
+        ledgers = (
+            [self.ledger] if isinstance(self.ledger, Ledger) else map(self.ledger.of, round.clients)
         )
         for ledger in ledgers:
             ledger.record(

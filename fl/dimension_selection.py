@@ -27,8 +27,8 @@ class DimensionSelection:
     """The distribution of nu.
 
     **Guarantees.** The weights are integers and the draw is uniform below their sum, so that
-    probabilities are what `probability` says, without rounding. e^epsilon is rounded down: no set of
-    dimensions is more than e^epsilon times as likely with one top k as with another.
+    probabilities are what `probability` says, without rounding. e^epsilon is rounded down: no set
+    of dimensions is more than e^epsilon times as likely with one top k as with another.
 
     Attributes:
         dimensions: d, size of the update.

@@ -1,7 +1,7 @@
 """Deep leakage from gradients: a record rebuilt from what a coalition saw of its client's update.
 
-An instrument for tests and figures. It shows that a view leaks; that this attack fails does not show
-that a view is private.
+An instrument for tests and figures. It shows that a view leaks; that this attack fails does not
+show that a view is private.
 """
 
 import copy
@@ -92,9 +92,11 @@ def attack(
     shape: Sequence[int],
     classes: int,
     steps: int = 100,
-    seed: int = 0,
+    tries: int = 1,
 ) -> Reconstruction | None:
     """Returns the reconstruction that matches best of those from several readings of an update.
+
+    Each reading is tried from other first guesses until one matches, since some lead nowhere.
 
     Args:
         model: as the client received it.
@@ -103,17 +105,23 @@ def attack(
         shape: of one record.
         classes: number of outputs.
         steps: of L-BFGS.
-        seed: of the first guess.
+        tries: first guesses of a reading, at most.
 
     Returns:
         None if there is no reading.
     """
     check_positive("lr", lr)
-    tries = [
-        deep_leakage(model, -update / lr, shape=shape, classes=classes, steps=steps, seed=seed)
-        for update in updates
-    ]
-    return min(tries, key=lambda found: found.loss, default=None)
+    found: list[Reconstruction] = []
+    for update in updates:
+        for seed in range(tries):
+            found.append(
+                deep_leakage(
+                    model, -update / lr, shape=shape, classes=classes, steps=steps, seed=seed
+                )
+            )
+            if found[-1].matches:
+                break
+    return min(found, key=lambda one: one.loss, default=None)
 
 
 def deep_leakage(

@@ -84,9 +84,7 @@ class LocalDP(Mechanism):
         for client in round.clients:
             ledger = self.ledger.of(client)
             if self.noise == "gaussian":
-                ledger.record(
-                    "update", noise_multiplier=self._multiplier, sample_rate=1.0, steps=1
-                )
+                ledger.record("update", noise_multiplier=self._multiplier, sample_rate=1.0, steps=1)
             else:
                 ledger.charge("update", epsilon=self.epsilon, delta=0.0)
 
