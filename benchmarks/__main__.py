@@ -4,22 +4,29 @@ import typer
 
 from benchmarks import (
     accounting,
+    dpsgd_scaling,
     dpsgd_step,
     fl_leakage,
-    inverse_sqrt,
     losses,
+    noise,
     providers,
     report,
     training,
 )
+from benchmarks.accuracy import command as accuracy
+from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-app.command("inverse-sqrt")(inverse_sqrt.main)
+app.command("inverse-sqrt-error")(error.main)
+app.command("inverse-sqrt-runtime")(runtime.main)
 app.command("accounting")(accounting.main)
-app.command("training")(training.main)
+app.command("dpsgd-train")(training.main)
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
+app.command("accuracy")(accuracy.main)
+app.command("dpsgd-scaling")(dpsgd_scaling.main)
+app.command("noise")(noise.main)
 app.command("losses")(losses.main)
 app.command("fl-leakage")(fl_leakage.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)

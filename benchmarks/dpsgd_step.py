@@ -1,101 +1,60 @@
-"""One step of DPSGD on a linear model in both hosts, beside plain SGD and materialised clipping."""
+"""The command `dpsgd-step`: one step beside plain SGD and materialised clipping, in every host."""
 
 import statistics
-from collections.abc import Sequence
-from functools import partial
+import sys
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from benchmarks.hosts import (
-    HOSTS,
-    PARTIES,
-    measure_host,
-    parties_cost,
-    servers_cost,
-    shared_in_aby3,
-    shared_in_crypten,
-)
-from benchmarks.materialised import materialised_step
+from benchmarks import spu
+from benchmarks.hosts import PARTIES
+from benchmarks.linear_step import FRAC_BITS, PLAIN
+from benchmarks.network import current
 from benchmarks.report import publish
-from extensions.dpsgd import dpsgd_step
-from extensions.fixed_point import Integers, encode
-from extensions.network import Network, backward, forward
-from extensions.randomness import SystemSource
-from extensions.ring import Ring, Share
-from extensions.step_plan import StepPlan
+from benchmarks.step_hosts import ABY3, CRYPTEN, SPU, Found, measure
 
-FRAC_BITS = 20
-PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
-KINDS = (PLAIN, GHOST, MATERIALISED)
 MB = 1e6
+NAME = "dpsgd-step-3-parties"
 
 
-def inputs(batch: int, features: int, classes: int) -> list[Integers]:
-    """Returns rows of norm below 1, their squared norms, targets, a weight and a bias."""
-    draws = np.random.default_rng(0)
-    x = encode(draws.uniform(-1.0, 1.0, (batch, features)) / np.sqrt(features), FRAC_BITS)
-    y = encode(np.eye(classes)[np.arange(batch) % classes], FRAC_BITS)
-    weight = encode(draws.uniform(-0.1, 0.1, (classes, features)), FRAC_BITS)
-    return [x, (x * x).sum(1), y, weight, np.zeros(classes, dtype=np.int64)]
+CHANNELS = {CRYPTEN: 6, ABY3: 4, SPU: 4}
+"""Ways of a party's bytes: from and to each other party, and in CrypTen the dealer."""
 
 
-def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Share]:
-    """Returns the weight and the bias after one step, from the rows to the update.
+def floor_ms(host: str, own: dict[str, Any], network: dict[str, Any]) -> float:
+    """Returns the milliseconds below which no step can be on a network, for its rounds and bytes.
 
-    All kinds share the forward pass, the sigmoid and the update; owners supply the norms of their
-    rows, which only ghost clipping can use.
+    Every round waits for one delay, and a party's bytes go over all its `CHANNELS` at once, each at
+    the full rate.
     """
-    x, norms, y, weight, bias = shares
-    (rows, features), classes = x.shape, y.shape[1]
-    network = Network(widths=(features, classes), activations=(), has_bias=(True,))
-    plan = StepPlan(
-        frac_bits=FRAC_BITS,
-        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=32.0),
-        rows=rows,
-        learning_rate=1.0,
-        expected_batch_size=float(rows),
-        max_grad_norm=1.0,
-        noise_multiplier=1.0,
-        parties=PARTIES,
-        private=kind != PLAIN,
-    )
-    logits, kept = forward(ring, network, [(weight, bias)], x)
-    given = norms if kind == GHOST else None
-    gradients = backward(ring, network, [(weight, bias)], kept, logits, y, given)
-    step = materialised_step if kind == MATERIALISED else dpsgd_step
-    ((of_weight, of_bias),) = step(ring, gradients, plan, SystemSource())
-    return weight - of_weight, bias - of_bias
+    bits = 8 * own["bytes"] / CHANNELS[host]
+    sending = 0.0 if network["Mbit/s"] is None else bits / network["Mbit/s"] / 1000
+    return float(own["rounds"] * network["one-way ms"] + sending)
 
 
-def in_crypten(
-    context: Any, *, steps: int, kinds: Sequence[str], sizes: dict[str, int]
-) -> dict[str, dict[str, Any]]:
-    """Returns, for each kind, what `hosts.parties_cost` counts; in all parties."""
-    ring, shares = shared_in_crypten(context, inputs(**sizes), FRAC_BITS)
-    return parties_cost({kind: partial(step_of, ring, kind, shares) for kind in kinds}, steps)
+def rows_of(host: str, found: Found, network: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Returns a host's rows: counts, and bytes and time as multiples of plain SGD's.
 
-
-def in_aby3(
-    *, steps: int, kinds: Sequence[str], sizes: dict[str, int]
-) -> dict[str, dict[str, Any]]:
-    """Returns, for each kind, what `hosts.servers_cost` counts."""
-    ring, shares = shared_in_aby3(inputs(**sizes), FRAC_BITS)
-
-    def act(kind: str) -> tuple[Share, Share]:
-        return step_of(ring, kind, shares())
-
-    return servers_cost(ring, {kind: partial(act, kind) for kind in kinds}, steps)
-
-
-def measure(
-    host: str, steps: int, sizes: dict[str, int], kinds: Sequence[str] = KINDS
-) -> dict[str, dict[str, Any]]:
-    """Returns, for each kind, what `hosts.measure_host` returns of a step."""
-    return measure_host(
-        host, "benchmarks.dpsgd_step", {"steps": steps, "kinds": list(kinds), "sizes": sizes}
-    )
+    On an emulated network they have its `floor_ms` as well, where rounds are known.
+    """
+    plain = found[PLAIN]
+    rows = [
+        {
+            "host": host,
+            "step": kind,
+            "rounds": "-" if own["rounds"] is None else own["rounds"],
+            "MB/party": own["bytes"] / MB,
+            "bytes / plain": own["bytes"] / plain["bytes"],
+            "median ms": 1000 * statistics.median(own["seconds"]),
+            "time / plain": statistics.median(own["seconds"]) / statistics.median(plain["seconds"]),
+        }
+        for kind, own in found.items()
+    ]
+    if network is not None:
+        for row, own in zip(rows, found.values(), strict=True):
+            known = own["rounds"] is not None
+            row["floor ms"] = floor_ms(host, own, network) if known else "-"
+    return rows
 
 
 def main(
@@ -103,34 +62,31 @@ def main(
     features: int = 512,
     classes: int = 10,
     steps: Annotated[int, typer.Option(help="Timed steps of each kind.")] = 5,
+    spu_python: Annotated[
+        str, typer.Option(help="A Python that has SPU, which may be another environment's.")
+    ] = sys.executable,
 ) -> None:
-    """One step on three parties' shares: rounds, bytes and time, in CrypTen and in ABY3."""
-    rows = []
+    """One step on three parties' shares: rounds, bytes and time, in CrypTen, ABY3 and SPU."""
     sizes = {"batch": batch, "features": features, "classes": classes}
-    for host in HOSTS:
-        found = measure(host, steps, sizes)
-        plain = found[PLAIN]
-        for kind in KINDS:
-            own = found[kind]
-            rows.append(
-                {
-                    "host": host,
-                    "step": kind,
-                    "rounds": own["rounds"],
-                    "MB/party": own["bytes"] / MB,
-                    "bytes / plain": own["bytes"] / plain["bytes"],
-                    "median ms": 1000 * statistics.median(own["seconds"]),
-                    "time / plain": statistics.median(own["seconds"])
-                    / statistics.median(plain["seconds"]),
-                }
-            )
+    peer = spu.versions(spu_python)
+    if peer is None:
+        print(f"{SPU} is left out: {spu_python} does not have the package spu.", file=sys.stderr)
+    samples = {
+        host: measure(host, steps, sizes, processes=True, spu_python=spu_python)
+        for host in (CRYPTEN, ABY3, *([SPU] if peer else []))
+    }
     publish(
-        "dpsgd-step-3-parties",
-        rows,
+        NAME,
+        [row for host, found in samples.items() for row in rows_of(host, found, current())],
+        samples=samples,
         parties=PARTIES,
         frac_bits=FRAC_BITS,
         steps=steps,
-        network="loopback for CrypTen, one process for ABY3",
-        bytes="a party's mean, sent and received; TCP's count in CrypTen, the graph's in ABY3",
+        seed=0,
+        network="loopback, a process for each party",
+        bytes="a party's mean, sent and received; TCP's count in CrypTen and SPU, the graph's in "
+        "ABY3",
+        of_spu="18 fractional bits, its sigmoid of three segments, rsqrt of lower accuracy",
         **sizes,
+        **(peer or {}),
     )

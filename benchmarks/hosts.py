@@ -1,16 +1,14 @@
 """What functions on shares cost in either host: rounds, bytes and time."""
 
-import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.child import in_child
 from extensions.fixed_point import Integers
 from extensions.ring import Ring, Share
 
@@ -46,7 +44,8 @@ def shared_in_crypten(
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns one party's rounds, bytes by TCP's count and seconds of each act; in all parties.
 
-    The dealer's work is done ahead, and its bytes are counted where they arrive.
+    The dealer's work is done ahead; so the corrections that an act uses up are counted in its stead
+    at the last party, which gets them.
     """
     from benchmarks.sockets import carried
     from crypten_ext import dealer
@@ -55,6 +54,13 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
     import crypten
     from crypten import communicator
 
+    dealers = {int(os.environ[dealer.ADDRESS].rpartition(":")[2])}
+    last = communicator.get().get_rank() == communicator.get().get_world_size() - 1
+
+    def so_far() -> int:
+        corrections = dealer.corrected_bytes() if last else 0
+        return carried() - carried(dealers) + corrections
+
     found = {}
     for name, act in acts.items():
         for _ in range(3):
@@ -62,7 +68,7 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
             act()
         communicator.get().barrier()
         crypten.reset_communication_stats()
-        before, seconds = carried(), []
+        before, seconds = so_far(), []
         for _ in range(times):
             started = time.perf_counter()
             dealer.begin_step()
@@ -72,34 +78,51 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
         communicator.get().barrier()
         found[name] = {
             "rounds": rounds // times,
-            "bytes": (carried() - before) / times,
+            "bytes": (so_far() - before) / times,
             "seconds": seconds,
         }
     return found
+
+
+def aby3_ring(frac_bits: int, config: Any = None) -> Any:
+    """Returns the ring of three servers: devices of this process, or where a config says."""
+    import tfe_ext
+    from tfe_ext.ring import ABY3Ring
+
+    import tf_encrypted as tfe
+
+    tfe.set_config(config or tfe_ext.local_config())
+    prot = tfe_ext.ABY3(fixedpoint_config=f"f{frac_bits}")
+    tfe.set_protocol(prot)
+    return ABY3Ring(prot)
+
+
+def in_variables(ring: Any, values: Sequence[Integers]) -> Callable[[], list[Share]]:
+    """Returns what returns shares of the values in a graph that is being traced."""
+    from tfe_ext.private_tensors import share_of
+
+    import tf_encrypted as tfe
+
+    given = [
+        tfe.define_private_variable(np.ldexp(value.astype(np.float64), -ring.frac_bits))
+        for value in values
+    ]
+    return lambda: [share_of(ring.prot, value) for value in given]
 
 
 def shared_in_aby3(
     values: Sequence[Integers], frac_bits: int
 ) -> tuple[Any, Callable[[], list[Share]]]:
     """Returns the ring, and what returns shares of the values in a graph that is being traced."""
-    import tfe_ext
-    from tfe_ext.private_tensors import share_of
-    from tfe_ext.ring import ABY3Ring
-
-    import tf_encrypted as tfe
-
-    tfe.set_config(tfe_ext.local_config())
-    prot = tfe_ext.ABY3(fixedpoint_config=f"f{frac_bits}")
-    tfe.set_protocol(prot)
-    given = [
-        tfe.define_private_variable(np.ldexp(value.astype(np.float64), -frac_bits))
-        for value in values
-    ]
-    return ABY3Ring(prot), lambda: [share_of(prot, value) for value in given]
+    ring = aby3_ring(frac_bits)
+    return ring, in_variables(ring, values)
 
 
 def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
-    """Returns rounds and a server's bytes by the graph's count, and seconds of each act."""
+    """Returns rounds and a server's bytes by the graph's count, and seconds of each act.
+
+    An act has ended when this process has got a word of each server's share of each result.
+    """
     import tensorflow as tf
 
     from tfe_ext.cost import cost_of_graph
@@ -107,18 +130,23 @@ def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, di
     found = {}
     for name, act in acts.items():
 
-        def parts(act: Act = act) -> list[tf.Tensor]:
-            return [part for share in ring.replicate(act()) for part in share.parts]
+        def words(act: Act = act) -> tf.Tensor:
+            taken = []
+            for share in ring.replicate(act()):
+                for place, part in zip(share.PLACES, share.parts, strict=True):
+                    with tf.device(share.servers[place]):
+                        taken.append(tf.reshape(part, [-1])[0])
+            return tf.add_n(taken)
 
         started = time.perf_counter()
-        traced = tf.function(parts, autograph=False).get_concrete_function()
+        traced = tf.function(words, autograph=False).get_concrete_function()
         tracing = time.perf_counter() - started
         cost = cost_of_graph(traced.graph)
         traced()
         seconds = []
         for _ in range(times):
             started = time.perf_counter()
-            [part.numpy() for part in traced()]
+            traced().numpy()
             seconds.append(time.perf_counter() - started)
         found[name] = {
             "rounds": cost.rounds,
@@ -137,7 +165,8 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
     corrections included, and what the graph counts in ABY3.
     """
     if host == "ABY3":
-        return _in_child(module, options)
+        in_one: dict[str, dict[str, Any]] = in_child(f"{module}:in_aby3", **options)
+        return in_one
     from crypten_ext.launch import Parties
 
     with Parties(PARTIES, provider="dealer") as parties:
@@ -146,16 +175,3 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
         name: {**own, "bytes": statistics.mean(party[name]["bytes"] for party in found)}
         for name, own in found[0].items()
     }
-
-
-def _in_child(module: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    code = f"import json, sys; from {module} import in_aby3; "
-    code += "answer = in_aby3(**json.loads(sys.argv[1])); print(json.dumps(answer))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(options)],
-        env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    answer: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return answer

@@ -12,7 +12,18 @@ from typing import Any
 from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("numpy", "torch", "crypten", "dp-accounting", "opendp")
+_NUMBERS = re.compile(r"\[[-+.\deE,\s]+\]")
+"""Lists of numbers, which take a line each."""
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "torch",
+    "crypten",
+    "tensorflow",
+    "tf-encrypted",
+    "dp-accounting",
+    "opendp",
+)
 
 
 def machine() -> dict[str, Any]:
@@ -20,9 +31,20 @@ def machine() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"model name\s*: (.*)", text)
+    return found[1] if found else platform.processor()
 
 
 def _version(name: str) -> str | None:
@@ -44,11 +66,19 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
+def publish(
+    name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
+) -> None:
     """Prints the table and writes ``results/NAME.json``.
 
     On an emulated network the name ends with the profile's, and what was measured of the network
     is printed and written with the table.
+
+    Args:
+        name: of the table.
+        rows: what the table shows.
+        samples: the raw measurements that the rows sum up, for the file alone.
+        **settings: what the run was told, seed and network included.
     """
     network = current()
     if network is not None:
@@ -57,7 +87,10 @@ def publish(name: str, rows: Sequence[dict[str, Any]], **settings: Any) -> None:
         print(shown(network))
     RESULTS.mkdir(exist_ok=True)
     content = {"machine": machine(), "settings": settings, "rows": list(rows)}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+    if samples is not None:
+        content["samples"] = samples
+    text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(content, indent=2))
+    (RESULTS / f"{name}.json").write_text(text + "\n")
     print(markdown(rows))
 
 
@@ -66,11 +99,17 @@ _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
-    """Returns the text with its table slots filled from the recorded results."""
+    """Returns the text with its table slots filled from the recorded results.
+
+    A slot whose name has a ``*`` holds the rows of all results of such a name, in their order, or
+    says that there are none.
+    """
 
     def fill(slot: re.Match[str]) -> str:
-        rows = json.loads((RESULTS / f"{slot[1]}.json").read_text())["rows"]
-        return f"<!-- table: {slot[1]} -->\n{markdown(rows)}\n<!-- end -->"
+        files = sorted(RESULTS.glob(f"{slot[1]}.json"))
+        rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+        table = markdown(rows) if rows else "No run is recorded yet."
+        return f"<!-- table: {slot[1]} -->\n{table}\n<!-- end -->"
 
     return _SLOT.sub(fill, text)
 

@@ -20,6 +20,7 @@ from crypten_ext.preparation import prepare as prepare_here
 from crypten_ext.training import train as train_here
 from crypten_ext.worker import Context
 from extensions.backends import Progress
+from extensions.checkpoints import CheckpointOptions, check_files
 from extensions.config import TrainConfig
 from extensions.data import Sizes, read_party_file
 from extensions.errors import ArgumentError, PeaError
@@ -44,6 +45,7 @@ def train(
     timeout: float,
     material: Path | None = None,
     players: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run with one process for each party, and for who deals, if any.
 
@@ -57,10 +59,11 @@ def train(
         timeout: seconds.
         material: folder of `prepare`, instead of a running dealer.
         players: None.
+        checkpoints: where and how often each party keeps its shares, or None.
 
     Raises:
-        ArgumentError: players; or material for another run, or with another provider than the
-            dealer.
+        ArgumentError: players; a run that cannot be resumed; or material for another run, or with
+            another provider than the dealer.
         MaterialError: material that was used before.
         PartyLostError: a party died, stopped answering or ran out of time; it is named.
         DealerLostError: the dealer died.
@@ -74,6 +77,8 @@ def train(
         if rank == 0:
             progress(event)
 
+    if checkpoints is not None:
+        check_files(checkpoints, config, files)
     prepared: list[Path | None] = [None] * config.parties
     beside = config.provider
     if material is not None:
@@ -92,6 +97,7 @@ def train(
             on_event=first_party,
             config=config.to_dict(),
             save=save,
+            checkpoints=checkpoints,
         )
     return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
 
@@ -103,9 +109,17 @@ def train_task(
     records: Path,
     material: Path | None,
     save: Path | None,
+    checkpoints: CheckpointOptions | None,
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
-    return train_here(TrainConfig(**config), records, context.emit, save, material=material)
+    return train_here(
+        TrainConfig(**config),
+        records,
+        context.emit,
+        save,
+        material=material,
+        options=checkpoints,
+    )
 
 
 def prepare(
@@ -141,6 +155,7 @@ def train_party(
     join_timeout: float,
     dealer: str | None = None,
     material: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
@@ -155,10 +170,11 @@ def train_party(
         dealer: HOST:PORT of the dealer; None without one.
         material: this party's file of `prepare`; None without one. With the dealer as provider
             there is either a running one or material, with any other provider neither.
+        checkpoints: where and how often this party keeps its shares, or None.
 
     Raises:
-        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without
-            records, or material for another run.
+        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without records,
+            material for another run, or a run that cannot be resumed.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.
@@ -197,7 +213,7 @@ def train_party(
     )
     _join(rendezvous, config.parties, join_timeout)
     with watch_parties():
-        report = train_here(config, records, progress, save, material=material)
+        report = train_here(config, records, progress, save, material=material, options=checkpoints)
         dealing.disconnect()
     crypten.uninit()
     return report

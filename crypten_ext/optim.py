@@ -1,5 +1,6 @@
 """Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from crypten_ext.recorded_step import RecordedStep
@@ -82,6 +83,15 @@ class DPSGD(RecordedStep):
             steps=steps,
         )
         self.ledger = Ledger()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was counted so far, the ledger included."""
+        return {**super().state_dict(), "ledger": self.ledger.to_json()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """What `state_dict` returned counts as done and spent, with the parameters of then."""
+        super().load_state_dict(state)
+        self.ledger = Ledger.from_json(state["ledger"])
 
     def _account(self, public: PublicBatch | None) -> None:
         self.ledger.record(

@@ -1,5 +1,6 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -110,6 +111,15 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps += 1
         self._last_batch = shared
         self._account(public)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was counted so far, public, as values that JSON can hold."""
+        return {"steps": self._steps, "drift": self._drift.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """What `state_dict` returned counts as done, with the parameters of then."""
+        self._steps = int(state["steps"])
+        self._drift.restore(state["drift"])
 
     def _account(self, public: PublicBatch | None) -> None:
         raise NotImplementedError

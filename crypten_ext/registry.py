@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crypten_ext import dealer, masks, third_party
+from crypten_ext import dealer, exchange, masks, third_party
 from crypten_ext.autograd import Activation, Linear
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.ring import check_configuration
@@ -72,7 +72,8 @@ def enable() -> None:
 
     CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks`), and so do the tuples
     of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the parties
-    agree on keys now, so that all of them must call this, and `disable`.
+    agree on keys now. Openings of few words go straight from party to party
+    (`crypten_ext.exchange`). So all parties must call this, and `disable`.
     ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
 
     Raises:
@@ -90,6 +91,7 @@ def enable() -> None:
         FUNCTION_REGISTRY[name] = cls
     approximations.inv_sqrt = _inv_sqrt
     CrypTensor.inv_sqrt = _inv_sqrt
+    exchange.install()
     masks.install()
     dealer.install()
 
@@ -102,6 +104,7 @@ def disable() -> None:
     approximations.inv_sqrt = _host_inv_sqrt
     CrypTensor.inv_sqrt = _host_inv_sqrt
     third_party.remove()
+    exchange.remove()
     masks.remove()
     dealer.remove()
 

@@ -10,12 +10,14 @@ import torch
 
 from crypten_ext import dealer, nn
 from crypten_ext.batches import poisson_batches, share_records
+from crypten_ext.checkpoints import Checkpoints
 from crypten_ext.evaluation import count_correct
 from crypten_ext.initialization import initialize, parameter_pairs
 from crypten_ext.optim import DPSGD, SGD
 from crypten_ext.registry import enable
 from crypten_ext.ring import ring_of
 from extensions.accounting import Ledger
+from extensions.checkpoints import CheckpointOptions, run_settings
 from extensions.config import INITS, TrainConfig
 from extensions.data import Split, read_party_file, write_private
 from extensions.fixed_point import Reals, decode
@@ -42,6 +44,7 @@ def train(
     save: Path | None = None,
     *,
     material: Path | None = None,
+    options: CheckpointOptions | None = None,
     rehearsed: int | None = None,
 ) -> dict[str, Any]:
     """Returns the report of this party; all parties return the same.
@@ -52,6 +55,7 @@ def train(
         emit: called with {"step", "steps", "rounds", "bytes"} after each step.
         save: folder for this party's shares of a model that is not opened, or None.
         material: this party's prepared tuples, if they do not come from a running provider.
+        options: where and how often this party's shares are kept, or None.
         rehearsed: number of steps after which training ends, to learn what a run asks for.
     """
     started = time.perf_counter()
@@ -60,8 +64,8 @@ def train(
     crypten.cfg.encoder.precision_bits = config.frac_bits
     crypten.cfg.communicator.verbose = True
     own = read_party_file(records)
+    facts = own.facts(communicator.get().get_rank())
     if material is not None:
-        facts = own.facts(communicator.get().get_rank())
         dealer.use_material(material, config.workload() | facts)
     crypten.reset_communication_stats()
     source = None if config.insecure_seed is None else InsecureSeededSource(config.insecure_seed)
@@ -74,7 +78,11 @@ def train(
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
         source=source,
-        agreed=(LOSSES.index(config.loss), *_settings_of_start(config)),
+        agreed=(
+            LOSSES.index(config.loss),
+            *_settings_of_start(config),
+            float(options is not None),
+        ),
     )
     model = build(spec, config.public_init).encrypt()
     loss = nn.LOSSES[config.loss]()
@@ -91,8 +99,19 @@ def train(
         )
     else:
         optimizer = SGD(model, lr=config.lr)
-    held_out = None
-    if config.strategy is not None:
+    held_out = made = checkpoints = None
+    if options is not None:
+        checkpoints = Checkpoints(
+            model,
+            optimizer,
+            options.folder,
+            every=options.every,
+            resume=options.resume,
+            source=source,
+            **run_settings(config, [facts]),
+        )
+        made = checkpoints.begin()
+    if config.strategy is not None and made is None:
         local = train_locally(
             config,
             check_records(
@@ -117,16 +136,23 @@ def train(
         )
         if isinstance(optimizer, DPSGD):
             account_for_local_training(optimizer.ledger, config)
-    for step, (x, y) in enumerate(islice(batches, rehearsed), start=1):
+    if made is None and checkpoints is not None:
+        checkpoints.after(0)
+    left = config.steps - (made or 0) if rehearsed is None else rehearsed
+    for step, (x, y) in enumerate(islice(batches, left), start=(made or 0) + 1):
         optimizer.zero_grad()
         loss(model(x), y).backward()
         optimizer.step()
+        if checkpoints is not None:
+            checkpoints.after(step)
         rounds, sent = traffic()
         emit({"step": step, "steps": config.steps, "rounds": rounds, "bytes": sent})
     training_rounds, training_bytes = traffic()
     correction_bytes = dealer.corrected_bytes() if config.provider == "dealer" else None
 
     x, y = held_out or _share_held_out(own, config)
+    if checkpoints is not None:
+        checkpoints.finish()
     parameters = None
     if config.evaluate == "opened":
         parameters = open_parameters(model)
@@ -147,6 +173,7 @@ def train(
         opened=opened,
         parameters=parameters,
         correction_bytes=correction_bytes,
+        resumed_from=() if checkpoints is None else checkpoints.resumed,
     )
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from extensions.checkpoints import CheckpointOptions
 from extensions.config import TrainConfig
 from extensions.data import Sizes
 from extensions.errors import ArgumentError
@@ -48,10 +49,12 @@ class Backend(Protocol):
         timeout: float,
         material: Path | None = None,
         players: Path | None = None,
+        checkpoints: CheckpointOptions | None = None,
     ) -> dict[str, Any]:
         """Returns the report of a run over the parties' files, all on this machine.
 
-        With a file of players it runs on them, where the backend has such a thing.
+        With a file of players it runs on them, where the backend has such a thing. With
+        checkpoints it can be continued, and is released once.
         """
 
     def train_party(
@@ -66,6 +69,7 @@ class Backend(Protocol):
         join_timeout: float,
         dealer: str | None,
         material: Path | None,
+        checkpoints: CheckpointOptions | None = None,
     ) -> dict[str, Any]:
         """Returns this party's report of a run whose parties were started one by one."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
+from extensions.integer_matmul import matmul
 from extensions.randomness import NoiseSource
 
 Rounding = Literal["probabilistic", "floor", "ceiling", "extreme"]
@@ -26,7 +27,7 @@ class ClearRing:
             hosts do (up with probability of the fraction), "floor" or "ceiling" always so,
             "extreme" by a coin regardless of the fraction, which reaches combinations of errors
             that a host meets too rarely to be tested.
-        seed: of the rounding coins only.
+        seed: of the rounding coins only, or what draws them.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class ClearRing:
         *,
         parties: int = 3,
         rounding: Rounding = "probabilistic",
-        seed: int | None = None,
+        seed: int | np.random.Generator | None = None,
     ) -> None:
         self.frac_bits = check_frac_bits(frac_bits)
         if parties < 1:
@@ -60,7 +61,7 @@ class ClearRing:
         return [np.multiply(x, y) for x, y in pairs]
 
     def matmul(self, pairs: Sequence[tuple[Integers, Integers]]) -> list[Integers]:
-        return [x @ y for x, y in pairs]
+        return [matmul(x, y) for x, y in pairs]
 
     def truncate(self, items: Sequence[tuple[Integers, int]]) -> list[Integers]:
         return [self._round(z, shift) for z, shift in items]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.backends import Progress
+from extensions.checkpoints import CheckpointOptions
 from extensions.clear_training import train as train_in_clear
 from extensions.config import TrainConfig
 from extensions.data import read_party_file
@@ -28,13 +29,18 @@ def train(
     timeout: float,
     material: Path | None = None,
     players: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
-    """Returns the report of one plaintext run; `save` and `timeout` have no use here."""
+    """Returns the report of one plaintext run; `save` and `timeout` have no use here.
+
+    Its checkpoints are one file, with the model in the clear.
+    """
     if material is not None:
         raise ArgumentError("material", str(material), "None, since nothing is shared in the clear")
     if players is not None:
         raise ArgumentError("players", str(players), "left out, except for --backend tfe")
-    return train_in_clear(config, [read_party_file(path) for path in files], progress)
+    parts = [read_party_file(path) for path in files]
+    return train_in_clear(config, parts, progress, checkpoints)
 
 
 def train_party(config: TrainConfig, records: Path, **_: Any) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from extensions.accounting import Ledger
+from extensions.checkpoints import CheckpointOptions
 from extensions.clear import ClearRing
+from extensions.clear_checkpoints import ClearCheckpoints
 from extensions.config import TrainConfig
-from extensions.data import Split
+from extensions.data import Labels, Split
 from extensions.descent import account, descend
-from extensions.fixed_point import Integers, decode, encode
+from extensions.fixed_point import Integers, Reals, decode, encode
 from extensions.initialization import initialize
 from extensions.local_training import account_for_local_training, train_locally
 from extensions.model import ModelSpec
@@ -23,39 +25,58 @@ from extensions.sampling import OwnRecords, check_records
 Progress = Callable[[dict[str, Any]], None]
 
 
-def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> dict[str, Any]:
+def train(
+    config: TrainConfig,
+    parts: Sequence[Split],
+    progress: Progress,
+    options: CheckpointOptions | None = None,
+) -> dict[str, Any]:
     """Returns the report of one plaintext run over all parties' records.
 
     Args:
         config: resolved settings; `parties` decides over how many draws the noise is summed.
         parts: every party's records.
         progress: called with {"step", "steps", "rounds", "bytes", "epsilon"} after each step.
+        options: where and how often the model is kept, or None.
+
+    **Guarantees.** With an insecure seed a run that was resumed is that of no interruption, bit for
+    bit.
+
+    Raises:
+        ArgumentError: the run cannot be resumed.
+        PeaError: another continuation of it was finished.
     """
     started = time.perf_counter()
-    ring = ClearRing(config.frac_bits, parties=config.parties)
-    source: NoiseSource = (
-        SystemSource()
-        if config.insecure_seed is None
-        else InsecureSeededSource(config.insecure_seed)
-    )
-    records = [_check(part.train_x, part.train_y, config) for part in parts]
-    held_out = [_check(part.test_x, part.test_y, config) for part in parts]
+    seeded = None if config.insecure_seed is None else InsecureSeededSource(config.insecure_seed)
+    source: NoiseSource = seeded or SystemSource()
+    coins = None if seeded is None else seeded.rounding()
+    ring = ClearRing(config.frac_bits, parties=config.parties, seed=coins)
+    kept = None if options is None else ClearCheckpoints(options, config, parts, seeded)
+    records = [encoded(part.train_x, part.train_y, config) for part in parts]
+    held_out = [encoded(part.test_x, part.test_y, config) for part in parts]
     x = np.concatenate([own.features for own in held_out])
     y = np.concatenate([own.labels for own in held_out])
-    ledger = Ledger()
-    start = _start(config, records, (x, y), source, ledger)
+    reached = None if kept is None else kept.begin()
+    if reached is not None:
+        made, parameters, ledger = reached
+    else:
+        made, ledger = 0, Ledger()
+        parameters = starting_parameters(config, ring, records, (x, y), source, ledger)
+        if kept is not None:
+            kept.write(0, parameters, ledger)
 
-    def after(step: int) -> None:
+    def after(step: int, parameters: Parameters) -> None:
         account(ledger, "training", config, 1)
+        if kept is not None and kept.party.is_due(step):
+            kept.write(step, parameters, ledger)
         progress({"step": step, "steps": config.steps, "rounds": 0, "bytes": 0})
 
-    parameters = descend(config, records, start, source, after)
-    network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
-    logits, _ = forward(ring, network, parameters, x)
-    correct = int((logits.argmax(axis=1) == y.argmax(axis=1)).sum())
+    parameters = descend(config, records, parameters, source, after, made=made, coins=coins)
+    if kept is not None:
+        kept.party.finish()
     return result(
         config,
-        accuracy=correct / len(y),
+        accuracy=accuracy(config, ring, parameters, (x, y)),
         ledger=ledger,
         rounds=0,
         bytes_per_party=0,
@@ -64,11 +85,26 @@ def train(config: TrainConfig, parts: Sequence[Split], progress: Progress) -> di
         parameters=[
             (decode(w, config.frac_bits), decode(b, config.frac_bits)) for w, b in parameters
         ],
+        resumed_from=() if kept is None else kept.party.resumed,
     )
 
 
-def _start(
+def accuracy(
     config: TrainConfig,
+    ring: ClearRing,
+    parameters: Parameters,
+    held_out: tuple[Integers, Integers],
+) -> float:
+    """Returns the share of the held-out records, features and one-hot labels, that are right."""
+    x, y = held_out
+    network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
+    logits, _ = forward(ring, network, parameters, x)
+    return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
+
+
+def starting_parameters(
+    config: TrainConfig,
+    ring: ClearRing,
     records: Sequence[OwnRecords],
     held_out: tuple[Integers, Integers],
     source: NoiseSource,
@@ -88,7 +124,6 @@ def _start(
         (encode(np.stack(weights), f), encode(np.stack(biases), f))
         for weights, biases in (zip(*layer, strict=True) for layer in zip(*models, strict=True))
     ]
-    ring = ClearRing(f, parties=config.parties)
     sizes = [len(own) for own in records]
     return initialize(
         ring,
@@ -101,7 +136,8 @@ def _start(
     )
 
 
-def _check(x: Any, y: Any, config: TrainConfig) -> OwnRecords:
+def encoded(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records, checked and encoded."""
     return check_records(
         x,
         y,

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from extensions import cli_data, cli_dealing, cli_init, console
+from extensions import cli_checkpoints, cli_data, cli_dealing, cli_init, console
 from extensions import cli_options as options
 from extensions.backends import find
+from extensions.cli_checkpoints import checkpoints_of
 from extensions.cli_data import columns_of, names_of, taking_of
 from extensions.config import TrainConfig
 from extensions.config_file import ConfigFile
@@ -82,12 +83,16 @@ def train(
     ] = None,
     json_out: options.Json = None,
     save: options.Save = None,
+    checkpoint: cli_checkpoints.Folder = None,
+    checkpoint_every: cli_checkpoints.Every = None,
+    resume: cli_checkpoints.Resume = False,
     timeout: Annotated[
         float, typer.Option(help="Seconds after which the run is given up.")
     ] = 3600.0,
     config_file: ConfigFile = None,
 ) -> None:
     """Train one model on the records of several parties, all on this machine."""
+    checkpoints = checkpoints_of(checkpoint, checkpoint_every, resume, material)
     origin = Origin(
         data=data,
         data_dir=data_dir,
@@ -147,6 +152,7 @@ def train(
                 timeout=timeout,
                 material=material,
                 players=players,
+                checkpoints=checkpoints,
             )
     console.finish(report, json_out, save)
 
@@ -199,10 +205,14 @@ def party(
     no_dp: options.NoDp = False,
     json_out: options.Json = None,
     save: options.Save = None,
+    checkpoint: cli_checkpoints.Folder = None,
+    checkpoint_every: cli_checkpoints.Every = None,
+    resume: cli_checkpoints.Resume = False,
     join_timeout: Annotated[float, typer.Option(help="Seconds to wait for all to join.")] = 300.0,
     config_file: ConfigFile = None,
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
+    checkpoints = checkpoints_of(checkpoint, checkpoint_every, resume, material)
     engine = find(TrainConfig.backend)
     config = options.config_of(
         parties=world_size,
@@ -248,6 +258,7 @@ def party(
                 join_timeout=join_timeout,
                 dealer=dealer,
                 material=material,
+                checkpoints=checkpoints,
             )
     console.finish(report, json_out, save)
 

@@ -148,4 +148,4 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
 def _show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return "; ".join(value) if isinstance(value, list) else str(value)
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -21,7 +21,10 @@ def descend(
     records: Sequence[OwnRecords],
     parameters: Parameters,
     source: NoiseSource,
-    after: Callable[[int], None] = lambda step: None,
+    after: Callable[[int, Parameters], None] = lambda step, parameters: None,
+    *,
+    made: int = 0,
+    coins: np.random.Generator | None = None,
 ) -> Parameters:
     """Returns the parameters, ring integers, after `config.steps` steps.
 
@@ -31,15 +34,17 @@ def descend(
         records: every owner's training records.
         parameters: where it starts, ring integers.
         source: of sampling and noise.
-        after: called with the number of steps done, after each.
+        after: called with the number of steps done and the parameters, after each.
+        made: number of steps that led to `parameters`; the rest is made here.
+        coins: of rounding; by default fresh ones.
     """
-    ring = ClearRing(config.frac_bits, parties=config.parties)
+    ring = ClearRing(config.frac_bits, parties=config.parties, seed=coins)
     spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes, config.loss)
     each = OVERFLOW_PROBABILITY / (config.steps * len(records))
     capacities = [capacity(len(own), config.sample_rate, each) for own in records]
     plan = _plan(config, spec, sum(capacities), config.sample_rate * sum(map(len, records)))
     plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
-    for step in range(config.steps):
+    for step in range(made + 1, config.steps + 1):
         x, y, norms, padding = _batch(records, capacities, config, source)
         logits, kept = forward(ring, spec.network, parameters, x)
         gradients = backward(ring, spec.network, parameters, kept, logits, y, norms)
@@ -47,7 +52,7 @@ def descend(
         parameters = [
             (w - dw, b - db) for (w, b), (dw, db) in zip(parameters, updates, strict=True)
         ]
-        after(step + 1)
+        after(step, parameters)
     return parameters
 
 

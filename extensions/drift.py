@@ -1,6 +1,7 @@
 """How far private steps may have moved the weights, so that norm bounds keep holding."""
 
 import math
+from collections.abc import Sequence
 
 from extensions.errors import GradientError
 from extensions.step_plan import INITIAL_WEIGHT_SHARE, StepPlan
@@ -19,12 +20,35 @@ class Drift:
         self._pull = 0.0
         self._noise_energy = 0.0
 
+    def state(self) -> list[float]:
+        """Returns what was added up so far."""
+        return [self._steps, self._pull, self._noise_energy]
+
+    def restore(self, state: Sequence[float]) -> None:
+        """What `state` returned counts as added up."""
+        self._steps, self._pull, self._noise_energy = int(state[0]), state[1], state[2]
+
     def add(self, plan: StepPlan, steps: int = 1) -> None:
         """Counts steps that are about to be made.
 
         Raises:
-            GradientError: after them the norm bound of hidden layers might no longer hold; nothing
-                is counted then.
+            GradientError: of `check`; nothing is counted then.
+        """
+        self.check(plan, steps)
+        self.count(plan, steps)
+
+    def count(self, plan: StepPlan, steps: int = 1) -> None:
+        """Counts steps that were checked."""
+        if len(plan.layers) > 1 and plan.private:
+            self._pull += steps * plan.largest_pull
+            self._noise_energy += steps * plan.largest_noise**2
+        self._steps += steps
+
+    def check(self, plan: StepPlan, steps: int) -> None:
+        """Makes sure that so many more steps are within the bound.
+
+        Raises:
+            GradientError: after them the norm bound of hidden layers might no longer hold.
         """
         if len(plan.layers) > 1 and plan.private:
             pull = self._pull + steps * plan.largest_pull
@@ -38,5 +62,3 @@ class Drift:
                     "Lower the learning rate, train for fewer steps, or declare a larger "
                     "max_weight_norm."
                 )
-            self._pull, self._noise_energy = pull, energy
-        self._steps += steps

@@ -11,7 +11,7 @@ from extensions.descent import account, descend
 from extensions.fixed_point import Integers, Reals, decode, encode
 from extensions.initialization import MAX_NORM
 from extensions.model import ModelSpec
-from extensions.randomness import NoiseSource
+from extensions.randomness import InsecureSeededSource, NoiseSource
 from extensions.sampling import OwnRecords
 
 PHASE = "local training"
@@ -82,7 +82,11 @@ def train_locally(
     spec = ModelSpec.parse(config.model, own.features.shape[1], config.classes)
     f = config.frac_bits
     start = [(encode(w, f), encode(b, f)) for w, b in spec.initial_parameters()]
-    reached = descend(settings, [own], start, _OwnStreams(source, owner))
+    streams = _OwnStreams(source, owner)
+    coins = None
+    if isinstance(source, InsecureSeededSource):
+        coins = source.rounding(_FIRST_STREAM + owner)
+    reached = descend(settings, [own], start, streams, coins=coins)
     return [_bounded(decode(w, f), decode(b, f)) for w, b in reached]
 
 

@@ -1,7 +1,8 @@
 """Where noise and sampling come from: each party's operating system, unless a test says not."""
 
 import os
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -60,9 +61,32 @@ class InsecureSeededSource:
             )
         return self._streams[key]
 
+    def rounding(self, party: int = 0) -> np.random.Generator:
+        """Returns what draws the coins of plaintext rounding, so that a run can be repeated."""
+        return self._stream("rounding", party)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where each stream stands, as values that JSON can hold."""
+        return {
+            f"{purpose} {party}": _plain(stream.bit_generator.state)
+            for (purpose, party), stream in self._streams.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The streams go on from where they stood when `state_dict` was called."""
+        for name, stands in state.items():
+            purpose, party = name.split()
+            self._stream(purpose, int(party)).bit_generator.state = stands
+
     def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
         draws = self._stream("gaussian", party).normal(0.0, scale, shape)
         return np.rint(draws).astype(np.int64)
 
     def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
         return self._stream("bernoulli", party).random(size) < probability
+
+
+def _plain(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {name: _plain(value) for name, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray) else state

@@ -1,5 +1,6 @@
 """The report of a training run, with the same keys for every backend."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from extensions.accounting import Ledger
@@ -20,19 +21,21 @@ def result(
     opened: list[str],
     parameters: list[tuple[Reals, Reals]] | None,
     correction_bytes: int | None = None,
+    resumed_from: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Returns the report.
 
     Args:
         config: resolved settings.
         accuracy: on held-out records.
-        ledger: what was spent.
-        rounds: of training, its start included.
-        bytes_per_party: of training, sent and received among the parties.
-        seconds: in all.
+        ledger: what was spent on the model, in all processes.
+        rounds: of training, its start included, in this process.
+        bytes_per_party: likewise, sent and received among the parties.
+        seconds: of this process.
         opened: what was opened.
         parameters: the opened model, or None where it stays shared.
         correction_bytes: of training, from the dealer to the last party; None without a dealer.
+        resumed_from: steps from which an interrupted run was continued, in order.
     """
     delta = config.delta if config.private else None
     return {
@@ -40,6 +43,7 @@ def result(
         "epsilon": None if delta is None else ledger.get_epsilon(delta),
         "delta": delta,
         "steps": config.steps,
+        "resumed_from": list(resumed_from) or None,
         "rounds": rounds,
         "bytes_per_party": bytes_per_party,
         "seconds": round(seconds, 3),

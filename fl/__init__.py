@@ -26,7 +26,8 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
-before or after it sends a message of some kind. `PlainAggregator` is the example to start from.
+before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
+`MaskedAggregator` hides every update from the server.
 """
 
 from fl import leakage, models
@@ -37,6 +38,7 @@ from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
 from fl.ledgers import ClientLedgers
 from fl.local_dp import LocalDP
+from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
@@ -66,6 +68,7 @@ __all__ = [
     "Link",
     "LocalDP",
     "Machine",
+    "MaskedAggregator",
     "Mechanism",
     "Message",
     "Network",

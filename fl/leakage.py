@@ -135,8 +135,8 @@ def deep_leakage(
 ) -> Reconstruction:
     """Returns the record whose gradient comes closest to a given one, by L-BFGS with lr 1.
 
-    Record and label are both guessed. It works in double precision, ends early once the loss is
-    below 1e-12, and where the search leaves the finite numbers.
+    Record and label are both guessed. It works in double precision, and ends early where a step
+    changes nothing any more or leaves the finite numbers.
 
     Args:
         model: a smooth one (sigmoids, no dropout), all of whose values are parameters.
@@ -180,6 +180,6 @@ def deep_leakage(
             break
         if losses[-1] == min(losses):
             best = record.detach()[0].clone(), torch.softmax(scores, -1).detach()[0]
-        if losses[-1] < 1e-12:
+        if losses[-1] in losses[-2:-1]:
             break
     return Reconstruction(*best, tuple(losses))

@@ -50,6 +50,7 @@ BAD_SETTINGS = [
     ("epsilon", -1.0),
     ("epsilon", math.inf),
     ("calibration", "guess"),
+    ("loss", "hinge"),
     ("init", "guess"),
     ("epsilon_init", 1.0),
     ("delta_init", 1e-6),

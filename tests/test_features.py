@@ -15,6 +15,7 @@ from extensions.data.cifar10 import read_cifar10
 from extensions.data.mnist import read_mnist
 from extensions.errors import ArgumentError, MissingExtraError
 from extensions.features import Cache, Extractor, extract, find
+from extensions.features.sines import RandomSines
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 MODEL = SHARED / "extractors" / "mobilenet_v1_0.25_128_quant.tflite"
@@ -58,11 +59,13 @@ CASES = [
     ("hog:8,4,2", GREY, 8 * 4 * 3 * 2),
     ("scattering", GREY, 81 * 4 * 3),
     ("scattering", COLOUR, 81 * 4),
+    ("scattering:40", GREY, 40),
     (f"tflite:{MODEL}", COLOUR, 1001),
     (f"tflite:{MODEL}#{POOLED}", GREY, 256),
     ("hashed", TEXTS, 512),
     ("hashed:37", TEXTS, 37),
     ("wordllama", TEXTS, 256),
+    ("wordllama:30", TEXTS, 30),
     ("tests.extractors:lengths", TEXTS, 2),
     ("tests.extractors:lengths", GREY, 2),
 ]
@@ -115,6 +118,34 @@ def test_a_shift_of_one_pixel_moves_hog_and_scattering_less_than_pixels():
     assert distance("scattering") < 0.6 * pixels
 
 
+def test_products_of_sines_are_a_kernel_on_average():
+    """Each of 4,096 products of sines is in [-1, 1] and independent of the others.
+
+    By Hoeffding's inequality their mean is 0.1 from the kernel with probability below
+    2 exp(-2 * 4096 * 0.1^2 / 4) = 3e-9, for each of the 9 pairs; the matrix is fixed besides.
+    """
+    x = np.array([[0.6, 0.8, 0.0], [0.0, 0.8, -0.6], [-0.6, -0.8, 0.1]])
+    scale = 1.25
+    rows = RandomSines(3, 4096, scale)(x)
+    near, far = (
+        np.exp(-(scale**2) * ((x[:, None] - sign * x[None]) ** 2).sum(-1) / 2) for sign in (1, -1)
+    )
+    np.testing.assert_allclose(rows @ rows.T / 4096, (near - far) / 2, atol=0.1)
+    assert abs((near - far) / 2).max() > 0.3
+    np.testing.assert_array_equal(RandomSines(3, 4096, scale)(x), rows)
+
+
+def test_sines_of_words_treat_a_text_as_a_bag_of_words():
+    extractor = available("wordllama:64")
+    one, other, repeated = extractor.function(
+        np.array(["fine film", "film fine", "fine film " * 9], dtype=object)
+    )
+    cosine = one @ repeated / np.linalg.norm(one) / np.linalg.norm(repeated)
+    assert cosine > 0.9
+    assert np.linalg.norm(one) > 0.1
+    assert one.shape == other.shape == (64,)
+
+
 def test_hashed_texts_with_common_words_are_alike():
     rows = extract(split(TEXTS), find("hashed")).train_x
     assert rows[0] @ rows[4] > 0.9
@@ -127,14 +158,15 @@ BAD = {
     "raw:2": "must be raw, without",
     "hog:0,4,2": "must be hog or hog:ORIENTATIONS,CELL,BLOCK",
     "hog:9": "must be hog or hog:ORIENTATIONS,CELL,BLOCK",
-    "scattering:3": "must be scattering, without",
+    "scattering:0": "must be scattering, or scattering:WIDTH with 1..16384",
+    "scattering:16385": "must be scattering, or scattering:WIDTH with 1..16384",
     "tflite": "must be tflite:PATH of an existing model",
     "tflite:nowhere": "must be tflite:PATH of an existing model",
     f"tflite:{__file__}": "must be an undamaged model",
     f"tflite:{MODEL}#Nothing": f"must be one of .*{POOLED}",
     "hashed:0": "with 1..16384 features",
     "hashed:x": "with 1..16384 features",
-    "wordllama:3": "must be wordllama, without",
+    "wordllama:-3": "must be wordllama, or wordllama:WIDTH with 1..16384",
     "nowhere.to:go": "No module named 'nowhere'",
     "tests.extractors:missing": "must be the name of a function that can be imported",
     "tests.extractors:CONSTANT": "must be the name of a function",

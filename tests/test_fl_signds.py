@@ -72,9 +72,8 @@ def test_no_selection_is_more_than_e_to_the_epsilon_times_as_likely(size):
     for chosen in itertools.combinations(range(dimensions), selected):
         chances = [probability_of(found, other, chosen) for other in tops]
         worst = max(worst, max(chances) / min(chances))
-    # e^epsilon above a partial sum of its series, and below one with a bound of the rest.
     exact = Fraction(epsilon)
-    series = sum(exact**i / math.factorial(i) for i in range(60))
+    series = sum(exact**i / math.factorial(i) for i in range(60))  # below e^epsilon
     assert worst <= series
     assert worst >= series * (1 - Fraction(1, 2**40))  # the bound is reached: nothing is wasted
     assert sum(probability_of(found, tops[0], chosen) for chosen in

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.dpsgd_step import GHOST, MATERIALISED, PLAIN, measure
+from benchmarks.linear_step import GHOST, MATERIALISED, PLAIN
+from benchmarks.step_hosts import measure
 
 SIZES = {"batch": 128, "features": 512, "classes": 10}
 

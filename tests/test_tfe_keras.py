@@ -50,6 +50,7 @@ COSTS = {"linear": 28, "hidden": 38, "hidden sigmoid, no bias": 40, "softmax": 3
         "noise_is_drawn_by_each_server_in_the_graph",
         "inputs_are_masked",
         "a_fit_opens_nothing_and_ends_where_it_should",
+        "a_run_goes_on_from_its_checkpoints",
         "steps_are_fresh",
         "one_output_and_other_layers",
         "wrong_layers_are_refused",

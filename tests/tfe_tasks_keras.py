@@ -1,7 +1,9 @@
 """Tasks on private training of the host's Keras layers: what a step does, opens and refuses."""
 
+import functools
 import itertools
 import os
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -30,7 +32,14 @@ from tests.tfe_tasks_session import (
 )
 from tfe_ext.gaussian import discrete_gaussian, look_up
 from tfe_ext.inputs import share_from
-from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, CategoricalCrossentropy, Sequential
+from tfe_ext.keras import (
+    DPSGD,
+    SGD,
+    BinaryCrossentropy,
+    CategoricalCrossentropy,
+    Checkpoints,
+    Sequential,
+)
 from tfe_ext.keras.losses import LOSSES
 from tfe_ext.records import RecordTable
 
@@ -276,6 +285,60 @@ def a_fit_opens_nothing_and_ends_where_it_should():
         (Path(folder) / "party-1.npz").write_bytes(b"damaged")
         with pytest.raises(ArgumentError, match="party-1.npz"):
             again.load_shares(folder)
+
+
+def a_run_goes_on_from_its_checkpoints():
+    """With one seed the run that was cut off ends where the other does, up to truncation."""
+    parts = [dict(zip("xy", records(20, seed=s), strict=True)) for s in range(3)]
+    x, y = owned(parts)
+
+    def begin(folder, resume, cut=None):
+        optimizer = DPSGD(0.5, 1.0, 1.0, 0.5, source=InsecureSeededSource(4))
+        model = model_of([4, 3, 2], optimizer=optimizer)
+        model.set_weights([np.full(shape, 0.1) for shape in ((4, 3), (3,), (3, 2), (2,))])
+        kept = Checkpoints(
+            model, folder, steps=6, every=2, resume=resume, settings={"lr": 0.5, "seed": 4}
+        )
+        made = kept.begin()
+        if made is None:
+            kept.after(0)
+
+        def progress(step, steps):
+            kept.after(step, steps)
+            if step == cut:
+                raise InterruptedError
+
+        fit = functools.partial(model.fit, x, y, steps=6, verbose=False, progress=progress)
+        if cut is None:
+            fit(initial_step=made or 0)
+            kept.finish()
+        else:
+            with pytest.raises(InterruptedError):
+                fit(initial_step=made or 0)
+        return model, optimizer, kept
+
+    with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
+        folder = Path(scratch)
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        whole, whole_optimizer, _ = begin(folder / "whole", False)
+        cut, _, _ = begin(folder / "kept", False, cut=4)
+        names = sorted(path.name for path in (folder / "kept").iterdir())
+        assert names == [f"party-{r}-step-{s}.checkpoint" for r in range(3) for s in (2, 4)]
+        assert {path.stat().st_mode & 0o777 for path in (folder / "kept").iterdir()} == {0o600}
+        opened = cut.get_weights()
+        (folder / "kept" / "party-1-step-4.checkpoint").unlink()
+        shutil.copytree(folder / "kept", folder / "copy")
+        model, optimizer, kept = begin(folder / "kept", True)
+        assert kept.resumed == (2,)
+        assert optimizer.state_dict() == whole_optimizer.state_dict()
+        assert optimizer.ledger.phases[0].steps == 6
+        for a, b, before in zip(model.get_weights(), whole.get_weights(), opened, strict=True):
+            np.testing.assert_allclose(a, b, atol=100 * ULP)
+            assert np.abs(a - before).max() > 1000 * ULP
+        with pytest.raises(ArgumentError, match="of a run that was finished"):
+            begin(folder / "copy", True)
+        with pytest.raises(ArgumentError, match="initial_step = 7"):
+            model.fit(x, y, steps=6, initial_step=7, verbose=False)
 
 
 def steps_are_fresh():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.backends import Progress
+from extensions.checkpoints import CheckpointOptions, check_files
 from extensions.config import TrainConfig
 from extensions.errors import ArgumentError
 from extensions.model import ModelSpec
@@ -35,6 +36,7 @@ def train(
     timeout: float,
     material: Path | None = None,
     players: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run of three servers that own the records.
 
@@ -51,6 +53,7 @@ def train(
         timeout: seconds.
         material: None.
         players: file of the players that `pea players` runs, or None.
+        checkpoints: where and how often the client keeps the servers' shares, or None.
 
     Raises:
         ArgumentError: material is given, or what the servers' process says of an argument.
@@ -58,9 +61,11 @@ def train(
     """
     if material is not None:
         raise ArgumentError("material", str(material), "None, since ABY3 needs no dealer")
+    if checkpoints is not None:
+        check_files(checkpoints, config, files)
     started = time.perf_counter()
     with Child(timeout) as child:
-        report = child.run(config.to_dict(), list(files), save, players, progress)
+        report = child.run(config.to_dict(), list(files), save, players, checkpoints, progress)
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
 

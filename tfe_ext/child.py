@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from extensions.checkpoints import CheckpointOptions
 from extensions.config import TrainConfig
 from extensions.errors import PeaError, ServersLostError
 from extensions.processes import die_with
@@ -73,6 +74,7 @@ class Child:
         files: list[Path],
         save: Path | None,
         players: Path | None,
+        checkpoints: CheckpointOptions | None,
         progress: Callable[[dict[str, Any]], None],
     ) -> dict[str, Any]:
         """Returns the report of `tfe_ext.training.train`.
@@ -81,7 +83,7 @@ class Child:
             PeaError: what it raised.
             ServersLostError: the process died or ran out of time.
         """
-        self._channel.send((config, files, save, players))
+        self._channel.send((config, files, save, players, checkpoints))
         while True:
             kind, content = self._receive()
             if kind == _EVENT:
@@ -127,7 +129,7 @@ def main() -> None:
     """The child's side."""
     die_with(int(sys.argv[2]))
     with Connection(int(sys.argv[1])) as channel:
-        config, files, save, players = channel.recv()
+        config, files, save, players, checkpoints = channel.recv()
         try:
             from .training import train
 
@@ -137,6 +139,7 @@ def main() -> None:
                 lambda event: channel.send((_EVENT, event)),
                 save,
                 players,
+                checkpoints,
             )
             answer: tuple[str, Any] = _REPORT, report
         except BrokenPipeError:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.accounting import Ledger
+from extensions.checkpoints import CheckpointOptions, run_settings
 from extensions.config import ABY3_SERVERS, TrainConfig
 from extensions.data import Split, read_party_file
 from extensions.local_training import account_for_local_training, train_locally
@@ -20,7 +21,8 @@ from tf_encrypted.keras.layers import Activation, Dense
 from .aby3 import ABY3, fixed64
 from .config import local_config
 from .cost import Cost
-from .keras import DPSGD, SGD, Sequential
+from .keras import DPSGD, SGD, Checkpoints, Sequential
+from .keras.batches import check_owners
 from .keras.losses import LOSSES
 from .players import remote_config
 
@@ -33,6 +35,7 @@ def train(
     emit: Emit,
     save: Path | None = None,
     players: Path | None = None,
+    options: CheckpointOptions | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run whose three servers own the records.
 
@@ -42,20 +45,25 @@ def train(
         emit: called with {"step", "steps", "rounds", "bytes"} after each step.
         save: folder for the servers' shares of a model that is not opened, or None.
         players: file of players in processes of their own; None for devices of this process.
+        options: where and how often the servers' shares are kept, or None.
 
     Raises:
         PeaError: settings or records that do not fit, or a player that is lost.
     """
     if players is None:
         tfe.set_config(local_config())
-        return _train(config, files, emit, save)
+        return _train(config, files, emit, save, options)
     with remote_config(players) as remote:
         tfe.set_config(remote)
-        return _train(config, files, emit, save)
+        return _train(config, files, emit, save, options)
 
 
 def _train(
-    config: TrainConfig, files: Sequence[Path], emit: Emit, save: Path | None
+    config: TrainConfig,
+    files: Sequence[Path],
+    emit: Emit,
+    save: Path | None,
+    options: CheckpointOptions | None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
     parts = [read_party_file(path) for path in files]
@@ -65,19 +73,37 @@ def _train(
     model = build(spec, config.public_init)
     optimizer = optimizer_of(config)
     model.compile(optimizer, LOSSES[config.loss]())
-    start = start_locally(model, config, dict(zip(names, parts, strict=True)))
+    held_out_x = dict(zip(names, (part.test_x for part in parts), strict=True))
+    held_out_y = dict(zip(names, (part.test_y for part in parts), strict=True))
+    check_owners(
+        held_out_x,
+        held_out_y,
+        model.chain.network,
+        frac_bits=config.frac_bits,
+        max_feature_norm=config.max_feature_norm,
+    )
+    checkpoints = None if options is None else checkpoints_of(model, config, parts, options)
+    made = None if checkpoints is None else checkpoints.begin()
+    start: Cost | None = None
+    if made is None:
+        start = start_locally(model, config, dict(zip(names, parts, strict=True)))
+        if checkpoints is not None:
+            checkpoints.after(0)
     start_rounds, start_bytes = (start.rounds, bytes_per_server(start)) if start else (0, 0)
+    made = made or 0
     cost: Cost | None = None
 
     def progress(step: int, steps: int) -> None:
         nonlocal cost
+        if checkpoints is not None:
+            checkpoints.after(step)
         cost = cost or model.step_cost()
         emit(
             {
                 "step": step,
                 "steps": steps,
-                "rounds": start_rounds + step * cost.rounds,
-                "bytes": start_bytes + step * bytes_per_server(cost),
+                "rounds": start_rounds + (step - made) * cost.rounds,
+                "bytes": start_bytes + (step - made) * bytes_per_server(cost),
             }
         )
 
@@ -85,10 +111,17 @@ def _train(
         dict(zip(names, (part.train_x for part in parts), strict=True)),
         dict(zip(names, (part.train_y for part in parts), strict=True)),
         steps=config.steps,
+        initial_step=made,
         verbose=False,
         progress=progress,
     )
-    cost = cost or model.step_cost()
+    if checkpoints is not None:
+        checkpoints.finish()
+    rounds, sent = start_rounds, start_bytes
+    if made < config.steps:
+        cost = cost or model.step_cost()
+        rounds += (config.steps - made) * cost.rounds
+        sent += (config.steps - made) * bytes_per_server(cost)
     opened = ["the number of correct predictions on held-out records"]
     parameters = None
     if config.evaluate == "opened":
@@ -97,19 +130,30 @@ def _train(
         parameters = [(w.T, b) for w, b in zip(weights[::2], weights[1::2], strict=True)]
     elif save is not None:
         model.save_shares(save)
-    accuracy = model.evaluate(
-        dict(zip(names, (part.test_x for part in parts), strict=True)),
-        dict(zip(names, (part.test_y for part in parts), strict=True)),
-    )
+    accuracy = model.evaluate(held_out_x, held_out_y)
     return result(
         config,
         accuracy=accuracy,
         ledger=optimizer.ledger if isinstance(optimizer, DPSGD) else Ledger(),
-        rounds=start_rounds + config.steps * cost.rounds,
-        bytes_per_party=start_bytes + config.steps * bytes_per_server(cost),
+        rounds=rounds,
+        bytes_per_party=sent,
         seconds=time.perf_counter() - started,
         opened=opened,
         parameters=parameters,
+        resumed_from=() if checkpoints is None else checkpoints.resumed,
+    )
+
+
+def checkpoints_of(
+    model: Sequential, config: TrainConfig, parts: Sequence[Split], options: CheckpointOptions
+) -> Checkpoints:
+    """Returns the checkpoints of a run with these settings and records."""
+    return Checkpoints(
+        model,
+        options.folder,
+        every=options.every,
+        resume=options.resume,
+        **run_settings(config, [part.facts(rank) for rank, part in enumerate(parts)]),
     )
 
 

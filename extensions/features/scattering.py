@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from extensions.data.records import Raw
+from extensions.data.rows import standard_rows
 from extensions.errors import ArgumentError, MissingExtraError
 from extensions.features.extractor import Extractor, Features
 from extensions.features.images import grey
+from extensions.features.sines import SEED, RandomSines, check_width
 
 SCALE = 2
 ANGLES = 8
 CHANNELS_OF_A_GROUP = 3
+SINE_SCALE = 1.25
 
 
 def make(argument: str | None) -> Extractor:
@@ -21,39 +24,50 @@ def make(argument: str | None) -> Extractor:
 
     An image of height h and width w has 81 (h // 4) (w // 4) features: 3,969 for 28 x 28. Each
     record's 81 channels are standardised in groups of three (group normalisation), which learns
-    nothing from other records.
+    nothing from other records. ``scattering:WIDTH`` turns them into that many `RandomSines`, for
+    training whose cost grows with the number of features.
 
     **Source**: Bruna and Mallat, 2013; for DPSGD, with that normalisation, Tramer and Boneh, ICLR
     2021; Kymatio's numpy frontend for images, loaded by itself: others need an older scipy.
 
     Raises:
-        ArgumentError: an argument.
+        ArgumentError: a width out of range.
         MissingExtraError: Kymatio is not installed.
     """
-    if argument is not None:
-        raise ArgumentError("features", f"scattering:{argument}", "scattering, without an argument")
+    width = None if argument is None else check_width("scattering", argument)
     try:
         from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D
     except ImportError:
         raise MissingExtraError("kymatio", "features") from None
 
     @cache
-    def transform(height: int, width: int) -> Any:
-        return ScatteringNumPy2D(J=SCALE, shape=(height, width), L=ANGLES)
+    def transform(rows: int, columns: int) -> Any:
+        return ScatteringNumPy2D(J=SCALE, shape=(rows, columns), L=ANGLES)
+
+    @cache
+    def sines(inputs: int) -> RandomSines:
+        assert width is not None
+        return RandomSines(inputs, width, SINE_SCALE)
 
     def extract(x: Raw) -> Features:
-        height, width = x.shape[1:3]
-        if min(height, width) < 2**SCALE:
+        rows, columns = x.shape[1:3]
+        if min(rows, columns) < 2**SCALE:
             raise ArgumentError(
-                "records", f"{height}x{width} pixels", f"at least {2**SCALE} on either side"
+                "records", f"{rows}x{columns} pixels", f"at least {2**SCALE} on either side"
             )
-        return _standardised(transform(height, width)(grey(x)))
+        standard = _standardised(transform(rows, columns)(grey(x)))
+        return standard if width is None else sines(standard.shape[1])(standard_rows(standard))
 
     return Extractor(
-        name="scattering",
+        name="scattering" if argument is None else f"scattering:{argument}",
         kinds=("images",),
         function=extract,
-        identity={"kymatio": version("kymatio"), "scale": str(SCALE), "angles": str(ANGLES)},
+        identity={
+            "kymatio": version("kymatio"),
+            "scale": str(SCALE),
+            "angles": str(ANGLES),
+            "sines": "" if width is None else f"{SEED}, {SINE_SCALE}",
+        },
     )
 
 

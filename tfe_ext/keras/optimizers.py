@@ -1,5 +1,8 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from extensions.accounting import Ledger
 from extensions.checks import check_not_negative, check_positive
 from extensions.drift import Drift
@@ -81,16 +84,24 @@ class Optimizer:
         )
 
     def begin(self, plan: StepPlan, steps: int) -> None:
-        """Counts steps that are about to be made.
+        """Makes sure that so many more steps may be made.
 
         Raises:
             GradientError: hidden weights might leave the range for which bounds are proven.
         """
-        self._drift.add(plan, steps)
+        self._drift.check(plan, steps)
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Enters one of so many steps."""
-        raise NotImplementedError
+        self._drift.count(plan)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was counted so far, public, as values that JSON can hold."""
+        return {"drift": self._drift.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """What `state_dict` returned counts as done, with the weights of then."""
+        self._drift.restore(state["drift"])
 
 
 class DPSGD(Optimizer):
@@ -156,6 +167,7 @@ class DPSGD(Optimizer):
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Enters one of so many steps, and how its sampling or noise tables may fail."""
+        super().account(plan, steps)
         self.ledger.record(
             "training",
             noise_multiplier=plan.noise_multiplier,
@@ -164,6 +176,15 @@ class DPSGD(Optimizer):
             overflow_probability=self.overflow_probability / steps
             + noise_failure(plan.parameters, 1),
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was counted so far, the ledger included."""
+        return {**super().state_dict(), "ledger": self.ledger.to_json()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """What `state_dict` returned counts as done and spent, with the weights of then."""
+        super().load_state_dict(state)
+        self.ledger = Ledger.from_json(state["ledger"])
 
     def get_epsilon(self, delta: float) -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.
@@ -205,9 +226,6 @@ class SGD(Optimizer):
             overflow_probability=overflow_probability,
             source=source,
         )
-
-    def account(self, plan: StepPlan, steps: int) -> None:
-        """Nothing to account for: the model is not private."""
 
 
 def noise_failure(parameters: int, steps: int) -> float:

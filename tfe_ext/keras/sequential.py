@@ -91,6 +91,11 @@ class Sequential(LocalStart, host.Sequential):
         return self._optimizer
 
     @property
+    def frac_bits(self) -> int:
+        """Fractional bits of the model's shares."""
+        return int(self._prot.fixedpoint_config.precision_fractional)
+
+    @property
     def chain(self) -> Chain:
         """The model as a chain of linear layers."""
         return chain_of(self.layers, self._kind)
@@ -132,6 +137,7 @@ class Sequential(LocalStart, host.Sequential):
         *,
         epochs: float = 1.0,
         steps: int | None = None,
+        initial_step: int = 0,
         verbose: bool = True,
         progress: Progress | None = None,
     ) -> None:
@@ -148,7 +154,8 @@ class Sequential(LocalStart, host.Sequential):
             y: labels by the owner's name: integers (records,) or targets in [0, 1],
                 (records, classes). Or a private tensor of targets.
             epochs: number of steps times sample_rate, if `steps` is not given.
-            steps: number of steps.
+            steps: number of steps, those made before included.
+            initial_step: number of steps made before, of a run that goes on.
             verbose: shows a bar.
             progress: called with (steps made, steps) after each step.
 
@@ -161,10 +168,12 @@ class Sequential(LocalStart, host.Sequential):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         optimizer = self._optimizer
         steps = steps_of(steps, epochs, optimizer.sample_rate)
+        if not 0 <= initial_step <= steps:
+            raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")
         step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
-        optimizer.begin(plan, steps)
+        optimizer.begin(plan, steps - initial_step)
         with console.counted("step", shown=verbose) as show:
-            for done in range(1, steps + 1):
+            for done in range(initial_step + 1, steps + 1):
                 optimizer.account(plan, steps)
                 step()
                 show(done, steps)

@@ -1,6 +1,6 @@
 """A model's weights from the clear, into the clear, and as one file of shares for each server."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -48,8 +48,8 @@ def summands(variable: Any) -> list[Integers]:
     return [pair[0].variable.numpy() for pair in variable.unwrapped]
 
 
-def save(prot: "ABY3", chain: Chain, folder: Path) -> list[Path]:
-    """Writes x_R of every weight, (out, in), and bias into ``party-R.npz``."""
+def shares(chain: Chain) -> list[dict[str, Integers]]:
+    """Returns x_R of every weight, (out, in), and bias, for each server R."""
     arrays: list[dict[str, Integers]] = [{} for _ in range(ABY3Ring.parties)]
     for i, (kernel, bias) in enumerate(chain.variables):
         for rank, part in enumerate(summands(kernel)):
@@ -57,10 +57,15 @@ def save(prot: "ABY3", chain: Chain, folder: Path) -> list[Path]:
         if bias is not None:
             for rank, part in enumerate(summands(bias)):
                 arrays[rank][f"bias_{i}"] = part
+    return arrays
+
+
+def save(prot: "ABY3", chain: Chain, folder: Path) -> list[Path]:
+    """Writes what `shares` returns, that of server R into ``party-R.npz``."""
     bits = int(prot.fixedpoint_config.precision_fractional)
     return [
         write_private(folder / f"party-{rank}.npz", frac_bits=np.int64(bits), **own)
-        for rank, own in enumerate(arrays)
+        for rank, own in enumerate(shares(chain))
     ]
 
 
@@ -72,11 +77,7 @@ def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
     """
     files = [_read(folder / f"party-{rank}.npz") for rank in range(ABY3Ring.parties)]
     bits = int(prot.fixedpoint_config.precision_fractional)
-    expected = {"frac_bits": ()}
-    for i, (kernel, bias) in enumerate(chain.variables):
-        expected[f"weight_{i}"] = tuple(kernel.shape.as_list()[::-1])
-        if bias is not None:
-            expected[f"bias_{i}"] = tuple(bias.shape.as_list())
+    expected: dict[str, tuple[int, ...]] = {"frac_bits": (), **_shapes(chain)}
     for rank, own in enumerate(files):
         shapes = {name: array.shape for name, array in own.items()}
         if shapes != expected or int(own["frac_bits"]) != bits:
@@ -86,10 +87,33 @@ def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
                 f"shares of this model, {expected}, with {bits} fractional bits",
                 f"It has {shapes} with {own.get('frac_bits')}.",
             )
+    restore(chain, [{k: v for k, v in own.items() if k != "frac_bits"} for own in files])
+
+
+def restore(chain: Chain, parts: Sequence[Mapping[str, Integers]]) -> None:
+    """The variables hold what `shares` returned.
+
+    Raises:
+        ArgumentError: other parameters.
+    """
+    expected = _shapes(chain)
+    for own in parts:
+        given = {name: array.shape for name, array in own.items()}
+        if given != expected:
+            raise ArgumentError("shares", given, f"of this model, {expected}")
     for i, (kernel, bias) in enumerate(chain.variables):
-        _restore(kernel, [own[f"weight_{i}"].T for own in files])
+        _restore(kernel, [own[f"weight_{i}"].T for own in parts])
         if bias is not None:
-            _restore(bias, [own[f"bias_{i}"] for own in files])
+            _restore(bias, [own[f"bias_{i}"] for own in parts])
+
+
+def _shapes(chain: Chain) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for i, (kernel, bias) in enumerate(chain.variables):
+        shapes[f"weight_{i}"] = tuple(kernel.shape.as_list()[::-1])
+        if bias is not None:
+            shapes[f"bias_{i}"] = tuple(bias.shape.as_list())
+    return shapes
 
 
 def _restore(variable: Any, parts: Sequence[Integers]) -> None:

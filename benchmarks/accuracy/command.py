@@ -1,0 +1,70 @@
+"""``python -m benchmarks accuracy``: the experiments, by name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.accuracy import (
+    accountant,
+    aggregation,
+    features,
+    federated,
+    initialization,
+    secure,
+    tuning,
+)
+from benchmarks.accuracy.records import Material, folder_of
+from benchmarks.accuracy.settings import TUNED
+from extensions.errors import ArgumentError
+
+EXPERIMENTS: dict[str, Callable[[Material], None]] = {
+    "features": features.run,
+    "initialization": initialization.run,
+    "aggregation": aggregation.run,
+    "federated": federated.run,
+    "accountant": accountant.run,
+}
+KNOWN = EXPERIMENTS | {"tuning": tuning.run}
+SECURE = "secure"
+HOSTS = ("crypten", "tfe")
+
+
+def main(
+    data: Annotated[str, typer.Option(help="digits, mnist, cifar10 or imdb.")] = "mnist",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of its files; by default ../shared/data/NAME.")
+    ] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch missing files.")] = False,
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"{', '.join(KNOWN)}, {SECURE}; once for each; by default the first five."
+        ),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Host of the secure run: crypten or tfe.")] = HOSTS[
+        0
+    ],
+    seeds: Annotated[int, typer.Option(help="Repetitions, each with its own seed.", min=1)] = 3,
+    epsilon: float = 2.0,
+) -> None:
+    """Accuracy at epsilon, delta = 1 / (10 records), three parties: mean and deviation."""
+    if data not in TUNED:
+        raise ArgumentError("data", data, f"one of {', '.join(TUNED)}")
+    if backend not in HOSTS:
+        raise ArgumentError("backend", backend, f"one of {HOSTS}")
+    material = Material(
+        data=data,
+        data_dir=folder_of(data, data_dir, download),
+        download=download,
+        epsilon=epsilon,
+        seeds=range(seeds),
+    )
+    for name in experiment or EXPERIMENTS:
+        if name == SECURE:
+            secure.run(material, "tfe" if backend == "tfe" else "crypten")
+        elif name in KNOWN:
+            KNOWN[name](material)
+        else:
+            raise ArgumentError("experiment", name, f"one of {', '.join((*KNOWN, SECURE))}")

@@ -1,0 +1,51 @@
+"""Features against pixels or hashed words, at equal epsilon, each with its own tuned settings."""
+
+from functools import partial
+from typing import Any
+
+from benchmarks.accuracy.publishing import bars, publish
+from benchmarks.accuracy.records import Material
+from benchmarks.accuracy.runs import joint, not_private, repeated, summary
+from benchmarks.accuracy.settings import PLAIN, Setting, tuned
+
+
+def run(material: Material) -> None:
+    """Accuracy of a linear model on features and without them."""
+    settings = {
+        "none": PLAIN[material.data],
+        "features": tuned(material.data, material.data_dir),
+    }
+    rows = [row for each in settings.values() for row in _rows(material, each)]
+    name = publish("features", material, rows, settings)
+    bars(name, [row | {"run": f"{row['features']}, {row['training']}"} for row in rows], "run")
+
+
+def _rows(material: Material, setting: Setting) -> list[dict[str, Any]]:
+    features = material.features(setting)
+    config = setting.config(
+        records=len(features.train_x), classes=material.classes, epsilon=material.epsilon
+    ).resolved()
+    title = f"{setting.title}, run"
+    private, clear = (
+        repeated(title, material.seeds, partial(joint, material, setting, each, "iid"))
+        for each in (config, not_private(config, setting))
+    )
+    common = {
+        "data": material.data,
+        "features": setting.title,
+        "columns": features.train_x.shape[1],
+    }
+    return [
+        {
+            **common,
+            "training": "private",
+            "epsilon": private[0]["epsilon"],
+            **summary([each["accuracy"] for each in private]),
+        },
+        {
+            **common,
+            "training": "not private",
+            "epsilon": "infinite",
+            **summary([each["accuracy"] for each in clear]),
+        },
+    ]

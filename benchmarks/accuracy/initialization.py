@@ -1,0 +1,145 @@
+"""Local initialisation against random and zero starts, by iteration, at equal total epsilon."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.accuracy.publishing import Line, lines, publish
+from benchmarks.accuracy.records import Material, dealt, without_test
+from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, train
+from benchmarks.accuracy.settings import tuned
+from extensions.accounting import Ledger
+from extensions.config import TrainConfig
+from extensions.data import Split
+from extensions.descent import account
+from extensions.fixed_point import encode
+from extensions.local_training import account_for_local_training
+from extensions.network import Parameters
+
+LOCAL_SHARE = 0.25
+"""Of epsilon, for the local models."""
+RANDOM_DEVIATION = 0.2
+BEGINNING = 60
+"""Iterations that are run, of a training with the noise of all of them."""
+WATCHED = (*range(21), *range(25, BEGINNING + 1, 5))
+RATES = (1.0, 0.25)
+"""Times the learning rate that is best for a whole training from zero."""
+LOCAL, RANDOM = "local", f"N(0, {RANDOM_DEVIATION})"
+
+
+def set_aside(features: Split, config: TrainConfig) -> tuple[Split, Encoded]:
+    """Returns the records with fewer to train on, and those on which local models are compared."""
+    part = without_test(features)
+    kept = replace(features, train_x=part.train_x, train_y=part.train_y)
+    return kept, held_out_of(part.test_x, part.test_y, config)
+
+
+def with_local_start(config: TrainConfig, strategy: Any) -> TrainConfig:
+    """Returns resolved settings that spend epsilon on local models and joint training together.
+
+    Both are composed by the accountant, so that the joint part is larger than what is left of
+    epsilon; a bisection finds the largest one that still fits.
+    """
+    assert config.epsilon is not None
+    first = LOCAL_SHARE * config.epsilon
+    steps = max(1, config.steps // 2)
+    started = replace(config, init=strategy, epsilon_init=first, init_steps=steps)
+    low, high = config.epsilon - first, config.epsilon
+    while high - low > 0.02 * config.epsilon:
+        middle = (low + high) / 2
+        fits = _spent(replace(started, epsilon=middle).resolved()) <= config.epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    return replace(started, epsilon=low).resolved()
+
+
+def run(material: Material) -> None:
+    """Accuracy after each of the first iterations, from three starts at two learning rates."""
+    setting = tuned(material.data, material.data_dir)
+    features = material.features(setting)
+    classes, columns = material.classes, features.train_x.shape[1]
+    records = len(without_test(features).train_x)
+    config = setting.config(records=records, classes=classes, epsilon=material.epsilon)
+    kept, choose_on = set_aside(features, config)
+    parts = dealt(kept)
+    resolved, localized = config.resolved(), with_local_start(config, "local")
+
+    def begin(
+        config: TrainConfig, start: Callable[[int], Parameters | None], *, seed: int
+    ) -> dict[str, Any]:
+        begun = replace(config, steps=min(BEGINNING, config.steps))
+        watch = [step for step in WATCHED if step <= begun.steps]
+        return train(begun, parts, seed=seed, start=start(seed), choose_on=choose_on, watch=watch)
+
+    random = partial(_random, classes, columns, config.frac_bits)
+    rows, curves = [], {}
+    for rate in RATES:
+        ways = {
+            LOCAL: partial(begin, _at(localized, rate), lambda seed: None),
+            RANDOM: partial(begin, _at(resolved, rate), random),
+            "zero": partial(begin, _at(resolved, rate), lambda seed: None),
+        }
+        for start, way in ways.items():
+            title = f"{start}, lr {rate * config.lr:g}"
+            found = repeated(f"start {title}, run", material.seeds, way)
+            curves[title] = _curve(found)
+            rows.append(_row(material.data, start, rate * config.lr, curves[title]))
+    after_two = max(row["after 2"] for row in rows if row["start"] == LOCAL)
+    rivals = max(row["best of 1..20"] for row in rows if row["start"] == RANDOM)
+    name = publish(
+        "initialization",
+        material,
+        rows,
+        {"features": setting},
+        records=records,
+        epsilon_init=LOCAL_SHARE * material.epsilon,
+        epsilon_of_local_and_joint_training=_spent(localized),
+        curves=curves,
+        local_after_2=after_two,
+        random_best_of_1_to_20=rivals,
+        local_is_ahead=after_two > rivals,
+    )
+    lines(name, curves, "global iterations", logarithmic=False)
+
+
+def _at(config: TrainConfig, rate: float) -> TrainConfig:
+    """Returns the settings of joint training at another learning rate, local training as it was."""
+    local = None if config.strategy is None else config.lr / config.parties
+    return replace(config, lr=rate * config.lr, init_lr=local)
+
+
+def _random(classes: int, columns: int, frac_bits: int, seed: int) -> Parameters:
+    draws = np.random.default_rng(seed)
+    weight = draws.normal(0.0, RANDOM_DEVIATION, (classes, columns))
+    return [(encode(weight, frac_bits), np.zeros(classes, dtype=np.int64))]
+
+
+def _curve(found: list[dict[str, Any]]) -> Line:
+    steps = list(found[0]["steps"])
+    columns = [[each["steps"][step] for each in found] for step in steps]
+    spreads = [statistics.stdev(column) if len(column) > 1 else 0.0 for column in columns]
+    return steps, [statistics.mean(column) for column in columns], spreads
+
+
+def _row(data: str, start: str, rate: float, curve: Line) -> dict[str, Any]:
+    steps, means, spreads = curve
+    mean = dict(zip(steps, means, strict=True))
+    return {
+        "data": data,
+        "start": start,
+        "lr": rate,
+        **{f"after {step}": mean[step] for step in (0, 1, 2, 5, 10, 20)},
+        "best of 1..20": max(mean[step] for step in range(1, 21)),
+        "standard deviation after 2": dict(zip(steps, spreads, strict=True))[2],
+    }
+
+
+def _spent(config: TrainConfig) -> float:
+    assert config.delta is not None
+    ledger = Ledger()
+    account_for_local_training(ledger, config)
+    account(ledger, "training", config, config.steps)
+    return ledger.get_epsilon(config.delta)

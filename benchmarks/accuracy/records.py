@@ -1,0 +1,78 @@
+"""The records of an experiment: features taken once, and parts of them set aside."""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.accuracy.settings import PARTIES, Setting
+from extensions import console
+from extensions.data import Split, load_raw, split_among
+from extensions.errors import ArgumentError
+from extensions.owners import Taking
+
+ROOT = Path(__file__).parents[2]
+SET_ASIDE = 6
+"""One in so many training records is set aside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """The data set that an experiment is about.
+
+    Attributes:
+        data: its name.
+        data_dir: folder of its files; None for the digits.
+        download: fetch them from where they are published.
+        epsilon: of each run.
+        seeds: of the repetitions.
+    """
+
+    data: str
+    data_dir: Path | None
+    download: bool
+    epsilon: float
+    seeds: range
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019 - a process has one of these
+    def features(self, setting: Setting) -> Split:
+        """Returns all features and labels, training records in an order shuffled by seed 0."""
+        source = load_raw(self.data, self.data_dir, 0, download=self.download)
+        taking = Taking(features=setting.features, bound=setting.max_feature_norm)
+        with console.extracting() as taken:
+            (features,) = taking.take([source.split], taken)
+        return features
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return 2 if self.data == "imdb" else 10
+
+
+def folder_of(data: str, data_dir: Path | None, download: bool) -> Path | None:
+    """Returns the folder of the files: as given, or ``../shared/data/NAME`` of the project.
+
+    Raises:
+        ArgumentError: it is not given, that one does not exist, and nothing shall be downloaded.
+    """
+    usual = ROOT.parent / "shared" / "data" / data
+    if data == "digits" or data_dir is not None or download:
+        return data_dir
+    if not usual.is_dir():
+        raise ArgumentError("data_dir", None, "the folder of the files", "Or give --download.")
+    return usual
+
+
+def without_test(features: Split) -> Split:
+    """Returns the training records alone, a sixth of them in the place of the test records."""
+    cut = len(features.train_x) // SET_ASIDE
+    return Split(
+        train_x=features.train_x[cut:],
+        train_y=features.train_y[cut:],
+        test_x=features.train_x[:cut],
+        test_y=features.train_y[:cut],
+    )
+
+
+def dealt(features: Split, partition: str = "iid", seed: int = 0) -> list[Split]:
+    """Returns each party's part."""
+    return split_among(features, PARTIES, partition, seed)

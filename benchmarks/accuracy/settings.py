@@ -1,0 +1,82 @@
+"""The settings of each data set, tuned on records set aside from its training part alone."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from extensions.config import TrainConfig
+from extensions.errors import ArgumentError
+
+PARTIES = 3
+DELTA_SHARE = 10
+"""delta is one over this many times the number of training records."""
+EMBEDDER = "mobilenet_v1_0.5_160_quant.tflite"
+POOLED = "MobilenetV1/Logits/AvgPool_1a/AvgPool"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a user gives `pea train` beside epsilon: see its options of the same names.
+
+    `lr_not_private` is the learning rate where nothing is clipped, tuned apart.
+    """
+
+    features: str
+    lr: float
+    lr_not_private: float
+    max_grad_norm: float
+    steps: int = 200
+    sample_rate: float = 0.05
+    max_feature_norm: float = 4.0
+
+    @property
+    def title(self) -> str:
+        """The extractor without the folder of its model."""
+        kind, colon, argument = self.features.partition(":")
+        return kind + colon + Path(argument.partition("#")[0]).name
+
+    def config(self, *, records: int, classes: int, epsilon: float, **others: Any) -> TrainConfig:
+        """Returns the settings of a plaintext run over that many records in all."""
+        given = asdict(self) | {"backend": "clear", "parties": PARTIES} | others
+        del given["lr_not_private"]
+        delta = 1 / (DELTA_SHARE * records)
+        return TrainConfig(classes=classes, epsilon=epsilon, delta=delta, **given)
+
+
+TUNED = {
+    "digits": Setting(
+        features="hog",
+        lr=16.0,
+        lr_not_private=16.0,
+        max_grad_norm=2.0,
+        steps=30,
+        sample_rate=0.2,
+    ),
+    "mnist": Setting(features="scattering:1024", lr=64.0, lr_not_private=32.0, max_grad_norm=1.0),
+    "cifar10": Setting(features="tflite", lr=16.0, lr_not_private=4.0, max_grad_norm=2.0),
+    "imdb": Setting(features="wordllama:1024", lr=4.0, lr_not_private=2.0, max_grad_norm=4.0),
+}
+PLAIN = {
+    "digits": replace(TUNED["digits"], features="raw"),
+    "mnist": Setting(features="raw", lr=4.0, lr_not_private=4.0, max_grad_norm=4.0),
+    "cifar10": Setting(features="raw", lr=4.0, lr_not_private=1.0, max_grad_norm=2.0),
+    "imdb": Setting(features="hashed:1024", lr=16.0, lr_not_private=4.0, max_grad_norm=1.0),
+}
+"""Without features: pixels, or hashed words."""
+
+
+def tuned(data: str, data_dir: Path | None) -> Setting:
+    """Returns the best settings known for the data set.
+
+    Raises:
+        ArgumentError: the embedder of CIFAR-10 does not lie beside the data.
+    """
+    setting = TUNED[data]
+    if setting.features != "tflite":
+        return setting
+    path = Path(data_dir or ".").parent / "extractors" / EMBEDDER
+    if not path.is_file():
+        raise ArgumentError(
+            "data_dir", str(data_dir), f"a folder beside which lies extractors/{EMBEDDER}"
+        )
+    return replace(setting, features=f"tflite:{path}#{POOLED}")

@@ -1,0 +1,73 @@
+"""What the hosts have in common: three parties that compute 1/sqrt(x) again and again."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from benchmarks.socket_diag import sent
+
+PARTIES = 3
+CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
+OURS, PAPER = "one-hot, degree 4 (ours)", "Protocol 1 as in the paper"
+INV_SQRT, SQRT_RECIPROCAL = "inv_sqrt()", "sqrt().reciprocal()"
+_SETTLING = 0.1
+"""Seconds in which the last bytes are acknowledged; only those count as sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """What a host counts of one call.
+
+    Attributes:
+        rounds: the longest chain of messages; None where the host does not tell.
+        messages: that one party sends; told where rounds are not.
+    """
+
+    rounds: int | None
+    messages: int | None = None
+
+
+class Session(Protocol):
+    """Parties of one host, each a process of its own, ready to compute; they end with its block."""
+
+    host: str
+
+    @property
+    def pids(self) -> list[int]:
+        """The parties' process ids."""
+
+    @property
+    def dealer_pid(self) -> int | None:
+        """The process id of who deals correlated randomness; None if nobody does."""
+
+    def warm_up(self, method: str, batch: int) -> Count:
+        """Returns what the host counts of one call, after at least two, so that nothing is cold."""
+
+    def call(self, method: str, batch: int, calls: int) -> list[float]:
+        """Returns the seconds of each of that many calls, one after the other."""
+
+
+def measure(session: Session, method: str, batch: int, repeats: int) -> dict[str, Any]:
+    """Returns seconds of each call, rounds, and bytes a call: what each party sent over TCP.
+
+    Bytes are headers of the messages included and those of TCP/IP not. Shares of the input, which
+    are made before the first call, are among them: at most 16 bytes an element of one party.
+    """
+    count = session.warm_up(method, batch)
+    dealer = [] if session.dealer_pid is None else [session.dealer_pid]
+    time.sleep(_SETTLING)
+    before = sent([*session.pids, *dealer])
+    seconds = session.call(method, batch, repeats)
+    time.sleep(_SETTLING)
+    after = sent([*session.pids, *dealer])
+    carried = [(b - a) / repeats for a, b in zip(before, after, strict=True)]
+    return {
+        "host": session.host,
+        "method": method,
+        "batch": batch,
+        "seconds": seconds,
+        "rounds": count.rounds,
+        "messages": count.messages,
+        "sent": carried[:PARTIES],
+        "dealt": sum(carried[PARTIES:]),
+    }

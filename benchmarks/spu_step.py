@@ -1,0 +1,162 @@
+"""One party of SecretFlow SPU's ABY3 at the step of `benchmarks.linear_step`, written in JAX.
+
+`benchmarks.spu.SpuParties` runs it by an interpreter that has the package `spu`; it imports nothing
+of this project but `benchmarks.sockets`.
+"""
+
+import json
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.sockets import carried
+
+PARTIES = 3
+PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
+"""As in `benchmarks.linear_step`, which needs more than SPU's environment has."""
+NAMES = ("x", "norms", "y", "weight", "bias")
+NOISES = tuple(f"noise {owner}" for owner in range(PARTIES))
+WARM_UP = 2
+
+
+def step(kind: str, x: Any, norms: Any, y: Any, weight: Any, bias: Any, *noise: Any) -> Any:
+    """Returns weight and bias after one step, with bound 1, rate 1 and the parties' noise.
+
+    rsqrt(max(||g||^2, 1)) is min(1, 1 / ||g||), and keeps rsqrt in the range in which SPU has it.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    delta = jax.nn.sigmoid(x @ weight.T + bias) - y
+    if kind == MATERIALISED:
+        gradients = delta[:, :, None] * x[:, None, :]
+        squares = (gradients * gradients).sum((1, 2)) + (delta * delta).sum(1)
+        factor = jax.lax.rsqrt(jnp.maximum(squares, 1.0))[:, None]
+        of_weight = (gradients * factor[:, :, None]).sum(0)
+        of_bias = (delta * factor).sum(0)
+    else:
+        if kind == GHOST:
+            squares = (delta * delta).sum(1) * (norms + 1.0)
+            delta = delta * jax.lax.rsqrt(jnp.maximum(squares, 1.0))[:, None]
+        of_weight, of_bias = delta.T @ x, delta.sum(0)
+    for own in noise:
+        of_weight = of_weight + own[: weight.size].reshape(weight.shape)
+        of_bias = of_bias + own[weight.size :]
+    return weight - of_weight / len(x), bias - of_bias / len(x)
+
+
+def inputs(batch: int, features: int, classes: int) -> dict[str, Any]:
+    """Returns rows, their squared norms, targets, weight and bias, as `linear_step` draws them."""
+    draws = np.random.default_rng(0)
+    x = draws.uniform(-1.0, 1.0, (batch, features)) / np.sqrt(features)
+    y = np.eye(classes)[np.arange(batch) % classes]
+    weight = draws.uniform(-0.1, 0.1, (classes, features))
+    values = (x, (x * x).sum(1), y, weight, np.zeros(classes))
+    return {name: np.float32(value) for name, value in zip(NAMES, values, strict=True)}
+
+
+class Party:
+    """This party's end of the link."""
+
+    def __init__(self, rank: int, addresses: list[str]) -> None:
+        from spu.libspu import link
+
+        parties = link.Desc()
+        for i, address in enumerate(addresses):
+            parties.add_party(str(i), address)
+        self._rank = rank
+        self._link = link.create_brpc(parties, rank)
+
+    def measure(self, *, kind: str, steps: int, sizes: dict[str, int], sigma: float) -> Any:
+        """Returns bytes by TCP's count, the seconds of each step, and the opened result.
+
+        Each party's noise, of standard deviation `sigma`, is its own private input, drawn anew for
+        each step.
+        """
+        from spu import libspu
+        from spu.api import Io, Runtime
+        from spu.utils import frontend
+
+        given = inputs(**sizes)
+        owned = () if kind == PLAIN else NOISES
+        values = sizes["classes"] * (sizes["features"] + 1)
+        secret = libspu.Visibility.VIS_SECRET
+        programme, _ = frontend.compile(
+            frontend.Kind.JAX,
+            partial(step, kind),
+            (*given.values(), *(np.zeros(values, np.float32) for _ in owned)),
+            {},
+            [*NAMES, *owned],
+            [secret for _ in (*NAMES, *owned)],
+            lambda outputs: [f"out {i}" for i in range(len(outputs))],
+        )
+        io, runtime = Io(PARTIES, _configuration()), Runtime(self._link, _configuration())
+        for name, value in given.items():
+            shares = []
+            if self._rank == 0:
+                shares = [pickle.dumps(s).hex() for s in io.make_shares(value, secret)]
+            runtime.set_var(name, pickle.loads(bytes.fromhex(self._link.scatter(shares, 0))))
+        draws = np.random.default_rng()
+
+        def act() -> None:
+            for owner, name in enumerate(owned):
+                drawn = draws.normal(0.0, sigma, values).astype(np.float32)
+                runtime.set_var(name, io.make_shares(drawn, secret, owner)[self._rank])
+            runtime.run(programme)
+
+        seconds = _timed(act, WARM_UP)
+        self._link.barrier()
+        before = carried()
+        seconds = _timed(act, steps)
+        self._link.barrier()
+        sent = (carried() - before) / steps
+        found = [self._opened(io, runtime, name) for name in programme.output_names]
+        return {"bytes": sent, "seconds": seconds, "weight": found[0], "bias": found[1]}
+
+    def _opened(self, io: Any, runtime: Any, name: str) -> Any:
+        shares = self._link.gather(pickle.dumps(runtime.get_var(name)).hex(), 0)
+        if self._rank:
+            return None
+        return io.reconstruct([pickle.loads(bytes.fromhex(share)) for share in shares]).tolist()
+
+
+def _timed(act: Callable[[], None], count: int) -> list[float]:
+    ends = [time.perf_counter()]
+    for _ in range(count):
+        act()
+        ends.append(time.perf_counter())
+    return [after - before for before, after in zip(ends[:-1], ends[1:], strict=True)]
+
+
+def _configuration() -> Any:
+    """ABY3 over 64 bits as SPU sets it, with its cheapest sigmoid and private inputs."""
+    from spu import libspu
+
+    configuration = libspu.RuntimeConfig(
+        protocol=libspu.ProtocolKind.ABY3, field=libspu.FieldType.FM64, fxp_fraction_bits=18
+    )
+    configuration.sigmoid_mode = libspu.RuntimeConfig.SigmoidMode.SIGMOID_SEG3
+    configuration.enable_lower_accuracy_rsqrt = True
+    configuration.experimental_enable_colocated_optimization = True
+    return configuration
+
+
+def main() -> None:
+    """The party answers tasks until its input ends."""
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        party = Party(int(sys.argv[1]), sys.argv[2].split(","))
+        for line in sys.stdin:
+            answers.write(json.dumps(party.measure(**json.loads(line))) + "\n")
+            answers.flush()
+        os._exit(0)  # SPU's link would wait for the others, which have gone
+
+
+if __name__ == "__main__":
+    main()

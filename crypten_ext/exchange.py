@@ -1,0 +1,73 @@
+"""Openings of few words: every party sends its share to every other, and all add up.
+
+CrypTen opens by gloo's ring, in which each party waits for its neighbours several times. Where
+latency decides, one direct exchange takes a fraction of that time.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.distributed import ReduceOp
+
+from crypten.communicator import DistributedCommunicator
+from crypten.communicator.communicator import _logging
+
+DIRECT_BYTES = 1 << 17
+"""Above, a ring's smaller traffic outweighs its waiting: three parties send half as much again."""
+
+_COMBINE: dict[Any, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    ReduceOp.SUM: torch.add,
+    ReduceOp.BXOR: torch.bitwise_xor,
+}
+
+_host_all_reduce: Any = DistributedCommunicator.all_reduce
+
+
+@_logging
+def all_reduce(self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = False) -> Any:
+    """Returns CrypTen's own result; sums and xors of at most `DIRECT_BYTES` are exchanged directly.
+
+    **Cost.** One round and, by CrypTen's count, the same bytes; each party sends its words to each
+    of the others, where a ring of n sends 2 (n - 1) / n times their number.
+    """
+    tensors = list(input) if batched else [input]
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    kinds = {tensor.dtype for tensor in tensors}
+    if op not in _COMBINE or size > DIRECT_BYTES or len(kinds) != 1:
+        return _host_all_reduce.__wrapped__(self, input, op=op, batched=batched)
+    results = _exchange(self, [tensor.detach() for tensor in tensors], _COMBINE[op])
+    return results if batched else results[0]
+
+
+def _exchange(
+    communicator: Any,
+    tensors: Sequence[torch.Tensor],
+    combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> list[torch.Tensor]:
+    own = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    rank, world = communicator.get_rank(), communicator.get_world_size()
+    others = [other for other in range(world) if other != rank]
+    theirs = [torch.empty_like(own) for _ in others]
+    group = communicator.main_group
+    # Receivers are ready first, or a sender would have to ask.
+    waiting: list[Any] = [
+        distributed.irecv(into, other, group) for into, other in zip(theirs, others, strict=True)
+    ]
+    waiting += [distributed.isend(own, other, group) for other in others]
+    for work in waiting:
+        work.wait()
+    parts = torch.split(reduce(combine, theirs, own), [tensor.numel() for tensor in tensors])
+    return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def install() -> None:
+    """CrypTen opens few words directly from here on; all parties must do the same."""
+    DistributedCommunicator.all_reduce = all_reduce
+
+
+def remove() -> None:
+    """CrypTen opens by itself again."""
+    DistributedCommunicator.all_reduce = _host_all_reduce

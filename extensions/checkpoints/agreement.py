@@ -1,0 +1,104 @@
+"""Which checkpoint all parties resume from, decided alike by each from what all of them offer."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from extensions.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What a party tells the others; public.
+
+    Attributes:
+        problem: whether it must refuse, for a reason that it tells its own user.
+        resume: whether it was asked to resume.
+        settings: that must be equal at all parties.
+        nonce: its part of the names of run and attempt, random.
+        run: of the checkpoints that it has; empty without any.
+        held: their (attempt, step).
+    """
+
+    problem: bool
+    resume: bool
+    settings: Mapping[str, Any]
+    nonce: str
+    run: str
+    held: Sequence[tuple[str, int]]
+
+    def to_bytes(self) -> bytes:
+        """Returns the offer as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Offer":
+        """Returns the offer that `to_bytes` wrote."""
+        fields = json.loads(message)
+        return cls(**fields | {"held": [(attempt, step) for attempt, step in fields["held"]]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreed:
+    """What all parties do.
+
+    Attributes:
+        run: name of the run.
+        attempt: name of what begins now; never that of an earlier start or continuation.
+        base: (attempt, step) of the checkpoint to resume from; None for a new run.
+    """
+
+    run: str
+    attempt: str
+    base: tuple[str, int] | None
+
+
+def settle(offers: Sequence[Offer]) -> Agreed:
+    """Returns what the parties do, the same for all that have the same offers, by rank.
+
+    Raises:
+        ArgumentError: a party refuses; some resume and others do not; settings differ; the
+            checkpoints are of different runs or have no step in common.
+    """
+    refusing = [rank for rank, offer in enumerate(offers) if offer.problem]
+    if refusing:
+        raise ArgumentError(
+            "checkpoint",
+            f"refused by party {refusing[0]}",
+            "accepted by every party",
+            f"Nothing was shared. The reason is in the output of party {refusing[0]}.",
+        )
+    first = offers[0]
+    for rank, offer in enumerate(offers):
+        if offer.resume != first.resume:
+            given = [rank for rank, offer in enumerate(offers) if offer.resume]
+            raise ArgumentError("resume", f"given at parties {given} only", "given at all or none")
+        for name in sorted({*offer.settings, *first.settings}):
+            here, there = (each.settings.get(name) for each in (first, offer))
+            if here != there:
+                raise ArgumentError(
+                    name,
+                    f"{here!r} at party 0, {there!r} at party {rank}",
+                    "equal at every party",
+                )
+        if offer.run != first.run:
+            raise ArgumentError(
+                "checkpoint",
+                f"of one run at party 0, of another at party {rank}",
+                "of one run at every party",
+            )
+    name = hashlib.sha256("".join(offer.nonce for offer in offers).encode()).hexdigest()
+    if not first.resume:
+        return Agreed(run=name, attempt=name, base=None)
+    common = set.intersection(*({*offer.held} for offer in offers))
+    if not common:
+        raise ArgumentError(
+            "checkpoint",
+            [sorted(step for _, step in offer.held) for offer in offers],
+            "the steps, by party, of checkpoints of which all parties have one",
+            "Steps count only if they were made in one go. Nothing of this run was released: "
+            "start again without --resume, in a new folder.",
+        )
+    return Agreed(run=first.run, attempt=name, base=max(common, key=lambda each: each[1]))

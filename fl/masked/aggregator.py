@@ -1,0 +1,148 @@
+"""The aggregator of masked updates, and what it gives away to whom."""
+
+import math
+from collections.abc import Collection
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from fl.aggregator import Aggregator, Leaks, inherent_leaks
+from fl.masked.client import MaskedClient
+from fl.masked.server import MaskedServer
+from fl.masked.terms import Terms
+from fl.messages import SERVER
+from fl.protocol import Machine, Round, Vector
+from fl.quantization import FixedPoint
+from fl.view import Coalition, Outcome
+
+DEFAULT = FixedPoint()
+
+
+class MaskedAggregator(Aggregator):
+    """Secure aggregation with double masks: the server learns the weighted sum and nothing else.
+
+    Every pair of clients agrees on a mask that one adds and the other subtracts; each adds one more
+    of its own. Secret shares of both let any t = floor(threshold n) + 1 of the round's n clients
+    replace one that drops out, at any stage.
+
+    | message | from | holds |
+    | --- | --- | --- |
+    | advertise | client | public keys for masks and for shares, commitment to its seed, signature |
+    | keys | server | those of all who sent them |
+    | shares | client | a share of its mask key and one of its seed for each client, sealed |
+    | sealed | server | those for this client |
+    | masked | client | values of the update in Z_2^bits, masked; whose shares it cannot open |
+    | survivors | server | clients whose masked values are in the sum |
+    | consent | client | its signature under that list |
+    | consents | server | those of all who sent them |
+    | unmask | client | the keys of one share of each dealer |
+
+    **Guarantees.** Of the updates of honest clients, the server with fewer than t clients learns
+    the sum over `included` and no more (`leaks_to`); clients without the server learn what the next
+    model tells. The sum is exact. Keys come from the operating system and serve for one round. The
+    server never gets a client's seed and its mask key: of survivors clients open the seed's share,
+    of others the mask key's.
+
+    - *A server that follows the protocol*, and what reads along: nothing more is needed.
+    - *A server that tells clients different lists of survivors*, to get both secrets of a client:
+      clients open shares only after t of them signed the list that they signed themselves. Two such
+      lists cannot exist while clients who lie with the server are fewer than 2t - n, so up to n / 3
+      of them with the default threshold.
+    - *A server that puts keys of its own in place of the clients'*: their advertisements are
+      signed. A list of survivors that is merely echoed, or authenticated with keys that were agreed
+      in the same round, would stop neither.
+    - *A server that lies about who dropped out* still gets a sum of t clients at least.
+    - *Not covered*: clients that send false values, or mask them with other keys, spoil the sum
+      unnoticed. Dealers of false shares can end the round, by name. A holder that opens a false
+      share is refused by name, and the round goes on while t right ones of every client are left.
+
+    The signing keys stand for a public-key infrastructure: each client's is made once, by this
+    object, and every machine gets its own private key and the public ones alone.
+
+    **Cost.** Five messages from each client to the server and four back, one after the other. In a
+    round of n < 64 clients, all present, of number below 128, with d values whose count takes L
+    bytes in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171.
+    A client expands n masks of d values; the server one a survivor, and as many again for each
+    client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures.
+
+    Args:
+        threshold: share of a round's clients, at least 1/2: t is the next whole number above.
+        fixed_point: how updates become integers; 64 bits, 24 behind the point, unless given.
+        timeout: seconds that clients have in each stage.
+
+    Raises:
+        ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed.
+
+    Source: Bonawitz et al., CCS 2017, Figure 4.
+
+    Deviation: shares of both secrets are sealed with keys of their own, and a client opens one by
+    telling the server its key, which shows at once whether the share is what was dealt. Signatures
+    under advertisements cover the terms of the round, those under survivors all keys as well, so
+    that clients who were told different things refuse each other. A client deals itself a share.
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float = 2 / 3,
+        fixed_point: FixedPoint = DEFAULT,
+        timeout: float = 60.0,
+    ) -> None:
+        if not 0.5 <= threshold < 1.0:
+            advice = "With less, a lying server could get an update."
+            raise ArgumentError("threshold", threshold, "in 1/2..1, without 1", advice)
+        check_positive("timeout", timeout)
+        self.threshold = threshold
+        self.fixed_point = fixed_point
+        self.timeout = timeout
+        self._identities: dict[int, Ed25519PrivateKey] = {}
+
+    def needed(self, clients: int) -> int:
+        """Returns t, how many clients of a round of so many must stay to its end."""
+        return min(clients, math.floor(self.threshold * clients + 1e-9) + 1)
+
+    def server(self, round: Round) -> Machine:
+        """Returns the machine that relays, adds and unmasks."""
+        return MaskedServer(self._terms(round), self.timeout)
+
+    def client(self, round: Round, client: int, update: Vector) -> Machine:
+        """Returns the machine that sends the update masked."""
+        values = self.fixed_point.encode(update, round.weights[client])
+        return MaskedClient(self._terms(round), client, values, self._identity(client))
+
+    def check_weights(self, weights: Collection[int]) -> None:
+        """Returns only if the round is allowed, and its sum cannot leave the ring."""
+        super().check_weights(weights)
+        self.fixed_point.check_weights(weights)
+
+    def check_update(self, update: Vector, size: int) -> None:
+        """Returns only if the update is finite and in range, or is to be clipped."""
+        super().check_update(update, size)
+        self.fixed_point.check(update)
+
+    def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
+        """Returns each single client to the server with t who hold shares, else the inherent sum.
+
+        Those with t shares of everything unmask all that arrived, values that came too late too.
+        """
+        if not coalition.server:
+            return inherent_leaks(coalition, outcome.included)
+        transcript = outcome.transcript
+        holders = [c for c in coalition.clients if transcript.received(c, "sealed")]
+        first = transcript.received(outcome.included[0], "keys")[0]
+        threshold = first.body["threshold"]
+        assert isinstance(threshold, int)
+        if len(holders) < threshold:
+            return inherent_leaks(coalition, outcome.included)
+        senders = {message.sender for message in transcript.received(SERVER, "masked")}
+        return frozenset(frozenset({client}) for client in senders - coalition.clients)
+
+    def _terms(self, round: Round) -> Terms:
+        public = {client: self._identity(client).public_key() for client in round.clients}
+        return Terms(round, self.needed(len(round.clients)), self.fixed_point, public)
+
+    def _identity(self, client: int) -> Ed25519PrivateKey:
+        if client not in self._identities:
+            self._identities[client] = Ed25519PrivateKey.generate()
+        return self._identities[client]

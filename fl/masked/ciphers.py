@@ -1,0 +1,110 @@
+"""Keys, masks, sealed shares: the standard cryptography that masked aggregation stands on."""
+
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from extensions.errors import MessageError
+from fl.quantization import RingVector
+
+KEY_BYTES = 32
+TAG_BYTES = 16
+_ONCE = bytes(12)
+
+
+def fresh_key() -> bytes:
+    """Returns 32 bytes from the operating system."""
+    return os.urandom(KEY_BYTES)
+
+
+def public_key(private: bytes) -> bytes:
+    """Returns the X25519 public key (RFC 7748) of 32 secret bytes."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def agree(private: bytes, public: bytes, owner: int) -> bytes:
+    """Returns what the owners of both private keys compute alike: for `derive` alone.
+
+    Args:
+        private: of this party.
+        public: of another client.
+        owner: that client.
+
+    Raises:
+        MessageError: the public key has low order, so that everybody would know the result.
+    """
+    key = X25519PrivateKey.from_private_bytes(private)
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:
+        reason = f"client {owner} advertises a key of low order, with which no secret is shared"
+        raise MessageError(reason) from error
+
+
+def derive(secret: bytes, session: bytes, *purpose: object) -> bytes:
+    """Returns the key for one purpose in one session, by HKDF with SHA-256 (RFC 5869)."""
+    info = " ".join(map(str, purpose)).encode()
+    return HKDF(hashes.SHA256(), KEY_BYTES, salt=session, info=info).derive(secret)
+
+
+def commit(seed: bytes) -> bytes:
+    """Returns what binds to a seed and hides it, since the seed is uniform."""
+    return hashlib.sha256(b"individual seed" + seed).digest()
+
+
+def mask(key: bytes, size: int, dtype: np.dtype[Any]) -> RingVector:
+    """Returns the elements of the ring that the key expands to, by AES-256 in counter mode.
+
+    **Guarantees.** Nobody without the key tells them from uniform ones. All 256 bits of it count;
+    a key serves for one mask.
+    """
+    cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    stream = cipher.update(bytes(size * dtype.itemsize))
+    return np.frombuffer(stream, dtype=dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+def add_pair_mask(
+    total: RingVector, secret: bytes, session: bytes, client: int, peer: int, sign: int = 1
+) -> None:
+    """Adds the mask that a client has with a peer, or subtracts it for a sign of -1.
+
+    The two masks of a pair are opposite.
+
+    Args:
+        total: changed in place.
+        secret: of the pair, from `agree`.
+        session: of the round.
+        client: whose mask it is.
+        peer: the other of the pair.
+        sign: 1 or -1.
+    """
+    key = derive(secret, session, "pairwise mask", min(client, peer), max(client, peer))
+    change = mask(key, total.size, total.dtype)
+    if (client > peer) == (sign > 0):
+        total += change
+    else:
+        total -= change
+
+
+def seal(key: bytes, data: bytes) -> bytes:
+    """Returns the data encrypted and authenticated, 16 bytes longer; a key serves for one.
+
+    Who knows the key could make bytes that another key opens too; who does not cannot find one.
+    """
+    return ChaCha20Poly1305(key).encrypt(_ONCE, data, None)
+
+
+def unseal(key: bytes, sealed: bytes) -> bytes | None:
+    """Returns what was sealed with the key; None if this is not it."""
+    try:
+        return ChaCha20Poly1305(key).decrypt(_ONCE, sealed, None)
+    except InvalidTag:
+        return None

@@ -1,0 +1,175 @@
+"""What the parties of a masked round agree on beforehand, and the keys that they advertise."""
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from extensions.errors import MessageError
+from fl import shamir
+from fl.masked.ciphers import KEY_BYTES, TAG_BYTES
+from fl.messages import Message
+from fl.protocol import Round
+from fl.quantization import FixedPoint
+
+Bytes = npt.NDArray[np.uint8]
+
+SIGNATURE_BYTES = 64
+ADVERT = (3, KEY_BYTES)
+"""Shape of what a client advertises: public key for masks, one for shares, commitment to a seed."""
+
+MASK_KEY, SEED = "mask key", "seed"
+SECRETS = (MASK_KEY, SEED)
+"""What a client deals shares of. Nobody may get both of one client."""
+
+SEALED = (len(SECRETS), shamir.SHARE_BYTES + TAG_BYTES)
+"""Shape of what one client deals another: a sealed share of each secret."""
+
+
+def as_bytes(data: bytes) -> Bytes:
+    """Returns the bytes as an array of shape (number,)."""
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all parties know before they exchange keys.
+
+    Attributes:
+        round: its number, size, clients and weights.
+        threshold: t, how many clients' shares are needed.
+        fixed_point: how updates become integers of a ring.
+        identities: by client, the public key that it is known by.
+    """
+
+    round: Round
+    threshold: int
+    fixed_point: FixedPoint
+    identities: Mapping[int, Ed25519PublicKey]
+
+    @cached_property
+    def context(self) -> bytes:
+        """Digest of all that; who was told other things than his peers does not verify them."""
+        fixed = asdict(self.fixed_point)
+        weights = [[int(client), int(weight)] for client, weight in self.round.weights.items()]
+        parts = [self.round.number, self.round.size, weights, self.threshold, fixed]
+        return hashlib.sha256(json.dumps(["masked aggregation", parts]).encode()).digest()
+
+    def advertised(self, advert: Bytes) -> bytes:
+        """Returns what a client signs to advertise its keys."""
+        return b"keys" + self.context + advert.tobytes()
+
+    def verify(self, client: int, signature: Bytes, signed: bytes) -> None:
+        """Returns only if the client signed that.
+
+        Raises:
+            MessageError: it did not.
+        """
+        try:
+            self.identities[client].verify(signature.tobytes(), signed)
+        except InvalidSignature as error:
+            raise MessageError(f"a signature that is not client {client}'s") from error
+
+    def listed(self, message: Message, allowed: Collection[int], *needed: int) -> tuple[int, ...]:
+        """Returns the clients that a message lists.
+
+        Raises:
+            MessageError: they are fewer than the threshold, not in ascending order, not all
+                allowed, or without one that is needed.
+        """
+        clients = tuple(message.array("clients", np.int64, (-1,)).tolist())
+        if list(clients) != sorted(set(clients) & set(allowed)) or not set(needed) <= set(clients):
+            raise MessageError(f"{message.kind!r} lists clients {clients}, which cannot be")
+        if len(clients) < self.threshold:
+            few = f"{message.kind!r} lists {len(clients)} clients"
+            raise MessageError(f"{few}, fewer than the threshold {self.threshold}")
+        return clients
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """The clients that advertised keys, and their keys.
+
+    Attributes:
+        clients: in ascending order.
+        adverts: of each, (clients, 3, 32).
+        session: digest of the terms and of all adverts: fresh in every round, since every client
+            adds fresh keys.
+    """
+
+    clients: tuple[int, ...]
+    adverts: Bytes
+    session: bytes
+
+    @classmethod
+    def of(cls, terms: Terms, clients: Sequence[int], adverts: Bytes) -> "Roster":
+        """Returns the roster of clients and adverts whose signatures were verified.
+
+        Raises:
+            MessageError: a key occurs twice; names the client.
+        """
+        seen: dict[bytes, int] = {}
+        for client, advert in zip(clients, adverts, strict=True):
+            check_keys(client, advert, seen)
+        digest = hashlib.sha256(terms.context + np.array(clients, dtype="<i8").tobytes())
+        digest.update(adverts.tobytes())
+        return cls(tuple(clients), adverts, digest.digest())
+
+    @classmethod
+    def read(cls, terms: Terms, message: Message, reader: int) -> "Roster":
+        """Returns the roster in the server's message, which lists its reader.
+
+        Raises:
+            MessageError: it cannot be that; names the client whose keys are wrong.
+        """
+        if message.body.get("threshold") != terms.threshold:
+            raise MessageError(f"the server names a threshold that is not {terms.threshold}")
+        clients = terms.listed(message, terms.round.clients, reader)
+        adverts = message.array("adverts", np.uint8, (len(clients), *ADVERT))
+        signatures = message.array("signatures", np.uint8, (len(clients), SIGNATURE_BYTES))
+        for client, advert, signature in zip(clients, adverts, signatures, strict=True):
+            terms.verify(client, signature, terms.advertised(advert))
+        return cls.of(terms, clients, adverts)
+
+    def advert(self, client: int) -> Bytes:
+        """Returns what the client advertised."""
+        advert: Bytes = self.adverts[self.clients.index(client)]
+        return advert
+
+    def mask_key(self, client: int) -> bytes:
+        """Returns the client's public key for masks."""
+        return self._row(client, 0)
+
+    def share_key(self, client: int) -> bytes:
+        """Returns the client's public key for shares."""
+        return self._row(client, 1)
+
+    def commitment(self, client: int) -> bytes:
+        """Returns the client's commitment to its seed."""
+        return self._row(client, 2)
+
+    def _row(self, client: int, row: int) -> bytes:
+        data: bytes = self.advert(client)[row].tobytes()
+        return data
+
+    def survivors(self, clients: Sequence[int]) -> bytes:
+        """Returns what clients sign to consent to a list of survivors, in this session alone."""
+        return b"survivors" + self.session + np.array(clients, dtype="<i8").tobytes()
+
+
+def check_keys(client: int, advert: Bytes, seen: dict[bytes, int]) -> None:
+    """Adds a client's two public keys to those seen.
+
+    Raises:
+        MessageError: one was seen before.
+    """
+    for public in (row.tobytes() for row in advert[:2]):
+        if public in seen:
+            raise MessageError(f"client {client} advertises a key that client {seen[public]} has")
+        seen[public] = client

@@ -1,0 +1,111 @@
+"""How the server takes the masks off a sum: it opens shares, reconstructs secrets, checks them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from extensions.errors import MessageError
+from fl import shamir
+from fl.masked.ciphers import (
+    add_pair_mask,
+    agree,
+    commit,
+    derive,
+    mask,
+    public_key,
+    unseal,
+)
+from fl.masked.terms import MASK_KEY, SECRETS, SEED, Bytes, Roster
+from fl.quantization import RingVector
+
+
+@dataclass(frozen=True, eq=False)
+class Unmasking:
+    """What the server knows when clients help it to unmask.
+
+    Attributes:
+        roster: of the keys.
+        threshold: t, how many shares are needed.
+        dealt: of each dealer in ascending order, the shares that it sealed for the roster's
+            clients, (clients, 2, 49).
+        disputed: pairs (dealer, holder) of which the holder said before that it cannot open them.
+        survivors: clients whose values are in the sum.
+    """
+
+    roster: Roster
+    threshold: int
+    dealt: Mapping[int, Bytes]
+    disputed: frozenset[tuple[int, int]]
+    survivors: tuple[int, ...]
+
+    def shares(self, holder: int, keys: Bytes) -> dict[int, bytes]:
+        """Returns the share of each dealer, for which the holder sent the key.
+
+        Raises:
+            MessageError: a key opens nothing, and the holder had not said so before.
+        """
+        opened = {}
+        column = self.roster.clients.index(holder)
+        for (dealer, sealed), key in zip(self.dealt.items(), keys, strict=True):
+            cell = sealed[column, SECRETS.index(self._kind(dealer))]
+            share = unseal(key.tobytes(), cell.tobytes())
+            if share is not None:
+                opened[dealer] = share
+            elif (dealer, holder) not in self.disputed:
+                raise MessageError(f"it does not open the share that client {dealer} dealt it")
+        return opened
+
+    def _kind(self, dealer: int) -> str:
+        return SEED if dealer in self.survivors else MASK_KEY
+
+    def secret(self, dealer: int, shares: Mapping[int, bytes]) -> bytes:
+        """Returns the seed of a survivor, or the mask key of a client that dropped out.
+
+        Args:
+            dealer: whose.
+            shares: by holder; the first t of them are taken.
+
+        Raises:
+            MessageError: fewer than t shares, or a secret that is not what the dealer advertised.
+        """
+        if len(shares) < self.threshold:
+            few = f"{len(shares)} shares of client {dealer}'s {self._kind(dealer)} can be opened"
+            doubt = sorted(holder for other, holder in self.disputed if other == dealer)
+            why = f"; clients {doubt} said that it dealt them none" if doubt else ""
+            raise MessageError(f"{few}, of the {self.threshold} that are needed{why}")
+        taken = sorted(shares)[: self.threshold]
+        secret = shamir.reconstruct({holder + 1: shares[holder] for holder in taken})
+        if secret is None or not self._advertised(dealer, secret):
+            raise MessageError(
+                f"client {dealer} dealt shares of another {self._kind(dealer)} than it advertised"
+            )
+        return secret
+
+    def _advertised(self, dealer: int, secret: bytes) -> bool:
+        if self._kind(dealer) == SEED:
+            return commit(secret) == self.roster.commitment(dealer)
+        return public_key(secret) == self.roster.mask_key(dealer)
+
+    def remove_masks(self, total: RingVector, secrets: Mapping[int, bytes]) -> None:
+        """Takes all masks that are left off the sum of the survivors' values, in place."""
+        session = self.roster.session
+        for dealer, secret in secrets.items():
+            if self._kind(dealer) == SEED:
+                key = derive(secret, session, "individual mask", dealer)
+                total -= mask(key, total.size, total.dtype)
+            else:
+                self._remove_pair_masks(total, dealer, secret)
+
+    def _remove_pair_masks(self, total: RingVector, lost: int, private: bytes) -> None:
+        for client in self.survivors:
+            pair = agree(private, self.roster.mask_key(client), client)
+            add_pair_mask(total, pair, self.roster.session, client, lost, sign=-1)
+
+
+def by_dealer(
+    dealers: Iterable[int], opened: Mapping[int, Mapping[int, bytes]]
+) -> dict[int, dict[int, bytes]]:
+    """Returns shares by dealer and holder, from shares by holder and dealer."""
+    return {
+        dealer: {holder: own[dealer] for holder, own in opened.items() if dealer in own}
+        for dealer in dealers
+    }

@@ -1,0 +1,102 @@
+"""Checkpoints of a model on ABY3's servers: a file of shares for each, written by the client."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from extensions.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
+from extensions.randomness import InsecureSeededSource
+from tfe_ext.ring import ABY3Ring
+
+from . import weights
+from .optimizers import Optimizer
+from .sequential import Sequential
+
+
+class Checkpoints:
+    """What a run needs to be interrupted, continued, and released once (`extensions.checkpoints`).
+
+        checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
+        made = checkpoints.begin() or 0
+        model.fit(x, y, steps=500, initial_step=made, progress=checkpoints.after)
+        checkpoints.finish()                # and only now open something
+
+    Where the model does not start from public values, share the start if `begin` returns None and
+    call `after(0)` then.
+
+    Args:
+        model: compiled; its optimizer's ledger and counts are kept too.
+        folder: of the three servers' files; a new run needs one without such files.
+        steps: of the whole run.
+        every: number of steps between two checkpoints; by default a tenth of the run.
+        resume: whether to go on with the run in the folder.
+        settings: everything else public on which the run depends, as JSON; to resume, the same as
+            before.
+        own: likewise.
+
+    **Guarantees.** The file of server R holds its summand x_R, which tells nothing. The client
+    writes all three: it may read every share anyway, with players in other processes too, and its
+    folder is as sensitive as the model and as what `Sequential.save_shares` writes.
+    """
+
+    def __init__(
+        self,
+        model: Sequential,
+        folder: str | Path,
+        *,
+        steps: int,
+        every: int | None = None,
+        resume: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        own: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._model = model
+        shapes = {name: list(part.shape) for name, part in weights.shares(model.chain)[0].items()}
+        facts = {"parameters": shapes, "frac_bits": model.frac_bits}
+        options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
+        self._parties = [
+            PartyCheckpoints(
+                options, rank, steps=steps, settings={**(settings or {}), **facts}, own=own or {}
+            )
+            for rank in range(ABY3Ring.parties)
+        ]
+
+    def begin(self) -> int | None:
+        """Returns the number of steps made, and the model is that after them; None for a new run.
+
+        Raises:
+            ArgumentError: nothing to resume, or what does not fit.
+        """
+        bases = [base for base in settle_together(self._parties) if base is not None]
+        if not bases:
+            return None
+        weights.restore(self._model.chain, [base.shares for base in bases])
+        optimizer: Optimizer = self._model.optimizer
+        optimizer.load_state_dict(bases[0].optimizer)
+        if isinstance(optimizer.source, InsecureSeededSource):
+            optimizer.source.load_state_dict(bases[0].source or {})
+        return bases[0].step
+
+    def after(self, step: int, steps: int | None = None) -> None:
+        """The servers' shares after so many steps are on disk, if a checkpoint is due."""
+        if not self._parties[0].is_due(step):
+            return
+        optimizer: Optimizer = self._model.optimizer
+        source = optimizer.source
+        state = source.state_dict() if isinstance(source, InsecureSeededSource) else None
+        for party, own in zip(self._parties, weights.shares(self._model.chain), strict=True):
+            party.write(step, own, optimizer=optimizer.state_dict(), source=state)
+
+    def finish(self) -> None:
+        """The run is marked as finished, at all servers; call it before anything is opened.
+
+        Raises:
+            PeaError: another continuation of the run was finished.
+        """
+        for party in self._parties:
+            party.finish()
+
+    @property
+    def resumed(self) -> tuple[int, ...]:
+        """The steps from which the run was continued, in order."""
+        return self._parties[0].resumed
