@@ -9,6 +9,7 @@ from benchmarks import (
     fl_leakage,
     losses,
     noise,
+    paillier,
     providers,
     report,
     training,
@@ -29,6 +30,7 @@ app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)
 app.command("fl-leakage")(fl_leakage.main)
+app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
 

@@ -5,6 +5,7 @@ import os
 import platform
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,14 @@ PACKAGES = (
 
 
 def machine() -> dict[str, Any]:
-    """Returns what a reader needs to judge the times: processor, cores, versions."""
+    """Returns what a reader needs to judge the times: processor, memory, system, versions."""
     return {
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
         "processor": _processor(),
         "cores": os.cpu_count(),
+        "memory GiB": _memory(),
+        "kernel": platform.release(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
 
@@ -47,6 +50,14 @@ def _processor() -> str:
     return found[1] if found else platform.processor()
 
 
+def _memory() -> float | None:
+    """The memory in GiB, where the system tells it."""
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError):
+        return None
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -58,11 +69,12 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     """Returns the rows as a Markdown table; the first row decides the columns."""
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
-    lines += ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
+    lines += ["| " + " | ".join(cell(row[name]) for name in names) + " |" for row in rows]
     return "\n".join(lines)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """Returns the value as tables show it."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -86,7 +98,8 @@ def publish(
         settings["network"] = network
         print(shown(network))
     RESULTS.mkdir(exist_ok=True)
-    content = {"machine": machine(), "settings": settings, "rows": list(rows)}
+    today = datetime.now(UTC).date().isoformat()
+    content = {"recorded": today, "machine": machine(), "settings": settings, "rows": list(rows)}
     if samples is not None:
         content["samples"] = samples
     text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(content, indent=2))
@@ -115,5 +128,9 @@ def with_tables(text: str) -> str:
 
 
 def main() -> None:
-    """Write the recorded results into the README's tables."""
+    """Write the recorded results into the README's tables and the pages of all results."""
+    from benchmarks import pages
+
     README.write_text(with_tables(README.read_text()))
+    for path in pages.write(RESULTS):
+        print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

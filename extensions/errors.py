@@ -86,6 +86,10 @@ class MessageError(PeaError, ValueError):
     """Bytes are no message of federated learning, or a value has no encoding."""
 
 
+class CiphertextError(PeaError, ValueError):
+    """An integer is no ciphertext under the key at hand; the message gives its fingerprint."""
+
+
 class UpdateError(PeaError, ValueError):
     """A client's update cannot be used; the message says why, and gives none of its values."""
 

@@ -27,13 +27,15 @@ the tests prove it on `outcome.transcript.view(coalition)`.
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
-`MaskedAggregator` hides every update from the server.
+`MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts;
+with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
 """
 
-from fl import leakage, models
+from fl import latency, leakage, models, paillier
 from fl.adaptive_clipping import AdaptiveClipping
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.central_dp import CentralDP
+from fl.chain import ChainAggregator
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
 from fl.ledgers import ClientLedgers
@@ -42,6 +44,7 @@ from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
 from fl.network import DropOut, Link, Network
+from fl.paillier import PaillierAggregator
 from fl.partitions import partition
 from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
@@ -57,6 +60,7 @@ __all__ = [
     "Aggregate",
     "Aggregator",
     "CentralDP",
+    "ChainAggregator",
     "ClientLedgers",
     "Coalition",
     "DropOut",
@@ -74,6 +78,7 @@ __all__ = [
     "Network",
     "Outcome",
     "Output",
+    "PaillierAggregator",
     "Party",
     "PlainAggregator",
     "Refusal",
@@ -89,8 +94,10 @@ __all__ = [
     "aggregate",
     "check_update",
     "inherent_leaks",
+    "latency",
     "leakage",
     "models",
+    "paillier",
     "partition",
     "party_name",
 ]

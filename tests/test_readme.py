@@ -40,7 +40,7 @@ def passed(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_tables_are_the_recorded_results():
-    assert README.count("<!-- table:") == 19
+    assert README.count("<!-- table:") == 22
     assert with_tables(README) == README
 
 

@@ -1,0 +1,247 @@
+"""What each recorded result shows, which command makes it, and what its figures show."""
+
+import re
+
+from benchmarks.pages.entries import (
+    ACCOUNTING,
+    ACCURACY,
+    FEDERATED,
+    NOISE,
+    OTHERS,
+    PARTS,
+    ROOTS,
+    STEP,
+    TRAINING,
+    Chart,
+    Entry,
+)
+
+_RUN = "python -m benchmarks"
+_ACCURACY = f"{_RUN} accuracy --data {{data}} --seeds {{seeds}} --experiment"
+_PAILLIER = f"{_RUN} paillier --data-dir MNIST"
+_BARS = "Accuracy of each row with its standard deviation; a tick where the paper has a figure."
+
+CATALOGUE = (
+    Entry(
+        pattern="inverse-sqrt-error",
+        part=ROOTS,
+        title="Error of 1/sqrt(x)",
+        shows="How far 1/sqrt(x) is from the true value on either side, by host and method.",
+        command=f"{_RUN} inverse-sqrt-error",
+        figures={
+            "": "Approximate minus exact 1/sqrt(x) against x, one curve a method, linear axes.",
+            "logarithmic": "Worst relative error on either side against log x, one panel a method.",
+        },
+    ),
+    Entry(
+        pattern=r"inverse-sqrt-runtime-(?P<network>\w+)",
+        part=ROOTS,
+        title="Time of 1/sqrt(x), {network}",
+        shows="Rounds, bytes and milliseconds of 1/sqrt(x) by batch, beside the paper's.",
+        command=f"{_RUN} inverse-sqrt-runtime --network {{network}}",
+        chart=Chart(
+            labels=("host", "method"),
+            values={"ms, 1": "", "ms, 128": ""},
+            logarithmic=("ms, 1", "ms, 128"),
+        ),
+        figures={"": "Median milliseconds of one element and of 128, by host and method."},
+    ),
+    Entry(
+        pattern=r"dpsgd-step-(?P<parties>\d+)-parties",
+        part=STEP,
+        title="Plain SGD, DPSGD, and gradients materialised",
+        shows="What one step of a linear model costs in each host: rounds, bytes and time.",
+        command=f"{_RUN} dpsgd-step",
+        chart=Chart(
+            labels=("host", "step"),
+            values={"MB/party": "", "median ms": ""},
+            logarithmic=("MB/party", "median ms"),
+        ),
+        figures={"": "Megabytes a party and median milliseconds of one step, by host and step."},
+    ),
+    Entry(
+        pattern="dpsgd-scaling",
+        part=STEP,
+        title="How a step grows",
+        shows="Exponents of bytes and time when batch, features, classes or parties alone change.",
+        command=f"{_RUN} dpsgd-scaling",
+        figures={
+            "": "Bytes and time of a step against each factor, by host and step, logarithmic axes."
+        },
+    ),
+    Entry(
+        pattern="dpsgd-law",
+        part=STEP,
+        title="A step's bytes as a law",
+        shows="Bytes a party as a sum of products of batch B, features F and classes K, by host.",
+        command=f"{_RUN} dpsgd-scaling",
+    ),
+    Entry(
+        pattern=r"losses-(?P<parties>\d+)-parties",
+        part=STEP,
+        title="Cost of the losses",
+        shows="Sigmoid, softmax and the host's own softmax: alone, and within a step of DPSGD.",
+        command=f"{_RUN} losses",
+        chart=Chart(
+            labels=("host", "loss"),
+            values={"rounds of a step": "", "ms of a step": ""},
+            logarithmic=("rounds of a step", "ms of a step"),
+        ),
+        figures={"": "Rounds and median milliseconds of a step with each loss, by host."},
+    ),
+    Entry(
+        pattern=r"providers-(?P<parties>\d+)-parties",
+        part=STEP,
+        title="Who deals correlated randomness",
+        shows="Time, rounds, bytes by role and memory with each provider, for two kinds of work.",
+        command=f"{_RUN} providers",
+        chart=Chart(
+            labels=("work", "provider"),
+            values={"median ms": "", "MB last party": ""},
+            logarithmic=("median ms", "MB last party"),
+        ),
+        figures={"": "Median milliseconds and the last party's megabytes, by work and provider."},
+    ),
+    Entry(
+        pattern="noise-statistics",
+        part=NOISE,
+        title="Noise against its law",
+        shows="Moments, tails and a chi-square test of drawn noise beside the exact distribution.",
+        command=f"{_RUN} noise",
+    ),
+    Entry(
+        pattern="noise-cost",
+        part=NOISE,
+        title="Cost of noise",
+        shows="Rounds, bytes and time of each way to draw noise, and what a party knows of it.",
+        command=f"{_RUN} noise",
+    ),
+    Entry(
+        pattern=r"training-(?P<data>[\w]+)-(?P<parties>\d+)-parties",
+        part=TRAINING,
+        title="Training on {data}, {parties} parties",
+        shows="Accuracy, epsilon, rounds, bytes and time of whole runs, secure and in plaintext.",
+        command=f"{_RUN} dpsgd-train --data {{data}} --parties {{parties}} --seeds {{seeds}}",
+        chart=Chart(
+            labels=("run",),
+            values={"accuracy, %": "standard deviation", "seconds": ""},
+            logarithmic=("seconds",),
+        ),
+        figures={"": "Accuracy with its standard deviation, and seconds, of each kind of run."},
+    ),
+    Entry(
+        pattern=r"accuracy-secure-(?P<backend>[a-z]+)-(?P<data>\w+)",
+        part=TRAINING,
+        title="A whole secure run, {data} in {backend}",
+        shows="Accuracy, epsilon, rounds, bytes and time of a secure run with tuned settings.",
+        command=f"{_ACCURACY} secure --backend {{backend}}",
+    ),
+    Entry(
+        pattern="losses-accuracy",
+        part=ACCURACY,
+        title="Sigmoid against softmax",
+        shows="Accuracy of either loss at epsilon 2, with a rate and a bound chosen for each.",
+        command=f"{_RUN} losses",
+        chart=Chart(labels=("data", "loss"), values={"accuracy, %": "standard deviation"}),
+        figures={"": "Accuracy with its standard deviation, by data and loss."},
+    ),
+    Entry(
+        pattern=r"accuracy-features-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Features, {data}",
+        shows="What features that owners take beforehand bring, with privacy and without.",
+        command=f"{_ACCURACY} features",
+        figures={"": _BARS},
+    ),
+    Entry(
+        pattern=r"accuracy-initialization-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Local initialisation, {data}",
+        shows="Joint training from local models, from random ones and from zero.",
+        command=f"{_ACCURACY} initialization",
+        figures={"": "Accuracy over joint iterations by start, with a band of one deviation."},
+    ),
+    Entry(
+        pattern=r"accuracy-aggregation-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Aggregation of local models, {data}",
+        shows="Averaging and choice by accuracy, for even and for label-sorted parts.",
+        command=f"{_ACCURACY} aggregation",
+        figures={"": _BARS},
+    ),
+    Entry(
+        pattern=r"accuracy-federated-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Beside federated averaging, {data}",
+        shows="Secure joint training beside federated averaging with noise, and parties alone.",
+        command=f"{_ACCURACY} federated",
+        figures={"": _BARS},
+    ),
+    Entry(
+        pattern=r"accuracy-accountant-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Accuracy by accountant, {data}",
+        shows="What epsilon the accountant and the paper's formula claim for the same noise.",
+        command=f"{_ACCURACY} accountant",
+        figures={"": "Accuracy against the epsilon claimed, by the accountant and by the paper."},
+    ),
+    Entry(
+        pattern=r"accuracy-tuning-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Neighbours of the tuned settings, {data}",
+        shows="Accuracy on records set aside from training, around the settings that were chosen.",
+        command=f"{_ACCURACY} tuning",
+    ),
+    Entry(
+        pattern="paillier-cnn",
+        part=FEDERATED,
+        title="Paillier on a model's update",
+        shows="Size and time of one update of a CNN, packed, and value by value with phe.",
+        command=_PAILLIER,
+        chart=Chart(
+            labels=("key bits", "library"),
+            values={"encryption, s": "", "decryption, s": ""},
+            logarithmic=("encryption, s", "decryption, s"),
+        ),
+        figures={"": "Seconds of encryption and decryption, by key and library."},
+    ),
+    Entry(
+        pattern="paillier-training",
+        part=FEDERATED,
+        title="Federated averaging under Paillier",
+        shows="Accuracy, time and bytes of a round, encrypted and in plaintext.",
+        command=_PAILLIER,
+    ),
+    Entry(
+        pattern="paillier-operations",
+        part=FEDERATED,
+        title="Paillier's operations",
+        shows="Milliseconds of each operation on integers, beside phe's on the same key.",
+        command=_PAILLIER,
+    ),
+    Entry(
+        pattern="accounting",
+        part=ACCOUNTING,
+        title="The accountant and the paper's formula",
+        shows="Noise multipliers for a target epsilon by three ways of accounting.",
+        command=f"{_RUN} accounting",
+    ),
+)
+
+
+def find(name: str) -> tuple[Entry, dict[str, str]]:
+    """Returns a result's entry and its pattern's groups; one of the bare name if none is known."""
+    for entry in CATALOGUE:
+        match = re.fullmatch(entry.pattern, name)
+        if match:
+            return entry, match.groupdict()
+    plain = Entry(
+        pattern="", part=OTHERS, title=name.replace("-", " "), shows="Not described.", command=""
+    )
+    return plain, {}
+
+
+def order(entry: Entry) -> tuple[int, int]:
+    """Returns where its results stand: by part, then as listed here; the unknown last."""
+    listed = CATALOGUE.index(entry) if entry in CATALOGUE else len(CATALOGUE)
+    return PARTS.index(entry.part), listed

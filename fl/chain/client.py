@@ -1,0 +1,113 @@
+"""A client of a chain: it adds its update to the token and hands it on."""
+
+import secrets
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from extensions.errors import MessageError
+from fl.chain.keys import link_keys
+from fl.chain.token import Token, clients, integer
+from fl.messages import SERVER, Message, Party
+from fl.protocol import Machine, Output, Round
+from fl.quantization import RingVector
+
+Neighbours = Callable[[int], Collection[int]]
+"""From a client to those that it can reach."""
+
+
+class ChainClient(Machine):
+    """A client's part.
+
+    Args:
+        round: what all know.
+        client: which it is.
+        encoded: its weighted update in the ring.
+        neighbours: whom it can reach; None: everybody.
+    """
+
+    def __init__(
+        self, round: Round, client: int, encoded: RingVector, neighbours: Neighbours | None
+    ) -> None:
+        super().__init__(round, client)
+        self._encoded = encoded
+        self._reach = frozenset(round.clients if neighbours is None else neighbours(client))
+        self._early: list[Message] = []
+        self._announced = False
+        self._attempt = 0
+        self._lost: set[int] = set()
+        self._taken: set[int] = set()
+        self._held: Token | None = None
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields the token for the next client, or the sum for the collector."""
+        kind = (message.sender == SERVER, message.kind)
+        try:
+            if kind == (True, "chain"):
+                self._announce(message)
+                for early in self._early:
+                    yield from self.receive(early, now)
+            elif not self._announced:
+                self._early.append(message)
+            elif kind == (True, "again"):
+                yield from self._again(message, now)
+            elif message.kind == "token":
+                yield from self._take(message, now)
+            else:
+                raise MessageError(f"a message of kind {message.kind!r}, not a token")
+        except MessageError as error:
+            yield self.send(SERVER, "refused", culprit=message.sender, reason=str(error))
+
+    def _announce(self, message: Message) -> None:
+        if self._announced:
+            raise MessageError("a second chain for one round")
+        self._chain = integer(message, "chain")
+        self._members = clients(message, "members")
+        self._collector: Party = integer(message, "collector")
+        self._sending = link_keys(message, "sending")
+        self._receiving = link_keys(message, "receiving")
+        self._announced = True
+
+    def _take(self, message: Message, now: float) -> Iterable[Output]:
+        key = self._receiving.get(message.sender)
+        token = Token.read(message, self, key, self._encoded.dtype)
+        if token.chain != self._chain or not set(token.users) <= set(self._members):
+            raise MessageError(f"a token of chain {token.chain}, not {self._chain}")
+        if token.attempt in self._taken or self.party in token.users:
+            raise MessageError(f"a second token of attempt {token.attempt}")
+        if token.attempt < self._attempt:
+            return
+        self._attempt = token.attempt
+        self._taken.add(token.attempt)
+        total = token.values + self._encoded
+        self._held = replace(token, values=total, users=(*token.users, self.party))
+        yield from self._pass_on(self._held, now)
+
+    def _again(self, message: Message, now: float) -> Iterable[Output]:
+        """Follows the server's word that clients were lost, and reissues the token if asked to."""
+        attempt = integer(message, "attempt")
+        if attempt < self._attempt:
+            return
+        self._attempt = attempt
+        self._lost.update(clients(message, "lost"))
+        if integer(message, "holder") == self.party and self._held is not None:
+            self._held = replace(self._held, attempt=attempt)
+            yield from self._pass_on(self._held, now)
+
+    def _pass_on(self, token: Token, now: float) -> Iterable[Output]:
+        closed = {*token.users, *self._lost}
+        following = [k for k in self._members if k in self._reach and k not in closed]
+        enough = len(token.users) >= 2
+        users = np.array(token.users, dtype=np.int64)
+        if following and not (enough and now >= token.time_limit):
+            receiver: Party = secrets.choice(following)
+            kind = "token"
+        elif enough:
+            receiver, kind = self._collector, "sum"
+        else:
+            yield self.send(SERVER, "stuck", attempt=token.attempt, users=users)
+            return
+        yield token.message(self, receiver, kind, self._sending[receiver])
+        if receiver != SERVER:
+            yield self.send(SERVER, "passed", attempt=token.attempt, users=users, receiver=receiver)

@@ -1,0 +1,68 @@
+"""An edge node: it adds up the masked sums of its chains, so that the server sees the total."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import MessageError
+from fl.chain.keys import link_keys
+from fl.chain.token import Token
+from fl.messages import SERVER, Message, Party
+from fl.protocol import Machine, Output, Round
+from fl.quantization import RingVector
+
+
+class ChainEdge(Machine):
+    """The part of a party between chains and server.
+
+    Args:
+        round: what all know.
+        party: which it is.
+        dtype: of the ring's elements.
+    """
+
+    def __init__(self, round: Round, party: Party, dtype: np.dtype[Any]) -> None:
+        super().__init__(round, party)
+        self._dtype = dtype
+        self._early: list[Message] = []
+        self._keys: dict[Party, bytes] | None = None
+        self._sums: dict[tuple[int, int], RingVector] = {}
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields that a sum has come, and the total when the server asks for it."""
+        kind = (message.sender == SERVER, message.kind)
+        try:
+            if kind == (True, "edge"):
+                self._keys = dict(link_keys(message, "receiving"))
+                for early in self._early:
+                    yield from self.receive(early, now)
+            elif self._keys is None:
+                self._early.append(message)
+            elif kind == (True, "merge"):
+                wanted = message.array("sums", np.int64, (-1, 2)).tolist()
+                total = np.zeros(self.round.size, dtype=self._dtype)
+                for chain, attempt in wanted:
+                    total += self._sums[chain, attempt]
+                yield self.send(SERVER, "merged", values=total)
+            elif message.kind == "sum":
+                yield self._hold(message, self._keys)
+            else:
+                raise MessageError(f"a message of kind {message.kind!r}, not a sum")
+        except MessageError as error:
+            yield self.send(SERVER, "refused", culprit=message.sender, reason=str(error))
+
+    def _hold(self, message: Message, keys: dict[Party, bytes]) -> Message:
+        token = Token.read(message, self, keys.get(message.sender), self._dtype)
+        if (token.chain, token.attempt) in self._sums:
+            raise MessageError(f"a second sum of attempt {token.attempt}")
+        self._sums[token.chain, token.attempt] = token.values
+        users = np.array(token.users, dtype=np.int64)
+        return self.send(
+            SERVER,
+            "held",
+            chain=token.chain,
+            mask=token.mask,
+            attempt=token.attempt,
+            users=users,
+        )

@@ -1,0 +1,45 @@
+"""What the sums of a chain that a coalition saw are made of: the equations that it can solve."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from extensions.errors import MessageError
+from fl.chain.token import clients, integer
+from fl.determined import Unknown
+from fl.messages import Message
+from fl.view import Coalition, Transcript
+
+Known = tuple[Unknown, ...]
+
+
+def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
+    """Yields, for every sum in the coalition's view, the masks and clients whose updates are in it.
+
+    A mask is its chain's number and its own. Who is in which sum is public. What is no message of
+    the protocol is left out.
+    """
+    held: dict[tuple[int, int, int], Known] = {}
+    merges: dict[int, Message] = {}
+    for entry in transcript:
+        message = entry.message
+        with suppress(MessageError):
+            if message.kind == "held":
+                place = (integer(message, "chain"), integer(message, "attempt"))
+                held[(message.sender, *place)] = _names(message)
+            elif message.kind == "merge":
+                merges[message.receiver] = message
+    for message in transcript.view(coalition):
+        with suppress(MessageError):
+            if message.kind in ("token", "sum"):
+                yield _names(message)
+            elif message.kind == "merged" and message.sender in merges:
+                edge = message.sender
+                sums = merges[edge].array("sums", np.int64, (-1, 2)).tolist()
+                yield tuple(name for chain, at in sums for name in held[edge, chain, at])
+
+
+def _names(message: Message) -> Known:
+    mask = (integer(message, "chain"), integer(message, "mask"))
+    return (mask, *clients(message, "users"))

@@ -1,0 +1,253 @@
+"""The server of chains: it draws the masks, follows the tokens and takes the masks off the sums."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from extensions.errors import MessageError
+from fl.chain.keys import LinkKeys
+from fl.chain.ledger import Ledger
+from fl.chain.token import Token, clients, integer, uniform
+from fl.chain.totals import Totals
+from fl.chain.word import Word
+from fl.messages import SERVER, Message, Party, party_name
+from fl.protocol import Machine, Output, Refusal, Round, Timer
+from fl.quantization import FixedPoint, RingVector
+
+
+class ChainServer(Machine):
+    """The server's part.
+
+    Args:
+        round: what all know.
+        fixed_point: how updates become ring elements.
+        chains: number of chains.
+        edges: parties that collect sums; none: the server does.
+        time_limit: seconds after which holders return their tokens.
+        timeout: seconds that a chain may go without word.
+    """
+
+    def __init__(
+        self,
+        round: Round,
+        fixed_point: FixedPoint,
+        chains: int,
+        edges: Sequence[Party],
+        time_limit: float,
+        timeout: float,
+    ) -> None:
+        super().__init__(round, SERVER)
+        self._fixed_point = fixed_point
+        self._time_limit = time_limit
+        self._timeout = timeout
+        self._keys = LinkKeys()
+        order = list(round.clients)
+        secrets.SystemRandom().shuffle(order)
+        collectors = [edges[c % len(edges)] if edges else SERVER for c in range(chains)]
+        self._chains = [
+            Ledger(c, tuple(sorted(order[c::chains])), collector, time_limit)
+            for c, collector in enumerate(collectors)
+        ]
+        self._of = {client: chain for chain in self._chains for client in chain.members}
+        self._edges = tuple(dict.fromkeys(c for c in collectors if c != SERVER))
+        self._totals = Totals(self._chains)
+        self._named: set[int] = set()
+        self._ended = False
+
+    def start(self, now: float) -> Iterable[Output]:
+        """Yields keys for all, and a token for the first client of every chain."""
+        for edge in self._edges:
+            feeding = [
+                c for chain in self._chains if chain.collector == edge for c in chain.members
+            ]
+            yield self._keys.for_edge(self, edge, feeding)
+        for chain in self._chains:
+            chain.time_limit = now + self._time_limit
+            yield from self._keys.for_clients(self, chain)
+            yield from self._issue(chain, now)
+
+    def _issue(self, chain: Ledger, now: float) -> Iterator[Output]:
+        """Sends a token with a new mask to a random first client."""
+        able = [client for client in chain.members if client not in chain.lost]
+        if len(able) < 2:
+            yield from self._settle(chain, now)
+            return
+        chain.mask = uniform(self.round.size, self._fixed_point.dtype)
+        chain.masks += 1
+        chain.waiting = secrets.choice(able)
+        token = Token(
+            chain=chain.number,
+            mask=chain.masks,
+            attempt=chain.attempt,
+            users=(),
+            participants=len(chain.members),
+            time_limit=chain.time_limit,
+            values=chain.mask,
+        )
+        key = self._keys.key(SERVER, chain.waiting)
+        yield token.message(self, chain.waiting, "token", key)
+        yield Timer(f"chain {chain.number}", now + self._timeout)
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields what follows from word of a token, a sum, or a complaint."""
+        if self._ended or message.sender in self._named:
+            return
+        try:
+            if message.kind == "refused":
+                yield from self._complaint(message, now)
+            elif message.sender in self._of:
+                yield from self._word(message, self._of[message.sender], now)
+            elif message.kind == "held":
+                yield from self._held(message, now)
+            elif message.kind == "merged":
+                yield from self._merged(message)
+        except MessageError as error:
+            if message.sender in self._of:
+                yield from self._exclude(message.sender, str(error), now)
+
+    def _word(self, message: Message, chain: Ledger, now: float) -> Iterator[Output]:
+        """Follows a client's word that it handed the token on, has the sum, or is stuck."""
+        key = self._keys.key(message.sender, SERVER)
+        word = Word.read(message, self, chain, key, self._fixed_point)
+        users = word.users
+        if (culprit := chain.forked(users, word.attempt)) is not None:
+            reason = f"client {users[-1]} has a token that it gave no word of"
+            yield from self._exclude(culprit, reason, now, complainant=message.sender)
+        elif chain.follows(users, word.attempt):
+            yield from self._follow(word, chain, now)
+
+    def _follow(self, word: Word, chain: Ledger, now: float) -> Iterator[Output]:
+        if word.receiver is None:
+            reason = f"it can hand the token of chain {chain.number} to nobody"
+            yield from self._exclude(word.users[-1], reason, now)
+            return
+        chain.path = list(word.users)
+        chain.waiting = word.receiver
+        if word.values is not None:
+            yield from self._return(chain, word.values, now)
+        elif word.receiver in chain.lost:
+            yield from self._again(chain, now)
+        else:
+            yield Timer(f"chain {chain.number}", now + self._timeout)
+
+    def _held(self, message: Message, now: float) -> Iterator[Output]:
+        number = integer(message, "chain")
+        users = clients(message, "users")
+        if not 0 <= number < len(self._chains) or len(users) < 2:
+            return
+        chain = self._chains[number]
+        expected = message.sender == chain.collector and set(users) <= set(chain.members)
+        if expected and chain.follows(users, integer(message, "attempt")):
+            chain.path = list(users)
+            yield from self._return(chain, None, now)
+
+    def _return(self, chain: Ledger, values: RingVector | None, now: float) -> Iterator[Output]:
+        chain.returned = True
+        if values is not None:
+            self._totals.add(values, [chain])
+        yield from self._settle(chain, now)
+
+    def _settle(self, chain: Ledger, now: float) -> Iterator[Output]:
+        """Ends a chain; when all chains of its edge have ended, asks the edge for the total."""
+        chain.settled = True
+        yield Timer(f"chain {chain.number}", None)
+        for client in chain.members:
+            if client not in chain.lost and not (chain.returned and client in chain.path):
+                yield from self._name(client, f"chain {chain.number} ended without it")
+        edge = chain.collector
+        if edge != SERVER and (wanted := self._totals.ask(edge)):
+            yield self.send(edge, "merge", sums=np.array(wanted, dtype=np.int64))
+            yield Timer(f"edge {edge}", now + self._timeout)
+        yield from self._finish()
+
+    def _merged(self, message: Message) -> Iterator[Output]:
+        edge = message.sender
+        values = message.array("values", self._fixed_point.dtype, (self.round.size,))
+        if self._totals.owes(edge):
+            self._totals.merge(edge, values)
+            yield Timer(f"edge {edge}", None)
+            yield from self._finish()
+
+    def _finish(self) -> Iterator[Output]:
+        """Yields the mean once nothing is awaited any more."""
+        if not self._totals.complete():
+            return
+        self._ended = True
+        aggregate = self._totals.aggregate(self.round, self._fixed_point)
+        if aggregate is None:
+            raise self.failure("no chain returned the sum of at least two clients.")
+        yield aggregate
+
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
+        """Yields that whoever should have been heard of is lost, and what follows."""
+        kind, number = timer.split(" ")
+        if kind == "edge":
+            for client in self._totals.lose(int(number)):
+                yield from self._name(client, f"{party_name(int(number))} lost its chain's sum")
+            yield from self._finish()
+            return
+        chain = self._chains[int(number)]
+        assert chain.waiting is not None
+        if chain.waiting == chain.collector:
+            yield from self._settle(chain, now)
+            return
+        reason = f"no word of the token of chain {number} within {self._timeout:g} s"
+        yield from self._exclude(chain.waiting, reason, now)
+
+    def _complaint(self, message: Message, now: float) -> Iterator[Output]:
+        culprit = integer(message, "culprit")
+        if culprit not in self._of or culprit == message.sender:
+            return
+        why = str(message.body.get("reason", "no reason given"))
+        reason = f"{party_name(message.sender)} refused what it sent: {why}"
+        yield from self._exclude(culprit, reason, now, complainant=message.sender)
+
+    def _name(self, client: int, reason: str) -> Iterator[Output]:
+        if client not in self._named:
+            self._named.add(client)
+            yield Refusal(client, reason)
+
+    def _exclude(
+        self, client: int, reason: str, now: float, complainant: Party | None = None
+    ) -> Iterator[Output]:
+        """Names a client, and leaves it out unless its update is in a sum that others carry on.
+
+        The last good hop is rolled back if it was lost itself, or sent the next one a bad token.
+        """
+        chain = self._of[client]
+        if client in chain.lost:
+            return
+        last = chain.path[-1:] == [client] and not chain.settled
+        rolled_back = last and chain.waiting in (client, complainant)
+        if client in chain.path and not rolled_back:
+            reason += "; its update had been added before"
+            yield from self._name(client, reason)
+            return
+        yield from self._name(client, reason)
+        chain.lost.add(client)
+        if chain.settled:
+            return
+        if rolled_back:
+            chain.path.pop()
+        if rolled_back or chain.waiting == client:
+            yield from self._again(chain, now)
+        else:
+            yield from self._tell(chain, SERVER)
+
+    def _again(self, chain: Ledger, now: float) -> Iterator[Output]:
+        """Sends the chain back to its last good hop, or begins it anew if there is none."""
+        chain.attempt += 1
+        holder = chain.path[-1] if chain.path else SERVER
+        yield from self._tell(chain, holder)
+        if holder == SERVER:
+            yield from self._issue(chain, now)
+        else:
+            chain.waiting = holder
+            yield Timer(f"chain {chain.number}", now + self._timeout)
+
+    def _tell(self, chain: Ledger, holder: Party) -> Iterator[Output]:
+        lost = np.array(sorted(chain.lost), dtype=np.int64)
+        for client in chain.members:
+            if client not in chain.lost:
+                yield self.send(client, "again", attempt=chain.attempt, holder=holder, lost=lost)

@@ -1,0 +1,128 @@
+"""The token of a chain: what it holds, the tag that binds it, and the mask that it starts from."""
+
+import hmac
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+from extensions.errors import MessageError
+from fl.chain.keys import KEY_BYTES
+from fl.messages import SERVER, Message, Party, party_name
+from fl.protocol import Machine
+from fl.quantization import RingVector
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Token:
+    """The token (t, U, n_p, Time_limit) with its masked sum; t is the round of its message.
+
+    Attributes:
+        chain: number of the chain.
+        mask: number of the mask of this chain that is in the sum.
+        attempt: how often the server has sent this chain back to its last good hop.
+        users: U, the clients whose updates are in the sum, in the order of their hops.
+        participants: n_p, how many clients the chain has.
+        time_limit: when the holder has to return the token, in seconds, on the clocks of all.
+        values: the mask plus the encoded updates of the users, modulo 2^bits.
+    """
+
+    chain: int
+    mask: int
+    attempt: int
+    users: tuple[int, ...]
+    participants: int
+    time_limit: float
+    values: RingVector
+
+    def message(self, sender: Machine, receiver: Party, kind: str, key: bytes) -> Message:
+        """Returns the token as a message with its tag under the key of the link."""
+        bare = sender.send(
+            receiver,
+            kind,
+            chain=self.chain,
+            mask=self.mask,
+            attempt=self.attempt,
+            users=np.array(self.users, dtype=np.int64),
+            participants=self.participants,
+            time_limit=self.time_limit,
+            values=self.values,
+        )
+        return replace(bare, body={**bare.body, "tag": tag(bare, key)})
+
+    @classmethod
+    def read(
+        cls, message: Message, machine: Machine, key: bytes | None, dtype: np.dtype[Any]
+    ) -> "Token":
+        """Returns the token in a message.
+
+        Args:
+            message: of kind "token" or "sum".
+            machine: of the receiver.
+            key: of the link from the sender, if there is one.
+            dtype: of the ring's elements.
+
+        Raises:
+            MessageError: it is of another round, the sender has no link, the tag is not that of the
+                message, or the sender is not the one that the token visited last.
+        """
+        name = party_name(message.sender)
+        if message.round != machine.round.number:
+            raise MessageError(f"a token of round {message.round} by {name}")
+        if key is None:
+            raise MessageError(f"a token by {name}, who is not in the chain")
+        body = {name: value for name, value in message.body.items() if name != "tag"}
+        given = message.body.get("tag")
+        expected = tag(replace(message, body=body), key)
+        if not isinstance(given, bytes) or not hmac.compare_digest(given, expected):
+            raise MessageError(f"a token whose tag is not that of {name} for this link and round")
+        token = cls(
+            chain=integer(message, "chain"),
+            mask=integer(message, "mask"),
+            attempt=integer(message, "attempt"),
+            users=clients(message, "users"),
+            participants=integer(message, "participants"),
+            time_limit=real(message, "time_limit"),
+            values=message.array("values", dtype, (machine.round.size,)),
+        )
+        if (token.users[-1] if token.users else SERVER) != message.sender:
+            raise MessageError(f"a token by {name}, who is not its last user")
+        return token
+
+
+def tag(message: Message, key: bytes) -> bytes:
+    """Returns the HMAC-SHA256 of the message: round, sender, receiver, kind and all values."""
+    return hmac.digest(key, message.encode(), "sha256")
+
+
+def uniform(size: int, dtype: np.dtype[Any]) -> RingVector:
+    """Returns uniform elements of the ring: ChaCha20 under a new key of the operating system."""
+    cipher = Cipher(algorithms.ChaCha20(os.urandom(KEY_BYTES), bytes(16)), mode=None)
+    stream = cipher.encryptor().update(bytes(size * dtype.itemsize))
+    return np.frombuffer(stream, dtype=dtype)
+
+
+def integer(message: Message, name: str) -> int:
+    """Returns the integer of that name; raises MessageError if there is none."""
+    value = message.body.get(name)
+    if not isinstance(value, int):
+        raise MessageError(f"{message.kind!r} must hold an integer {name!r}")
+    return value
+
+
+def real(message: Message, name: str) -> float:
+    """Returns the number of that name; raises MessageError if there is none."""
+    value = message.body.get(name)
+    if not isinstance(value, float) or not np.isfinite(value):
+        raise MessageError(f"{message.kind!r} must hold a finite number {name!r}")
+    return value
+
+
+def clients(message: Message, name: str) -> tuple[int, ...]:
+    """Returns the list of distinct clients of that name; raises MessageError if it is none."""
+    listed = message.array(name, np.int64, (-1,)).tolist()
+    if len(set(listed)) != len(listed) or any(client < 0 for client in listed):
+        raise MessageError(f"{message.kind!r} must hold distinct clients as {name!r}")
+    return tuple(listed)

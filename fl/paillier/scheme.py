@@ -1,0 +1,113 @@
+"""Paillier's cryptosystem as in the textbook, with g = n + 1: ciphertexts whose plaintexts add up.
+
+    private = keygen(2048)
+    c = enc_add(private.public, encrypt(private.public, 20), encrypt(private.public, 22))
+    assert decrypt(private, c) == 42
+
+Plaintexts and ciphertexts are integers; the same as those of `phe`'s `raw_encrypt` and
+`raw_decrypt`. Source: Paillier, EUROCRYPT 1999, Scheme 1.
+"""
+
+import secrets
+
+import gmpy2
+from gmpy2 import mpz
+
+from extensions.errors import ArgumentError, CiphertextError
+from fl.paillier.keys import PrivateKey, PublicKey
+
+
+def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
+    """Returns (1 + n m) r^n mod n^2: a ciphertext of m modulo n.
+
+    Args:
+        public: the key.
+        plaintext: m, in -(n // 2)..n - 1; a negative one stands for n + m.
+        r: a unit modulo n; drawn from the operating system's generator unless given. One that is
+            known, or that serves twice, gives the plaintext away.
+
+    Raises:
+        ArgumentError: a plaintext or r out of range; never shows the plaintext.
+    """
+    n = public.n
+    if not -(n // 2) <= plaintext < n:
+        raise ArgumentError(
+            "plaintext",
+            f"an integer of {int(plaintext).bit_length()} bits",
+            f"in -(n // 2)..n - 1, for n of {n.bit_length()} bits",
+        )
+    if r is None:
+        r = _unit(n)
+    elif not 0 < r < n or gmpy2.gcd(r, n) != 1:
+        raise ArgumentError("r", "out of range", "in 1..n - 1, without a common divisor with n")
+    square = public.n_squared
+    return int((1 + n * mpz(plaintext)) * gmpy2.powmod(r, n, square) % square)
+
+
+def decrypt(private: PrivateKey, ciphertext: int) -> int:
+    """Returns the plaintext in 0..n - 1, by the Chinese remainder theorem.
+
+    Its exponentiations take a time that depends on the key's size alone.
+
+    Raises:
+        CiphertextError: the integer is no ciphertext under this key.
+    """
+    check_ciphertext(private.public, ciphertext)
+    return int(private.raw_decrypt(mpz(ciphertext)))
+
+
+def decrypt_signed(private: PrivateKey, ciphertext: int) -> int:
+    """Returns the plaintext as the integer in -(n // 2)..n // 2.
+
+    Raises:
+        CiphertextError: the integer is no ciphertext under this key.
+    """
+    plaintext, n = decrypt(private, ciphertext), private.public.n
+    return plaintext if plaintext <= n // 2 else plaintext - n
+
+
+def enc_add(public: PublicKey, first: int, second: int) -> int:
+    """Returns a ciphertext of the sum of two plaintexts, modulo n."""
+    return int(mpz(first) * second % public.n_squared)
+
+
+def enc_add_const(public: PublicKey, ciphertext: int, constant: int) -> int:
+    """Returns a ciphertext of the plaintext plus a public integer of any sign, modulo n.
+
+    It keeps its randomness: who knows the ciphertext before knows what was added.
+    """
+    return int(ciphertext * (1 + public.n * (mpz(constant) % public.n)) % public.n_squared)
+
+
+def enc_mul_const(public: PublicKey, ciphertext: int, constant: int) -> int:
+    """Returns a ciphertext of the plaintext times a public integer of any sign, modulo n.
+
+    It draws no randomness: who knows the ciphertext before can find the constant by trying.
+    """
+    return int(gmpy2.powmod(ciphertext, mpz(constant) % public.n, public.n_squared))
+
+
+def check_ciphertext(public: PublicKey, ciphertext: int) -> None:
+    """Returns only if the integer is a unit in 1..n^2 - 1, as every ciphertext under the key is.
+
+    One under another key can be such a unit, too.
+
+    Raises:
+        CiphertextError: it is not.
+    """
+    if not 0 < ciphertext < public.n_squared:
+        raise CiphertextError(
+            f"an integer of {int(ciphertext).bit_length()} bits is no ciphertext under key "
+            f"{public.fingerprint}: it must be in 1..n^2 - 1"
+        )
+    if gmpy2.gcd(ciphertext, public.n) != 1:
+        raise CiphertextError(
+            f"a multiple of a divisor of n is no ciphertext under key {public.fingerprint}"
+        )
+
+
+def _unit(n: int) -> int:
+    while True:
+        drawn = secrets.randbelow(n - 1) + 1
+        if gmpy2.gcd(drawn, n) == 1:
+            return drawn

@@ -1,0 +1,78 @@
+"""A private key on its way from the client that dealt it to another, past the server.
+
+**Guarantees.** Whoever holds neither of the two X25519 keys learns the length of what is sealed and
+nothing else, and a change of it is noticed. Who owns an X25519 key is not proved: parties follow
+the protocol (`PaillierAggregator`).
+
+Sources: X25519 (RFC 7748), HKDF-SHA256 (RFC 5869), ChaCha20-Poly1305 (RFC 8439).
+"""
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from extensions.errors import MessageError
+from fl.messages import Party, party_name
+
+EXCHANGE_BYTES = 32
+NONCE = bytes(12)
+"""Of the only message under a key that is agreed on anew in every round, for one receiver."""
+
+
+def public_bytes(own: X25519PrivateKey) -> bytes:
+    """Returns the 32 bytes by which others agree on a key with this one."""
+    return own.public_key().public_bytes_raw()
+
+
+def is_exchange_key(theirs: bytes) -> bool:
+    """Returns whether others can agree on a secret with the key: it is no point of small order."""
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(theirs))
+    except ValueError:
+        return False
+    return True
+
+
+def seal(
+    content: bytes, own: X25519PrivateKey, peer: Party, theirs: bytes, context: bytes
+) -> bytes:
+    """Returns the content for the owner of the peer's X25519 key alone, 16 bytes longer.
+
+    Args:
+        content: what is to be sealed, at most once for these two keys.
+        own: X25519 key of the sender, new in the round.
+        peer: the receiver, for errors.
+        theirs: X25519 key of the receiver, new in the round.
+        context: what both know of the message; must be equal.
+
+    Raises:
+        MessageError: no X25519 key; names the peer.
+    """
+    sender = public_bytes(own)
+    return _cipher(own, peer, theirs, sender + theirs + context).encrypt(NONCE, content, context)
+
+
+def unseal(
+    sealed: bytes, own: X25519PrivateKey, peer: Party, theirs: bytes, context: bytes
+) -> bytes:
+    """Returns what the peer sealed for the owner of `own`.
+
+    Raises:
+        MessageError: it was sealed with other keys or in another context, or changed; names the
+            peer.
+    """
+    cipher = _cipher(own, peer, theirs, theirs + public_bytes(own) + context)
+    try:
+        return cipher.decrypt(NONCE, sealed, context)
+    except InvalidTag as error:
+        raise MessageError(f"the key sealed by {party_name(peer)} cannot be opened") from error
+
+
+def _cipher(own: X25519PrivateKey, peer: Party, theirs: bytes, info: bytes) -> ChaCha20Poly1305:
+    try:
+        shared = own.exchange(X25519PublicKey.from_public_bytes(theirs))
+    except ValueError as error:
+        raise MessageError(f"{party_name(peer)} gave no X25519 key") from error
+    return ChaCha20Poly1305(HKDF(SHA256(), 32, None, b"PEA Paillier key" + info).derive(shared))
