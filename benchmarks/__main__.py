@@ -6,6 +6,7 @@ from benchmarks import (
     accounting,
     dpsgd_scaling,
     dpsgd_step,
+    fl_leakage,
     losses,
     noise,
     paillier,
@@ -28,6 +29,7 @@ app.command("accuracy")(accuracy.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)
+app.command("fl-leakage")(fl_leakage.main)
 app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)

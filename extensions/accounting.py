@@ -3,7 +3,7 @@
 from extensions.calibration import CALIBRATIONS, calibrate_noise, epsilon
 from extensions.composition import ACCOUNTANTS
 from extensions.ledger import Charge, GaussianPhase, Ledger
-from extensions.mechanisms import SubsampledGaussian
+from extensions.mechanisms import SubsampledGaussian, check_real
 
 __all__ = [
     "ACCOUNTANTS",
@@ -13,5 +13,6 @@ __all__ = [
     "Ledger",
     "SubsampledGaussian",
     "calibrate_noise",
+    "check_real",
     "epsilon",
 ]

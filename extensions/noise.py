@@ -18,6 +18,9 @@ from extensions.ring import Ring, Share
 TAIL = 40.0
 """No draw leaves TAIL standard deviations but with probability below 2^-1000."""
 
+LAPLACE_TAIL = 700.0
+"""No draw of Laplace noise leaves as many scales but with probability below 2^-1000."""
+
 
 def party_variance(parties: int, colluders: int = 1) -> float:
     """Returns the variance of one party's summand, in units of the calibrated sigma^2.
@@ -71,6 +74,39 @@ def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
     if scale == 0.0 or math.prod(shape) == 0:
         return np.zeros(shape, dtype=np.int64)
     draws = _sampler(float(scale))([0] * math.prod(shape))
+    return cast(Integers, np.asarray(draws, dtype=np.int64).reshape(shape))
+
+
+@functools.lru_cache(maxsize=64)
+def _laplace_sampler(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    return dp.m.make_laplace(*space, scale=scale)
+
+
+def discrete_laplace(scale: float, shape: tuple[int, ...]) -> Integers:
+    """Returns fresh integers with P(k) proportional to exp(-|k| / scale).
+
+    Exact sampling by OpenDP, from a generator that the operating system seeds.
+
+    Args:
+        scale: in ring units; 0 gives zeros.
+        shape: shape of the result.
+
+    Raises:
+        ArgumentError: a negative or non-finite scale, or one so large that noise could leave the
+            range of the integers.
+
+    Source: Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 2.
+    """
+    limit = 2.0**SAFE_BITS / LAPLACE_TAIL
+    if not 0.0 <= scale < limit:
+        raise ArgumentError("scale", scale, f"in [0, {limit:.3g}) ring units", "Lower the scale.")
+    if scale == 0.0 or math.prod(shape) == 0:
+        return np.zeros(shape, dtype=np.int64)
+    draws = _laplace_sampler(float(scale))([0] * math.prod(shape))
     return cast(Integers, np.asarray(draws, dtype=np.int64).reshape(shape))
 
 

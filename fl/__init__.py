@@ -6,7 +6,8 @@
     history = run.fit(rounds=100, test_set=test)
 
 `FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
-A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger.
+A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger:
+`LocalDP`, `SignDS` and `CentralDP`. `leakage` rebuilds records from what a coalition saw.
 
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
@@ -30,11 +31,15 @@ before or after it sends a message of some kind. `PlainAggregator` is the exampl
 with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
 """
 
-from fl import latency, models, paillier
+from fl import latency, leakage, models, paillier
+from fl.adaptive_clipping import AdaptiveClipping
 from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.central_dp import CentralDP
 from fl.chain import ChainAggregator
 from fl.federated import FederatedAveraging
 from fl.history import History, RoundReport
+from fl.ledgers import ClientLedgers
+from fl.local_dp import LocalDP
 from fl.masked import MaskedAggregator
 from fl.mechanism import Mechanism
 from fl.messages import SERVER, Message, Party, Value, party_name
@@ -45,14 +50,18 @@ from fl.plain import PlainAggregator
 from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.quantization import FixedPoint, RingVector
 from fl.rounds import aggregate
+from fl.signds import SignDS
 from fl.transport import InProcessTransport
 from fl.view import Coalition, Outcome, Sent, Transcript
 
 __all__ = [
     "SERVER",
+    "AdaptiveClipping",
     "Aggregate",
     "Aggregator",
+    "CentralDP",
     "ChainAggregator",
+    "ClientLedgers",
     "Coalition",
     "DropOut",
     "FederatedAveraging",
@@ -61,6 +70,7 @@ __all__ = [
     "InProcessTransport",
     "Leaks",
     "Link",
+    "LocalDP",
     "Machine",
     "MaskedAggregator",
     "Mechanism",
@@ -76,6 +86,7 @@ __all__ = [
     "Round",
     "RoundReport",
     "Sent",
+    "SignDS",
     "Timer",
     "Transcript",
     "Value",
@@ -84,6 +95,7 @@ __all__ = [
     "check_update",
     "inherent_leaks",
     "latency",
+    "leakage",
     "models",
     "paillier",
     "partition",

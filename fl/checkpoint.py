@@ -21,13 +21,13 @@ class Checkpoint:
         weights: of the model.
         settings: what must be alike where the run goes on, as text.
         history: as JSON.
-        ledger: of the mechanism, as JSON; empty: it has none.
+        mechanism: its state, with its ledger, as text; empty: it has none.
     """
 
     weights: Weights
     settings: str
     history: str
-    ledger: str
+    mechanism: str
 
     def write(self, path: Path) -> None:
         """Writes the file whole or not at all; its owner alone may read it."""
@@ -46,7 +46,7 @@ class Checkpoint:
         try:
             with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 texts: dict[str, Any] = {
-                    name: str(file[name]) for name in ("settings", "history", "ledger")
+                    name: str(file[name]) for name in ("settings", "history", "mechanism")
                 }
                 weights = file["weights"]
         except (OSError, BadZipFile, ValueError, KeyError, EOFError) as error:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -158,7 +159,8 @@ class FederatedAveraging(RunSettings):
         try:
             counts = {client: self._counts[client] for client in selected}
             self.aggregator.check_weights(counts.values())
-            round = Round(number=number, size=weights.size, weights=counts)
+            size = weights.size + self.mechanism.extra_values
+            round = Round(number=number, size=size, weights=counts)
         except ArgumentError as error:
             raise RoundError(number, str(error)) from error
         self.mechanism.charge(round, len(self._records))
@@ -206,14 +208,28 @@ class FederatedAveraging(RunSettings):
             update -= received
         return self.mechanism.client(update, round, client)
 
+    def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
+        """Returns the epsilon of all rounds so far, as the mechanism accounts for them.
+
+        What that means, the mechanism says. It is infinite where the mechanism claims nothing.
+
+        Args:
+            delta: of all rounds together.
+            accountant: "pld" or "rdp".
+
+        Raises:
+            ArgumentError: as `Ledger.get_epsilon`.
+        """
+        ledger = self.mechanism.ledger
+        return math.inf if ledger is None else ledger.get_epsilon(delta, accountant)
+
     def save(self, path: Path) -> None:
         """Writes the state of the run into an .npz file that its owner alone may read."""
-        ledger = self.mechanism.ledger
         Checkpoint(
             weights=get_weights(self.model),
             settings=self._settings(),
             history=self.history.to_json(),
-            ledger="" if ledger is None else ledger.to_json(),
+            mechanism=self.mechanism.state(),
         ).write(path)
 
     def load(self, path: Path) -> None:
@@ -229,10 +245,7 @@ class FederatedAveraging(RunSettings):
                 raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
         set_weights(self.model, state.weights)
         self.history = History.from_json(state.history)
-        if state.ledger:
-            from extensions.accounting import Ledger
-
-            self.mechanism.ledger = Ledger.from_json(state.ledger)
+        self.mechanism.restore(state.mechanism)
 
     def _settings(self) -> str:
         """Returns, as text, what decides how a run goes on."""

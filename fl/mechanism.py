@@ -7,6 +7,7 @@ from fl.protocol import Round, Vector
 
 if TYPE_CHECKING:
     from extensions.accounting import Ledger
+    from fl.ledgers import ClientLedgers
 
 
 class Mechanism:
@@ -18,11 +19,13 @@ class Mechanism:
 
     Attributes:
         ledger: of the privacy that was spent, saved with the run; None: nothing is claimed.
+        extra_values: number of values that it appends to every update and takes off the mean.
         exchange: what it needs clients to exchange, "delta" or "weights"; None: either.
         equal_weights: whether it needs every client to count alike.
     """
 
-    ledger: "Ledger | None" = None
+    ledger: "Ledger | ClientLedgers | None" = None
+    extra_values: int = 0
     exchange: str | None = None
     equal_weights: bool = False
 
@@ -45,7 +48,7 @@ class Mechanism:
         """Returns what a client takes part with, instead of its update.
 
         Args:
-            update: what it trained.
+            update: what it trained, `extra_values` fewer than the round's size.
             round: of those who were selected.
             client: whose update it is.
 
@@ -58,8 +61,21 @@ class Mechanism:
         """Returns what the server takes for the mean of the updates of those included.
 
         Args:
-            mean: what the aggregator gave.
+            mean: what the aggregator gave, of the round's size.
             round: of those who were selected.
             included: those whose updates are in the mean.
         """
         return mean
+
+    def state(self) -> str:
+        """Returns, as text, what a run that goes on needs of it: the ledger."""
+        return "" if self.ledger is None else self.ledger.to_json()
+
+    def restore(self, state: str) -> None:
+        """Goes on from what `state` returned.
+
+        Raises:
+            ArgumentError: the text is no such state.
+        """
+        if self.ledger is not None:
+            self.ledger = self.ledger.from_json(state)

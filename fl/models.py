@@ -1,4 +1,4 @@
-"""The models of the papers, for images of shape (batch, 1, 28, 28) and 10 classes."""
+"""The models of the papers, for images of shape (batch, 1, 28, 28) and 10 classes if not said."""
 
 from torch import nn
 
@@ -61,3 +61,25 @@ def cnn_mnist() -> nn.Module:
         nn.Dropout(0.5),
         nn.Linear(50, 10),
     )
+
+
+def lenet(channels: int = 3, classes: int = 100) -> nn.Module:
+    """Returns three 5x5 convolutions with sigmoids for images (batch, channels, 32, 32).
+
+    Its gradients are smooth, as deep leakage wants them; its weights are uniform in [-0.5, 0.5].
+
+    **Source**: Zhu et al., NeurIPS 2019.
+    """
+    model = nn.Sequential(
+        nn.Conv2d(channels, 12, 5, padding=2, stride=2),
+        nn.Sigmoid(),
+        nn.Conv2d(12, 12, 5, padding=2, stride=2),
+        nn.Sigmoid(),
+        nn.Conv2d(12, 12, 5, padding=2),
+        nn.Sigmoid(),
+        nn.Flatten(),
+        nn.Linear(768, classes),
+    )
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    return model

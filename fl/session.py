@@ -167,7 +167,7 @@ class SessionClient(SessionMember):
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the end of training to wait for, and then what the protocol does."""
         if self._model is None and (message.sender, message.kind) == (SERVER, "model"):
-            self._model = message.array("values", np.float32, (self.round.size,))
+            self._model = message.array("values", np.float32, (-1,))
             yield Timer(TRAINING, now + self._seconds)
         else:
             yield from super().receive(message, now)

@@ -1,0 +1,72 @@
+"""A clipping norm that follows a quantile of the norms of updates, privately."""
+
+import math
+from dataclasses import dataclass
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveClipping:
+    """Moves the clipping norm toward a quantile of the norms.
+
+    Every client adds +1/2 to a sum if its norm is within the bound C, -1/2 if it is not. With noise
+    of standard deviation `count_noise` on that sum, b is the share of those within, and C becomes
+    C exp(-lr (b - quantile)).
+
+    Attributes:
+        quantile: share of the clients whose norm is to be within the bound.
+        lr: learning rate.
+        count_noise: standard deviation; None: a twentieth of the clients expected in a round.
+
+    Raises:
+        ArgumentError: an argument outside its range.
+
+    Source: Andrew, Thakkar, McMahan and Ramaswamy, NeurIPS 2021, Algorithm 1.
+    """
+
+    quantile: float = 0.5
+    lr: float = 0.2
+    count_noise: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.quantile <= 1.0:
+            raise ArgumentError("quantile", self.quantile, "in [0, 1]")
+        check_positive("lr", self.lr)
+        if self.count_noise is not None:
+            check_positive("count_noise", self.count_noise)
+
+    def noise_of_count(self, expected: float) -> float:
+        """Returns the standard deviation of the noise of the count, for so many clients."""
+        return expected / 20.0 if self.count_noise is None else self.count_noise
+
+    def noise_of_sum(self, noise_multiplier: float, expected: float) -> float:
+        """Returns the noise multiplier of the sum, with which sum and count cost what is wanted.
+
+        Together they are one Gaussian release of that noise multiplier, as a client moves the count
+        by a half.
+
+        Args:
+            noise_multiplier: z, of sum and count together.
+            expected: clients in a round.
+
+        Raises:
+            ArgumentError: the count alone costs more.
+
+        Source: the same, Theorem 1.
+        """
+        count = self.noise_of_count(expected)
+        left = 1.0 / noise_multiplier**2 - 1.0 / (2.0 * count) ** 2
+        if left <= 0.0:
+            raise ArgumentError(
+                "count_noise",
+                count,
+                f"above noise_multiplier / 2 = {noise_multiplier / 2:g}",
+                "Give it, select more clients, or lower noise_multiplier.",
+            )
+        return 1.0 / math.sqrt(left)
+
+    def next_clip(self, clip: float, within: float) -> float:
+        """Returns the bound of the next round, from the noisy share of those within this one."""
+        return clip * math.exp(-self.lr * (within - self.quantile))
