@@ -220,6 +220,14 @@ CATALOGUE = (
         command=_PAILLIER,
     ),
     Entry(
+        pattern="fl-leakage-*",
+        part=FEDERATED,
+        title="Deep leakage from one update",
+        shows="What an attack rebuilds of a record from all that the server saw of its update.",
+        command=f"{_RUN} fl-leakage",
+        figures={"": "The attacked images and what was rebuilt of them, by mechanism."},
+    ),
+    Entry(
         pattern="accounting",
         part=ACCOUNTING,
         title="The accountant and the paper's formula",
