@@ -220,7 +220,7 @@ CATALOGUE = (
         command=_PAILLIER,
     ),
     Entry(
-        pattern="fl-leakage-*",
+        pattern=r"fl-leakage-\w+",
         part=FEDERATED,
         title="Deep leakage from one update",
         shows="What an attack rebuilds of a record from all that the server saw of its update.",
