@@ -107,7 +107,7 @@ def publish(
     print(markdown(rows))
 
 
-README = Path(__file__).parent.parent / "README.md"
+DOCUMENTS = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/results.md"))
 _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -128,9 +128,10 @@ def with_tables(text: str) -> str:
 
 
 def main() -> None:
-    """Write the recorded results into the README's tables and the pages of all results."""
+    """Write the recorded results into the tables of the documents and the pages of all results."""
     from benchmarks import pages
 
-    README.write_text(with_tables(README.read_text()))
+    for document in DOCUMENTS:
+        document.write_text(with_tables(document.read_text()))
     for path in pages.write(RESULTS):
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -1,4 +1,4 @@
-"""What the README shows runs as it stands, and its tables are the recorded results."""
+"""What the README shows runs as it stands, and the tables are the recorded results."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import with_tables
+from benchmarks.report import DOCUMENTS, with_tables
 from tests.test_compat_tfe import needs_tensorflow
 
 ROOT = Path(__file__).parent.parent
@@ -39,9 +39,25 @@ def passed(result: subprocess.CompletedProcess[str]) -> str:
     return result.stdout
 
 
-def test_tables_are_the_recorded_results():
-    assert README.count("<!-- table:") == 22
-    assert with_tables(README) == README
+@pytest.mark.parametrize(("document", "tables"), [*zip(DOCUMENTS, [3, 22], strict=True)])
+def test_tables_are_the_recorded_results(document, tables):
+    text = document.read_text()
+    assert text.count("<!-- table:") == tables
+    assert with_tables(text) == text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_a_document_links_to_exists(document):
+    links = re.findall(r"\]\(([^)#]+)\)", document.read_text())
+    assert links
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_every_benchmark_is_named_in_the_readme():
+    from benchmarks.__main__ import app
+
+    for command in app.registered_commands:
+        assert f"`{command.name}" in README or f"benchmarks {command.name}" in README
 
 
 @pytest.mark.parametrize(
