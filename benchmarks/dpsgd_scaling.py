@@ -76,10 +76,14 @@ def growth_rows(host: str, series: Series, kinds: Sequence[str]) -> list[dict[st
 def law_rows(
     host: str, points: Sequence[Sizes], found: Sequence[Found], kinds: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Returns, for each kind, the bytes a party as a law in batch B, features F and classes K."""
+    """Returns, for each kind, the bytes a party as a law in batch B, features F and classes K.
+
+    In CrypTen they are those of openings, by its own count.
+    """
     rows = []
     for kind in kinds:
-        law = multilinear(points, [costs[kind]["bytes"] for costs in found])
+        own = [costs[kind] for costs in found]
+        law = multilinear(points, [cost.get("opened") or cost["bytes"] for cost in own])
         terms = {
             " ".join(name[0].upper() if name != "classes" else "K" for name in term) or "1": value
             for term, value in law.coefficients.items()
@@ -142,5 +146,8 @@ def main(
         **base,
     }
     publish("dpsgd-scaling", growth, samples=samples, **settings)
+    settings["bytes"] = (
+        "a party's, sent and received; CrypTen's count of openings, the graph's in ABY3"
+    )
     publish("dpsgd-law", laws, fitted_to=points, **settings)
     draw("dpsgd-scaling", panels)

@@ -44,8 +44,9 @@ def shared_in_crypten(
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns one party's rounds, bytes by TCP's count and seconds of each act; in all parties.
 
-    The dealer's work is done ahead; so the corrections that an act uses up are counted in its stead
-    at the last party, which gets them.
+    "opened" are the bytes of openings, sent and received, by CrypTen's count. The dealer's work is
+    done ahead; so the corrections that an act uses up are counted in its stead at the last party,
+    which gets them.
     """
     from benchmarks.sockets import carried
     from crypten_ext import dealer
@@ -74,10 +75,11 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
             dealer.begin_step()
             act()
             seconds.append(time.perf_counter() - started)
-        rounds, _ = traffic()
+        rounds, opened = traffic()
         communicator.get().barrier()
         found[name] = {
             "rounds": rounds // times,
+            "opened": opened / times,
             "bytes": (so_far() - before) / times,
             "seconds": seconds,
         }
