@@ -11,18 +11,12 @@ import typer
 from extensions import cli_checkpoints, cli_data, cli_dealing, cli_init, console
 from extensions import cli_options as options
 from extensions.backends import find
-from extensions.cli_checkpoints import checkpoints_of
+from extensions.cli_checkpoints import checkpoints_of, told_to_resume
 from extensions.cli_data import columns_of, names_of, taking_of
 from extensions.config import TrainConfig
 from extensions.config_file import ConfigFile
 from extensions.data import is_table, write_parts
-from extensions.errors import (
-    DealerLostError,
-    PartyLostError,
-    PeaError,
-    ServersLostError,
-    ThirdPartyLostError,
-)
+from extensions.errors import LOST, PeaError
 from extensions.owners import Origin, write_features
 
 app = typer.Typer(
@@ -143,7 +137,7 @@ def train(
         columns = parts[0].train_x.shape[1]
         config = settings.resolved(engine.failure_probability(settings, columns))
         del sources, parts
-        with console.progress(config) as show:
+        with told_to_resume(checkpoints), console.progress(config) as show:
             report = engine.train(
                 config,
                 files,
@@ -247,7 +241,7 @@ def party(
                 records, label, text, class_names, config.classes, seed_data, taking
             )
             records = write_features(taken, Path(folder) / "features.npz")
-        with console.progress(config) as show:
+        with told_to_resume(checkpoints), console.progress(config) as show:
             report = engine.train_party(
                 config,
                 records,
@@ -269,8 +263,6 @@ app.command()(cli_dealing.players)
 app.command()(cli_data.split)
 app.command(name="features")(cli_data.take)
 
-_LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError)
-
 
 def main() -> None:
     """Runs the command; an error of the project is one line on standard error and status 1.
@@ -281,7 +273,7 @@ def main() -> None:
         app()
     except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        if isinstance(error, _LOST):
+        if isinstance(error, LOST):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         sys.exit(1)

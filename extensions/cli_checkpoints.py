@@ -1,12 +1,14 @@
 """Options of the `pea` command that say where a run is kept, and that it goes on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from extensions.checkpoints import CheckpointOptions
-from extensions.errors import ArgumentError
+from extensions.errors import LOST, ArgumentError
 
 Folder = Annotated[
     Path | None,
@@ -45,3 +47,16 @@ def checkpoints_of(
             "It is of use once, from the first step on: resume with a running dealer.",
         )
     return CheckpointOptions(folder=folder, every=every, resume=resume)
+
+
+@contextmanager
+def told_to_resume(checkpoints: CheckpointOptions | None) -> Iterator[None]:
+    """A loss that ends the block says how the run goes on, if it is kept."""
+    try:
+        yield
+    except LOST as error:
+        if checkpoints is not None:
+            error.add_note(
+                f"What {checkpoints.folder} keeps is not lost: give the same command with --resume."
+            )
+        raise

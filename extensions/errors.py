@@ -118,3 +118,7 @@ class EmulationError(PeaError, RuntimeError):
 
     def __init__(self, missing: str, reason: object, advice: str) -> None:
         super().__init__(f"cannot emulate a network: {missing}: {reason}. {advice}")
+
+
+LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError)
+"""What ends a run of `pea` because one of its processes is gone."""

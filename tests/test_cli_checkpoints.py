@@ -79,6 +79,7 @@ def test_a_killed_party_and_a_resumed_run(tmp_path):
         done = command.finish(60.0)
     assert done.returncode == 1
     assert "was killed by signal 9 (SIGKILL)" in done.stderr
+    assert "give the same command with --resume" in done.stderr
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     shutil.copytree(folder, copy := tmp_path / "copy")
     base = max({*kept(folder, 0)} & {*kept(folder, 1)})
