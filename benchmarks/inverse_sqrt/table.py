@@ -9,6 +9,8 @@ from benchmarks.network import Link
 
 BATCHES = (1, 32, 64, 128)
 """The paper's."""
+LARGE = (1024, 65536)
+"""What a training step may ask for."""
 QUEQIAO, TFE = "Queqiao", "TF Encrypted"
 PUBLISHED = {
     "lan": {
@@ -26,7 +28,7 @@ PUBLISHED = {
 SAME = {CRYPTEN: CRYPTEN, ABY3: TFE}
 """What the paper ran where we have this host."""
 FAR_MS = 5.0
-"""From this one-way latency on, time is that of the trips, nearly the same for all of `BATCHES`."""
+"""From this one-way latency on, time is that of the trips."""
 _MS = 1e3
 _NONE = "-"
 
