@@ -58,7 +58,7 @@ def assert_errors(rows: list[dict[str, Any]]) -> None:
 
 
 def assert_times(content: dict[str, Any], repeats: int) -> None:
-    for sample in content["settings"]["samples"]:
+    for sample in content["samples"]:
         assert sample["rounds"] == ROUNDS.get((sample["host"], sample["method"]), sample["rounds"])
         assert len(sample["seconds"]) == repeats
         assert min(sample["seconds"]) > 0
