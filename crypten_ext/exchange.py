@@ -2,6 +2,10 @@
 
 CrypTen opens by gloo's ring, in which each party waits for its neighbours several times. Where
 latency decides, one direct exchange takes a fraction of that time.
+
+A party sees each other's share of what is opened; in the ring it sees sums of several, and parts of
+its neighbour's alone. That tells nothing more, since zero sharing and fresh tuples make shares
+uniform but for their sum.
 """
 
 from collections.abc import Callable, Sequence

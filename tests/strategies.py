@@ -195,3 +195,13 @@ def materialised(layers: list[LayerGradient], f: int, factor: Any) -> list[np.nd
         d, a = decode(layer.deltas, f) * np.reshape(factor, (-1, 1)), decode(layer.inputs, f)
         result += [d.T @ a, d.sum(axis=0)] if layer.has_bias else [d.T @ a]
     return result
+
+
+def uniform_p_value(values: np.ndarray) -> float:
+    """Returns how likely uniform values have byte counts at least as extreme, at most.
+
+    Each count is binomial; the union bound over all 256 holds where chi-square is asymptotic only.
+    """
+    counts = np.bincount(values.view(np.uint8), minlength=256)
+    law = stats.binom(values.nbytes, 1 / 256)
+    return 256 * 2 * float(np.minimum(law.cdf(counts), law.sf(counts - 1)).min())

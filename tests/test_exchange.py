@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from crypten_ext.exchange import DIRECT_BYTES
+from tests.strategies import uniform_p_value
 
 TASKS = "tests.party_tasks_exchange"
 
@@ -24,3 +25,10 @@ def test_few_words_go_to_every_other_party_and_many_around_the_ring(pools):
     sizes = [8, DIRECT_BYTES, DIRECT_BYTES + 8]
     for sent in pools.run(3, f"{TASKS}:direct_calls", sizes=sizes):
         assert sent == [2, 2, 0]
+
+
+def test_each_share_that_a_party_gets_is_uniform(pools):
+    """Not the sums alone: false alarms in a run are below 3e-9."""
+    for words in pools.run(3, f"{TASKS}:received"):
+        assert len(words) > 10_000
+        assert uniform_p_value(words) > 1e-9

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from scipy import stats
 
 import fl
 from extensions.errors import MessageError
@@ -13,20 +12,10 @@ from fl import shamir
 from fl.masked import ciphers
 from fl.masked.terms import MASK_KEY, SECRETS, SEED
 from tests.masked_rounds import SMALL, half, run
-from tests.strategies import ALARM
+from tests.strategies import ALARM, uniform_p_value
 
 SIZE = 3000
 """Values of an update: 12,000 bytes, of which each of 256 values is expected 47 times."""
-
-
-def uniform_p_value(values: np.ndarray) -> float:
-    """Returns how likely uniform values have byte counts at least as extreme, at most.
-
-    Each count is binomial; the union bound over all 256 holds where chi-square is asymptotic only.
-    """
-    counts = np.bincount(values.view(np.uint8), minlength=256)
-    law = stats.binom(values.nbytes, 1 / 256)
-    return 256 * 2 * float(np.minimum(law.cdf(counts), law.sf(counts - 1)).min())
 
 
 def residues(
