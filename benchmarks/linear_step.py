@@ -29,6 +29,21 @@ def inputs(batch: int, features: int, classes: int) -> list[Integers]:
     return [x, (x * x).sum(1), y, weight, np.zeros(classes, dtype=np.int64)]
 
 
+def plan_of(network: Network, rows: int, parties: int, *, private: bool = True) -> StepPlan:
+    """Returns the plan of a step over that many rows, with a rate, clipping norm and noise of 1."""
+    return StepPlan(
+        frac_bits=FRAC_BITS,
+        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=32.0),
+        rows=rows,
+        learning_rate=1.0,
+        expected_batch_size=float(rows),
+        max_grad_norm=1.0,
+        noise_multiplier=1.0,
+        parties=parties,
+        private=private,
+    )
+
+
 def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Share]:
     """Returns the weight and the bias after one step, from the rows to the update.
 
@@ -38,17 +53,7 @@ def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Shar
     x, norms, y, weight, bias = shares
     (rows, features), classes = x.shape, y.shape[1]
     network = Network(widths=(features, classes), activations=(), has_bias=(True,))
-    plan = StepPlan(
-        frac_bits=FRAC_BITS,
-        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=32.0),
-        rows=rows,
-        learning_rate=1.0,
-        expected_batch_size=float(rows),
-        max_grad_norm=1.0,
-        noise_multiplier=1.0,
-        parties=ring.parties,
-        private=kind != PLAIN,
-    )
+    plan = plan_of(network, rows, ring.parties, private=kind != PLAIN)
     logits, kept = forward(ring, network, [(weight, bias)], x)
     given = norms if kind == GHOST else None
     gradients = backward(ring, network, [(weight, bias)], kept, logits, y, given)

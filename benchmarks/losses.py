@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from benchmarks import linear_step
 from benchmarks.hosts import (
     HOSTS,
     PARTIES,
@@ -19,6 +20,7 @@ from benchmarks.hosts import (
     shared_in_aby3,
     shared_in_crypten,
 )
+from benchmarks.linear_step import FRAC_BITS
 from benchmarks.report import publish
 from extensions.activations import activate, sigmoid
 from extensions.clear_training import train
@@ -33,9 +35,7 @@ from extensions.network import Network
 from extensions.randomness import SystemSource
 from extensions.ring import Ring, Share
 from extensions.softmax import softmax
-from extensions.step_plan import StepPlan
 
-FRAC_BITS = 20
 SIGMOID, SOFTMAX, OWN = "sigmoid", "softmax", "the host's softmax"
 METHODS = (SIGMOID, SOFTMAX, OWN)
 DIGITS_RATES, MNIST_RATES = (4.0, 7.0, 10.0, 14.0, 20.0), (20.0, 40.0)
@@ -55,12 +55,8 @@ def logits_of(batch: int, classes: int) -> Reals:
 
 def inputs(batch: int, features: int, classes: int) -> list[Integers]:
     """Returns logits; and rows of norm below 1, their squared norms, targets, weight and bias."""
-    draws = np.random.default_rng(0)
-    x = encode(draws.uniform(-1.0, 1.0, (batch, features)) / np.sqrt(features), FRAC_BITS)
-    y = encode(np.eye(classes)[np.arange(batch) % classes], FRAC_BITS)
-    weight = encode(draws.uniform(-0.1, 0.1, (classes, features)), FRAC_BITS)
     logits = encode(logits_of(batch, classes), FRAC_BITS)
-    return [logits, x, (x * x).sum(1), y, weight, np.zeros(classes, dtype=np.int64)]
+    return [logits, *linear_step.inputs(batch, features, classes)]
 
 
 def step_of(
@@ -70,16 +66,7 @@ def step_of(
     x, norms, y, weight, bias = shares
     (rows, features), classes = x.shape, y.shape[1]
     network = Network(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
-    plan = StepPlan(
-        frac_bits=FRAC_BITS,
-        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=32.0),
-        rows=rows,
-        learning_rate=1.0,
-        expected_batch_size=float(rows),
-        max_grad_norm=1.0,
-        noise_multiplier=1.0,
-        parties=PARTIES,
-    )
+    plan = linear_step.plan_of(network, rows, ring.parties)
     deltas = predict(ring, linear(ring, x, weight, bias)) - y
     gradient = LayerGradient(inputs=x, deltas=deltas, squared_norm=norms)
     ((of_weight, of_bias),) = dpsgd_step(ring, [gradient], plan, SystemSource())
