@@ -1,0 +1,1 @@
+"""Experiments on federated learning, one command each."""
