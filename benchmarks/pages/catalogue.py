@@ -220,12 +220,13 @@ CATALOGUE = (
         command=_PAILLIER,
     ),
     Entry(
-        pattern=r"fl-leakage-\w+",
+        pattern=r"fl-leakage-(?P<data>\w+)",
         part=FEDERATED,
-        title="Deep leakage from one update",
-        shows="What an attack rebuilds of a record from all that the server saw of its update.",
-        command=f"{_RUN} fl-leakage",
-        figures={"": "The attacked images and what was rebuilt of them, by mechanism."},
+        title="Deep leakage from one update, {data}",
+        shows="What an attack rebuilds of a record from what each party or coalition sees of its "
+        "update.",
+        command=f"{_RUN} fl-leakage --data {{data}}",
+        figures={"": "Matching losses, the attacked images and what was rebuilt, view by view."},
     ),
     Entry(
         pattern="accounting",

@@ -10,6 +10,7 @@ PARTS = (ROOTS, STEP, NOISE, TRAINING, ACCURACY, FEDERATED, ACCOUNTING, OTHERS)
 
 NAMES = {
     "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
     "crypten": "CrypTen",
     "imdb": "IMDb",
     "lan": "LAN",

@@ -27,19 +27,24 @@ def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
         with suppress(MessageError):
             if message.kind == "held":
                 place = (integer(message, "chain"), integer(message, "attempt"))
-                held[(message.sender, *place)] = _names(message)
+                held[(message.sender, *place)] = names_of(message)
             elif message.kind == "merge":
                 merges[message.receiver] = message
     for message in transcript.view(coalition):
         with suppress(MessageError):
             if message.kind in ("token", "sum"):
-                yield _names(message)
+                yield names_of(message)
             elif message.kind == "merged" and message.sender in merges:
                 edge = message.sender
                 sums = merges[edge].array("sums", np.int64, (-1, 2)).tolist()
                 yield tuple(name for chain, at in sums for name in held[edge, chain, at])
 
 
-def _names(message: Message) -> Known:
+def names_of(message: Message) -> Known:
+    """Returns the mask and the clients whose updates are in the sum of a message.
+
+    Raises:
+        MessageError: it has no such sum.
+    """
     mask = (integer(message, "chain"), integer(message, "mask"))
     return (mask, *clients(message, "users"))

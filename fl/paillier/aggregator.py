@@ -7,7 +7,7 @@ from extensions.checks import check_positive
 from fl.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.messages import SERVER
 from fl.paillier.client import Held, PaillierClient
-from fl.paillier.keys import SECURE_BITS, check_bits
+from fl.paillier.keys import SECURE_BITS, PrivateKey, check_bits
 from fl.paillier.packing import Packing
 from fl.paillier.server import PaillierServer
 from fl.protocol import Machine, Round, Vector
@@ -107,6 +107,10 @@ class PaillierAggregator(Aggregator):
         """Returns only if the update is finite and in range, or is to be clipped."""
         super().check_update(update, size)
         self.fixed_point.check(update)
+
+    def held_by(self, client: int) -> PrivateKey | None:
+        """Returns the private key that a client holds now; for experiments on what it reads."""
+        return self._held[client].key if client in self._held else None
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns every single client to the server with a client that ever held the key."""

@@ -101,20 +101,27 @@ class Packing:
         Raises:
             MessageError: a slot's sum is beyond the limit: something else was added or decrypted.
         """
-        bits = self.slot_bits
-        length = (self.slots * bits + 7) // 8
-        shifted = [(plaintext + self._offset) % n for plaintext in plaintexts]
-        if any(plaintext >> self.slots * bits for plaintext in shifted):
+        room = self.slots * self.slot_bits
+        if any((plaintext + self._offset) % n >> room for plaintext in plaintexts):
             raise MessageError("the plaintexts of the sum are out of range")
-        joined = b"".join(plaintext.to_bytes(length, "little") for plaintext in shifted)
-        rows = np.frombuffer(joined, dtype=np.uint8).reshape(len(plaintexts), length)
-        places = np.zeros((len(plaintexts) * self.slots, 64), dtype=np.uint8)
-        places[:, :bits] = _bits(rows)[:, : self.slots * bits].reshape(-1, bits)
-        unsigned = np.packbits(places, axis=1, bitorder="little").view("<u8").ravel()
-        values = (unsigned.astype(np.uint64) - np.uint64(1 << bits - 1)).view(np.int64)
+        values = self.slots_of(plaintexts, n)
         if max(-int(values.min()), int(values.max())) > self.limit or np.any(values[size:]):
             raise MessageError("values of the sum are out of range")
         return values[:size]
+
+    def slots_of(self, plaintexts: Sequence[int], n: int) -> Signed:
+        """Returns what stands in all slots (plaintexts * slots,) of any integers modulo n."""
+        bits = self.slot_bits
+        room = self.slots * bits
+        length = (room + 7) // 8
+        shifted = [(plaintext + self._offset) % n % (1 << room) for plaintext in plaintexts]
+        joined = b"".join(plaintext.to_bytes(length, "little") for plaintext in shifted)
+        rows = np.frombuffer(joined, dtype=np.uint8).reshape(len(plaintexts), length)
+        places = np.zeros((len(plaintexts) * self.slots, 64), dtype=np.uint8)
+        places[:, :bits] = _bits(rows)[:, :room].reshape(-1, bits)
+        unsigned = np.packbits(places, axis=1, bitorder="little").view("<u8").ravel()
+        values: Signed = (unsigned.astype(np.uint64) - np.uint64(1 << bits - 1)).view(np.int64)
+        return values
 
 
 def _slot_bits(limit: int) -> int:

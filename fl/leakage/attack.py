@@ -1,12 +1,9 @@
-"""Deep leakage from gradients: a record rebuilt from what a coalition saw of its client's update.
-
-An instrument for tests and figures. It shows that a view leaks; that this attack fails does not
-show that a view is private.
-"""
+"""A record rebuilt from readings of its client's update."""
 
 import copy
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +12,12 @@ from torch import Tensor, nn
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from fl.messages import Message, Party
 from fl.protocol import Vector
 
 NO_LEAK = 0.15
 """A matching loss above this counts as no leak."""
+PATIENCE, GAIN = 10, 0.99
+"""So many steps must bring the matching loss below this share of what it was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,35 +53,6 @@ class Reconstruction:
         return float(torch.mean((self.record - record.to(self.record.dtype)) ** 2))
 
 
-def vectors_sent(
-    view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
-) -> list[Vector]:
-    """Returns every row of that size that the client sent, as an attacker would first read it.
-
-    Arrays of floating point are taken as they are; ring elements as signed fixed point.
-
-    Args:
-        view: of a coalition, `outcome.transcript.view(coalition)`.
-        client: who is attacked.
-        size: number of values of the model.
-        frac_bits: fractional bits of ring elements.
-    """
-    found: list[Vector] = []
-    for message in view:
-        values = [v for v in message.body.values() if isinstance(v, np.ndarray)]
-        for array in values if message.sender == client else ():
-            if array.shape == (size,):
-                found.append(_as_numbers(array, frac_bits))
-    return found
-
-
-def _as_numbers(array: np.ndarray, frac_bits: int) -> Vector:
-    if array.dtype.kind == "f":
-        return array.astype(np.float64)
-    signed = array.view(array.dtype.str.replace("u", "i"))
-    return np.ldexp(signed.astype(np.float64), -frac_bits)
-
-
 def attack(
     model: nn.Module,
     updates: Sequence[Vector],
@@ -96,7 +65,8 @@ def attack(
 ) -> Reconstruction | None:
     """Returns the reconstruction that matches best of those from several readings of an update.
 
-    Each reading is tried from other first guesses until one matches, since some lead nowhere.
+    They are tried in their order, each from other first guesses, since some lead nowhere, until one
+    matches.
 
     Args:
         model: as the client received it.
@@ -112,15 +82,12 @@ def attack(
     """
     check_positive("lr", lr)
     found: list[Reconstruction] = []
-    for update in updates:
-        for seed in range(tries):
-            found.append(
-                deep_leakage(
-                    model, -update / lr, shape=shape, classes=classes, steps=steps, seed=seed
-                )
-            )
-            if found[-1].matches:
-                break
+    for update, seed in itertools.product(updates, range(tries)):
+        found.append(
+            deep_leakage(model, -update / lr, shape=shape, classes=classes, steps=steps, seed=seed)
+        )
+        if found[-1].matches:
+            break
     return min(found, key=lambda one: one.loss, default=None)
 
 
@@ -136,7 +103,7 @@ def deep_leakage(
     """Returns the record whose gradient comes closest to a given one, by L-BFGS with lr 1.
 
     Record and label are both guessed. It works in double precision, and ends early where a step
-    changes nothing any more or leaves the finite numbers.
+    changes nothing any more or leaves the finite numbers, or ten steps gain less than a hundredth.
 
     Args:
         model: a smooth one (sigmoids, no dropout), all of whose values are parameters.
@@ -180,6 +147,7 @@ def deep_leakage(
             break
         if losses[-1] == min(losses):
             best = record.detach()[0].clone(), torch.softmax(scores, -1).detach()[0]
-        if losses[-1] in losses[-2:-1]:
+        before = min(losses[:-PATIENCE], default=math.inf)
+        if losses[-1] in losses[-2:-1] or min(losses) > GAIN * before:
             break
     return Reconstruction(*best, tuple(losses))

@@ -1,0 +1,131 @@
+"""What somebody who saw some of a round's messages takes for a client's update."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from fl.chain.equations import names_of
+from fl.messages import Message, Party
+from fl.paillier import Packing, PrivateKey, PublicKey, decrypt
+from fl.paillier.rows import as_integers
+from fl.protocol import Vector
+from fl.view import Outcome
+
+
+def vectors_sent(
+    view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
+) -> list[Vector]:
+    """Returns every row of that size that the client sent, as an attacker would first read it.
+
+    Arrays of floating point are taken as they are; ring elements as signed fixed point.
+
+    Args:
+        view: of a coalition, `outcome.transcript.view(coalition)`.
+        client: who is attacked.
+        size: number of values of the model.
+        frac_bits: fractional bits of ring elements.
+    """
+    return [
+        _as_numbers(row, frac_bits)
+        for message in view
+        if message.sender == client
+        for row in _rows(message, size)
+    ]
+
+
+def running_sums(
+    view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
+) -> list[Vector]:
+    """Returns what of a chain's sums holds the client's update: those with least else come first.
+
+    Every sum in the view as it is, with its mask, and every difference of two under one mask of
+    which the first has all that is in the second. Who is in which sum is public.
+
+    Args:
+        view: of a coalition in a round of `ChainAggregator`.
+        client: who is attacked.
+        size: number of values of the model.
+        frac_bits: fractional bits of ring elements.
+    """
+    seen: dict[frozenset[object], npt.NDArray[Any]] = {
+        frozenset(names_of(message)): row
+        for message in view
+        if message.kind in ("token", "sum")
+        for row in _rows(message, size)
+    }
+    found = dict(seen)
+    for more, row in seen.items():
+        found |= {more - less: row - other for less, other in seen.items() if less < more}
+    holding = [names for names in found if client in names]
+    return [_as_numbers(found[names], frac_bits) for names in sorted(holding, key=len)]
+
+
+def ciphertexts(
+    view: Iterable[Message],
+    client: Party,
+    size: int,
+    packing: Packing,
+    key: PrivateKey | PublicKey,
+    *,
+    frac_bits: int = 16,
+) -> list[Vector]:
+    """Returns what the client's ciphertexts hold: with the private key its update.
+
+    With the public one alone, c = (1 + n m) r^n mod n^2 is read as if nothing blinded it, as
+    (c - 1) / n: that is m for r = 1.
+
+    Args:
+        view: of a coalition in a round of `PaillierAggregator`.
+        client: who is attacked.
+        size: number of values of the model.
+        packing: of the round.
+        key: what the coalition has of it.
+        frac_bits: fractional bits of the values.
+    """
+    found = []
+    for message in view:
+        if (message.sender, message.kind) == (client, "update"):
+            rows = as_integers(message.array("ciphertexts", np.uint8, (-1, -1)))
+            if isinstance(key, PrivateKey):
+                n, plaintexts = key.public.n, [decrypt(key, row) for row in rows]
+            else:
+                n, plaintexts = key.n, [(row - 1) // key.n for row in rows]
+            values = packing.slots_of(plaintexts, n)[:size]
+            found.append(np.ldexp(values.astype(np.float64), -frac_bits))
+    return found
+
+
+def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
+    """Returns the mean of all others' updates, which follows from the mean and from one's own.
+
+    Args:
+        outcome: of a round of equal weights; its mean is known to everybody by the next model.
+        own: updates of members of the coalition, by client.
+
+    Raises:
+        ArgumentError: no other is in the mean.
+    """
+    members = [own[client] for client in outcome.included if client in own]
+    others = len(outcome.included) - len(members)
+    if not others:
+        raise ArgumentError("own", sorted(own), f"not of all in {outcome.included}")
+    total = outcome.aggregate.mean * len(outcome.included) - np.sum(members, axis=0)
+    rest: Vector = total / others
+    return rest
+
+
+def _rows(message: Message, size: int) -> Iterator[npt.NDArray[Any]]:
+    """Yields the arrays of shape (size,) in a message."""
+    for value in message.body.values():
+        if isinstance(value, np.ndarray) and value.shape == (size,):
+            yield value
+
+
+def _as_numbers(array: npt.NDArray[Any], frac_bits: int) -> Vector:
+    if array.dtype.kind == "f":
+        return array.astype(np.float64)
+    signed = array.view(array.dtype.str.replace("u", "i"))
+    return np.ldexp(signed.astype(np.float64), -frac_bits)
