@@ -7,6 +7,7 @@ from benchmarks import (
     dpsgd_scaling,
     dpsgd_step,
     fl_leakage,
+    listing,
     losses,
     noise,
     paillier,
@@ -33,6 +34,7 @@ app.command("fl-leakage")(fl_leakage.main)
 app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
+app.command("list")(listing.main)
 
 if __name__ == "__main__":
     app()
