@@ -7,6 +7,7 @@ from benchmarks import (
     dpsgd_scaling,
     dpsgd_step,
     fl_leakage,
+    listing,
     losses,
     noise,
     paillier,
@@ -15,6 +16,8 @@ from benchmarks import (
     training,
 )
 from benchmarks.accuracy import command as accuracy
+from benchmarks.federated import accuracy as fl_accuracy
+from benchmarks.federated import latency as fl_latency
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 
@@ -29,10 +32,13 @@ app.command("accuracy")(accuracy.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)
+app.command("fl-accuracy")(fl_accuracy.main)
+app.command("fl-latency")(fl_latency.main)
 app.command("fl-leakage")(fl_leakage.main)
 app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
+app.command("list")(listing.main)
 
 if __name__ == "__main__":
     app()

@@ -1,21 +1,16 @@
-"""One party of SecretFlow SPU's ABY3 at the step of `benchmarks.linear_step`, written in JAX.
+"""One party of SPU's ABY3 at the step of `benchmarks.linear_step`, written in JAX.
 
 `benchmarks.spu.SpuParties` runs it by an interpreter that has the package `spu`; it imports nothing
-of this project but `benchmarks.sockets`.
+of this project but `benchmarks.spu_party` and `benchmarks.sockets`.
 """
 
-import json
-import os
-import pickle
-import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.sockets import carried
+from benchmarks.spu_party import SpuParty, compiled, serve, timed
 
 PARTIES = 3
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
@@ -61,17 +56,8 @@ def inputs(batch: int, features: int, classes: int) -> dict[str, Any]:
     return {name: np.float32(value) for name, value in zip(NAMES, values, strict=True)}
 
 
-class Party:
-    """This party's end of the link."""
-
-    def __init__(self, rank: int, addresses: list[str]) -> None:
-        from spu.libspu import link
-
-        parties = link.Desc()
-        for i, address in enumerate(addresses):
-            parties.add_party(str(i), address)
-        self._rank = rank
-        self._link = link.create_brpc(parties, rank)
+class Party(SpuParty):
+    """This party at the step."""
 
     def measure(self, *, kind: str, steps: int, sizes: dict[str, int], sigma: float) -> Any:
         """Returns bytes by TCP's count, the seconds of each step, and the opened result.
@@ -81,57 +67,31 @@ class Party:
         """
         from spu import libspu
         from spu.api import Io, Runtime
-        from spu.utils import frontend
 
         given = inputs(**sizes)
-        owned = () if kind == PLAIN else NOISES
         values = sizes["classes"] * (sizes["features"] + 1)
-        secret = libspu.Visibility.VIS_SECRET
-        programme, _ = frontend.compile(
-            frontend.Kind.JAX,
-            partial(step, kind),
-            (*given.values(), *(np.zeros(values, np.float32) for _ in owned)),
-            {},
-            [*NAMES, *owned],
-            [secret for _ in (*NAMES, *owned)],
-            lambda outputs: [f"out {i}" for i in range(len(outputs))],
-        )
-        io, runtime = Io(PARTIES, _configuration()), Runtime(self._link, _configuration())
+        owned = dict.fromkeys(() if kind == PLAIN else NOISES, np.zeros(values, np.float32))
+        programme = compiled(partial(step, kind), {**given, **owned})
+        io, runtime = Io(PARTIES, _configuration()), Runtime(self.link, _configuration())
         for name, value in given.items():
-            shares = []
-            if self._rank == 0:
-                shares = [pickle.dumps(s).hex() for s in io.make_shares(value, secret)]
-            runtime.set_var(name, pickle.loads(bytes.fromhex(self._link.scatter(shares, 0))))
+            self.share(io, runtime, name, value)
         draws = np.random.default_rng()
 
         def act() -> None:
             for owner, name in enumerate(owned):
                 drawn = draws.normal(0.0, sigma, values).astype(np.float32)
-                runtime.set_var(name, io.make_shares(drawn, secret, owner)[self._rank])
+                shares = io.make_shares(drawn, libspu.Visibility.VIS_SECRET, owner)
+                runtime.set_var(name, shares[self.rank])
             runtime.run(programme)
 
-        seconds = _timed(act, WARM_UP)
-        self._link.barrier()
+        timed(act, WARM_UP)
+        self.link.barrier()
         before = carried()
-        seconds = _timed(act, steps)
-        self._link.barrier()
+        seconds = timed(act, steps)
+        self.link.barrier()
         sent = (carried() - before) / steps
-        found = [self._opened(io, runtime, name) for name in programme.output_names]
+        found = [self.opened(io, runtime, name) for name in programme.output_names]
         return {"bytes": sent, "seconds": seconds, "weight": found[0], "bias": found[1]}
-
-    def _opened(self, io: Any, runtime: Any, name: str) -> Any:
-        shares = self._link.gather(pickle.dumps(runtime.get_var(name)).hex(), 0)
-        if self._rank:
-            return None
-        return io.reconstruct([pickle.loads(bytes.fromhex(share)) for share in shares]).tolist()
-
-
-def _timed(act: Callable[[], None], count: int) -> list[float]:
-    ends = [time.perf_counter()]
-    for _ in range(count):
-        act()
-        ends.append(time.perf_counter())
-    return [after - before for before, after in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def _configuration() -> Any:
@@ -147,16 +107,5 @@ def _configuration() -> Any:
     return configuration
 
 
-def main() -> None:
-    """The party answers tasks until its input ends."""
-    with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)
-        party = Party(int(sys.argv[1]), sys.argv[2].split(","))
-        for line in sys.stdin:
-            answers.write(json.dumps(party.measure(**json.loads(line))) + "\n")
-            answers.flush()
-        os._exit(0)  # SPU's link would wait for the others, which have gone
-
-
 if __name__ == "__main__":
-    main()
+    serve(Party)

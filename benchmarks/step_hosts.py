@@ -80,7 +80,8 @@ def in_spu(
     with SpuParties(python, "benchmarks.spu_step") as parties:
         for sizes in points:
             answers = {
-                kind: parties.run(kind=kind, steps=steps, sizes=sizes, sigma=1.0) for kind in kinds
+                kind: parties.run(task="measure", kind=kind, steps=steps, sizes=sizes, sigma=1.0)
+                for kind in kinds
             }
             found.append({kind: _mean(own) for kind, own in answers.items()})
     return found

@@ -4,7 +4,8 @@ import json
 import math
 import secrets
 from collections.abc import Sequence
-from typing import Literal, get_args
+from dataclasses import asdict
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -96,6 +97,7 @@ class CentralDP(Mechanism):
         self.noise_multiplier = noise_multiplier
         self.clip = clip
         self.sampling = sampling
+        self._initial_clip = clip
         self.min_clients = min_clients
         self.adaptive = adaptive
         self.extra_values = 0 if adaptive is None else 1
@@ -116,6 +118,17 @@ class CentralDP(Mechanism):
     def _bits(self) -> int:
         """Fractional bits of this round's grid, negative for a large C."""
         return min(self._frac_bits, _SINGLE_BITS - math.ceil(math.log2(self.clip)))
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "clip": self._initial_clip,
+            "sampling": self.sampling,
+            "min_clients": self.min_clients,
+            "adaptive": None if self.adaptive is None else asdict(self.adaptive),
+            "frac_bits": self._frac_bits,
+        }
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:
         """Returns a fresh Poisson sample, filled up to `min_clients`; None if it is "fixed".

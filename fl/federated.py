@@ -85,7 +85,8 @@ class FederatedAveraging(RunSettings):
             rounds: how many.
             test_set: records by which the model is judged; not at all unless given.
             evaluate_every: rounds from one evaluation to the next; the last is always evaluated.
-            checkpoint: where the run is saved after every round.
+            checkpoint: where the run is saved after every round. A round that is interrupted is
+                done and charged again; what was sent of it is not in the ledger.
             progress: show a bar with accuracy and bytes.
 
         Raises:
@@ -253,6 +254,7 @@ class FederatedAveraging(RunSettings):
         settings = {name: getattr(self, name) for name in (*plain, "seed")}
         settings["aggregator"] = type(self.aggregator).__name__
         settings["mechanism"] = type(self.mechanism).__name__
+        settings |= self.mechanism.parameters()
         settings["parameters"] = int(get_weights(self.model).size)
         settings["clients"] = [len(y) for _, y in self._records]
         return json.dumps(settings)

@@ -1,7 +1,7 @@
 """Local differential privacy: each client clips its update and adds noise before it sends."""
 
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -78,6 +78,10 @@ class LocalDP(Mechanism):
         self._multiplier = analytic_noise(epsilon, delta) if noise == "gaussian" else 1 / epsilon
         self.scale = self._multiplier * 2 * clip
         self._frac_bits = bits_for(self.scale, _NOISE_UNITS)
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {name: getattr(self, name) for name in ("epsilon", "delta", "clip", "noise")}
 
     def charge(self, round: Round, population: int) -> None:
         """Enters one release into the ledger of every selected client."""

@@ -1,7 +1,7 @@
 """What is done to updates besides aggregating them: clipping, noise, and the account of it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fl.protocol import Round, Vector
 
@@ -66,6 +66,10 @@ class Mechanism:
             included: those whose updates are in the mean.
         """
         return mean
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns what it was made with, by name: a run that goes on must have the same."""
+        return {}
 
     def state(self) -> str:
         """Returns, as text, what a run that goes on needs of it: the ledger."""

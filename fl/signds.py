@@ -1,6 +1,7 @@
 """SignDS: a client sends a random sign and a few dimensions, privately selected."""
 
 import secrets
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +73,10 @@ class SignDS(Mechanism):
         self.sign_global_lr = sign_global_lr
         self.sign_dim_out = sign_dim_out
         self.ledger = ClientLedgers()
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {name: value for name, value in vars(self).items() if name.startswith("sign_")}
 
     def selection(self, size: int) -> DimensionSelection:
         """Returns how dimensions are selected from an update of that size.

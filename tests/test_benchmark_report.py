@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from benchmarks import pages, report
+from benchmarks import listing, pages, report
 from benchmarks.pages import catalogue, recorded
 from extensions.errors import ArgumentError
 
@@ -148,7 +148,7 @@ def test_contents_lead_to_every_result(folder):
 def test_a_network_is_part_of_title_command_and_settings(folder):
     for text in pages.contents(folder).values():
         assert "gradients materialised, WAN" in text
-        assert "python -m benchmarks network --profile wan -- python -m benchmarks dpsgd-s" in text
+        assert "--profile wan --means switch -- python -m benchmarks dpsgd-step" in text
         assert "measured: round trip 40.100 ms, bulk 88 Mbit/s" in text
 
 
@@ -213,6 +213,20 @@ def test_committed_pages_are_those_of_the_committed_results():
     for name, text in pages.contents(report.RESULTS).items():
         assert (report.RESULTS / name).read_text() == text, "Type: python -m benchmarks report"
         assert len(text) < BYTES
+
+
+def test_the_list_leads_from_commands_to_results(folder, monkeypatch, capsys):
+    monkeypatch.setattr(report, "RESULTS", folder)
+    listing.main()
+    lines = capsys.readouterr().out.splitlines()
+    title = "  Plain SGD, DPSGD, and gradients materialised, WAN"
+    emulated = "python -m benchmarks network --profile wan --means switch"
+    assert lines[:2] == [
+        f"{emulated} -- python -m benchmarks dpsgd-step",
+        f"{title}: dpsgd-step-3-parties-wan.json",
+    ]
+    place = lines.index("python -m benchmarks accounting")
+    assert lines[place + 1].endswith(": accounting.json, accounting.svg")
 
 
 def test_every_committed_result_is_described_and_its_command_exists():

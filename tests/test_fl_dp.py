@@ -350,6 +350,24 @@ def test_adaptive_run_goes_on_from_its_clip_and_ledger(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("make", "first", "changed"),
+    [
+        (fl.LocalDP, {"epsilon": 8.0, "delta": 1e-5, "clip": 1.0}, {"epsilon": 4.0}),
+        (fl.LocalDP, {"epsilon": 8.0, "clip": 1.0, "noise": "laplace"}, {"clip": 2.0}),
+        (fl.SignDS, {"sign_k": 0.1}, {"sign_dim_out": 3}),
+        (fl.CentralDP, {"noise_multiplier": 1.0, "clip": 1.0}, {"adaptive": fl.AdaptiveClipping()}),
+    ],
+)
+def test_run_does_not_go_on_with_a_mechanism_of_other_arguments(tmp_path, make, first, changed):
+    path = tmp_path / "run.npz"
+    run_on_digits(make(**first), rounds=0).save(path)
+    run_on_digits(make(**first), rounds=0).load(path)
+    (name,) = changed
+    with pytest.raises(ArgumentError, match=f"^{name} = .* as in run.npz"):
+        run_on_digits(make(**first | changed), rounds=0).load(path)
+
+
+@pytest.mark.parametrize(
     ("options", "argument"),
     [
         ({"noise_multiplier": 0.0}, "noise_multiplier"),

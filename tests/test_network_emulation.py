@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import report
-from benchmarks.network import PROFILES, calibration, call, link, netem, switch
+from benchmarks.network import PROFILES, calibration, call, inside, link, netem, switch
 from extensions.errors import ArgumentError, EmulationError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,6 +36,18 @@ def _namespaces() -> None:
     if "EmulationError" in tried.stderr:
         pytest.skip(tried.stderr.strip().splitlines()[-1])
     assert not tried.returncode, tried.stderr
+
+
+@pytest.fixture(scope="module")
+def usual() -> str:
+    """What delays packets on this machine unless something else is asked for."""
+    code = "from benchmarks.network import PROFILES, namespace, netem, routes; namespace.enter(); "
+    code += "routes.loopback_up(); netem.delay_by_netem(PROFILES['lan'])"
+    tried = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert not tried.returncode or "network: netem: " in tried.stderr
+    return "switch" if tried.returncode else "netem"
 
 
 @pytest.fixture
@@ -120,11 +132,11 @@ def test_the_loopback_profile_is_this_machine_as_it_is(run):
     assert "network loopback (as it is): 0 ms one-way, no limit" in err
 
 
-def test_a_command_keeps_its_input_output_and_status_and_leaves_nothing(run):
+def test_a_command_keeps_its_input_output_and_status_and_leaves_nothing(run, usual):
     process = run("--profile", "lan", "sh", "-c", "sleep 600 > /dev/null 2>&1 & cat; exit 7")
     out, err = process.communicate("as it was", timeout=30)
     assert (out, process.returncode) == ("as it was", 7)
-    assert err.startswith("network lan (switch): 0.1 ms one-way, 1000 Mbit/s")
+    assert err.startswith(f"network lan ({usual}): 0.1 ms one-way, 1000 Mbit/s")
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGKILL", "switch killed"])
@@ -133,7 +145,8 @@ def test_nothing_is_left_of_a_command_that_is_ended(run, how):
     script += "subprocess.Popen(['sleep', '600'], start_new_session=True); "
     script += "print(os.readlink('/proc/self/ns/net'), os.getpid(), flush=True); "
     script += "time.sleep(600)"
-    process = run("--delay-ms", "0.1", "--", sys.executable, "-c", script)
+    means = "switch" if how == "switch killed" else "auto"
+    process = run("--delay-ms", "0.1", "--means", means, "--", sys.executable, "-c", script)
     namespace, pid = process.stdout.readline().split()
     assert namespace not in ("", os.readlink("/proc/self/ns/net"))
     if how == "Ctrl-C":
@@ -189,6 +202,27 @@ def test_a_missing_device_is_named_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setattr(switch, "TUN", str(tmp_path / "tun"))
     with pytest.raises(EmulationError, match=f"{tmp_path}/tun: .* modprobe tun"):
         switch.open_device()
+
+
+def test_a_kernel_with_netem_needs_no_device(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(inside, "delay_by_netem", asked.append)
+    monkeypatch.setattr(switch, "TUN", str(tmp_path / "tun"))
+    assert inside._device(PROFILES["wan"]) is None
+    assert asked == [PROFILES["wan"]]
+    with pytest.raises(EmulationError, match="tun"):
+        inside._device(link("wan", means="switch"))
+
+
+def test_netem_that_is_asked_for_is_not_replaced_by_the_switch(run, usual):
+    process = run("--profile", "lan", "--means", "netem", "--", "true")
+    _, err = process.communicate(timeout=30)
+    if usual == "netem":
+        assert err.startswith("network lan (netem): ")
+        assert process.returncode == 0
+    else:
+        assert "netem: " in err
+        assert process.returncode == 125
 
 
 def test_netem_is_asked_for_as_tc_does():

@@ -87,21 +87,16 @@ def _in_namespace(link: Link, command: list[str]) -> int:
 
 def _device(link: Link) -> int | None:
     """Returns the device that all packets take, None where netem delays those of `lo`."""
-    if link.means != "netem":
+    if link.means != "switch":
         try:
-            device = switch.open_device()
-        except EmulationError as error:
-            if link.means == "switch":
-                raise
-            try:
-                delay_by_netem(link)
-            except EmulationError:
-                raise error from None
+            delay_by_netem(link)
             return None
-        route_through_device()
-        return device
-    delay_by_netem(link)
-    return None
+        except EmulationError:
+            if link.means == "netem":
+                raise
+    device = switch.open_device()
+    route_through_device()
+    return device
 
 
 def _keep(link: Link, device: int | None, alive: int) -> NoReturn:

@@ -20,9 +20,9 @@ class Link:
         profile: the name that results carry.
         delay_ms: one-way, of the last bit of a packet.
         mbit: 10^6 bits per second, headers included; None is without limit.
-        means: "switch" is the user-space switch, "netem" the kernel's queueing discipline, whose
-            rate all connections and directions share; "auto" takes the switch wherever
-            /dev/net/tun is to be had, since it treats each connection alike.
+        means: "netem" is the kernel's queueing discipline, whose rate all connections and
+            directions share; "switch" the user-space switch, which gives each its own but needs
+            /dev/net/tun and a core; "auto" takes netem where the kernel has it.
     """
 
     profile: str

@@ -27,23 +27,27 @@ _SETTINGS = {
     f"ipv4/conf/{DEVICE}/rp_filter": "0",
     f"ipv4/conf/{DEVICE}/accept_local": "1",
     f"ipv4/conf/{DEVICE}/route_localnet": "1",
+}
+_TCP = {
+    "ipv4/tcp_congestion_control": "cubic",
     # What calibration learnt of the way to 127.0.0.1 would pass to the command's connections.
     "ipv4/tcp_no_metrics_save": "1",
 }
-_CONGESTION_CONTROL = "cubic"
 _ADVICE = "In a container, use --privileged."
 
 
 def loopback_up() -> None:
-    """The namespace has 127.0.0.1, and connections start there with the usual TCP.
+    """The namespace has 127.0.0.1, and connections start there with the usual TCP and packets.
 
     Raises:
         MissingExtraError: pyroute2 is not installed.
         EmulationError: the kernel refuses.
     """
-    _configure("the loopback interface", [("link", "set", {"index": LOOPBACK, "state": "up"})])
-    with suppress(OSError):
-        _write("ipv4/tcp_congestion_control", _CONGESTION_CONTROL)
+    up = {"index": LOOPBACK, "state": "up", "mtu": MTU}
+    _configure("the loopback interface", [("link", "set", up)])
+    for name, value in _TCP.items():
+        with suppress(OSError):
+            _write(name, value)
 
 
 def route_through_device() -> None:

@@ -19,6 +19,8 @@ from benchmarks.pages.entries import (
 _RUN = "python -m benchmarks"
 _ACCURACY = f"{_RUN} accuracy --data {{data}} --seeds {{seeds}} --experiment"
 _PAILLIER = f"{_RUN} paillier --data-dir MNIST"
+_ROUNDS_TO = "Accuracy on MNIST, and the rounds to it, by model, parts of the clients and method."
+_CURVES = "Accuracy against rounds by method, one panel for each model and kind of parts."
 _BARS = "Accuracy of each row with its standard deviation; a tick where the paper has a figure."
 
 CATALOGUE = (
@@ -227,6 +229,37 @@ CATALOGUE = (
         "update.",
         command=f"{_RUN} fl-leakage --data {{data}}",
         figures={"": "Matching losses, the attacked images and what was rebuilt, view by view."},
+    ),
+    Entry(
+        pattern="fl-accuracy-full(-.*)?",
+        part=FEDERATED,
+        title="FedAvg, chain and Laplace noise, at the papers' sizes",
+        shows=_ROUNDS_TO,
+        command=f"{_RUN} fl-accuracy --full",
+        figures={"": _CURVES},
+    ),
+    Entry(
+        pattern="fl-accuracy(-.*)?",
+        part=FEDERATED,
+        title="FedAvg, chain and Laplace noise",
+        shows=_ROUNDS_TO,
+        command=f"{_RUN} fl-accuracy",
+        figures={"": _CURVES},
+    ),
+    Entry(
+        pattern="fl-latency",
+        part=FEDERATED,
+        title="Latency of a round",
+        shows="Seconds on a virtual clock by scheme and number of clients, beside the formulas.",
+        command=f"{_RUN} fl-latency",
+        figures={"": "Seconds of a round against clients, by scheme, one panel a kind of links."},
+    ),
+    Entry(
+        pattern="fl-cpu",
+        part=FEDERATED,
+        title="Processor time of a round",
+        shows="What all parties of an aggregation compute and send, by scheme and clients.",
+        command=f"{_RUN} fl-latency",
     ),
     Entry(
         pattern="accounting",

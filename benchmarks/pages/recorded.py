@@ -115,7 +115,7 @@ def _emulated(network: dict[str, Any]) -> str:
         command += f" --delay-ms {delay:g}"
     if mbit is not None and (usual is None or usual.mbit != mbit):
         command += f" --mbit {mbit:g}"
-    return command
+    return f"{command} --means {network['means']}"
 
 
 def _shows(entry: Entry, suffix: str, title: str) -> str:

@@ -1,0 +1,187 @@
+"""``python -m benchmarks fl-accuracy``: federated averaging, chains and Laplace noise on MNIST."""
+
+import os
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.federated.curves import (
+    BATCH,
+    CHAIN,
+    CLIENT_FRACTION,
+    CLIENTS,
+    DELTA,
+    FEDAVG,
+    LINKS,
+    LR,
+    METHODS,
+    MODELS,
+    PARTITIONS,
+    Curve,
+    Experiment,
+    Size,
+    side_by_side,
+)
+from benchmarks.federated.published import Published, read
+from benchmarks.plots import Panel, draw
+from benchmarks.report import publish
+from extensions.errors import ArgumentError
+
+TARGETS = (80, 90, 95, 97, 99)
+PAPERS = {
+    "mlp": Size(rounds=100, local_epochs=5, records=60_000, test_every=1),
+    "cnn": Size(rounds=50, local_epochs=5, records=60_000, test_every=1),
+}
+USUAL = {
+    "mlp": replace(PAPERS["mlp"], rounds=40),
+    "cnn": Size(rounds=15, local_epochs=2, records=12_000, test_every=5),
+}
+TITLES = {"mlp": "MLP", "cnn": "CNN", "iid": "IID", "shards": "non-IID"}
+
+
+def main(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of MNIST's files; by default ../shared/data/mnist.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="mlp or cnn alone.")] = None,
+    partition: Annotated[str | None, typer.Option(help="iid or shards alone.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="The papers' sizes: hours.")] = False,
+    rounds: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
+    local_epochs: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
+    records: Annotated[int | None, typer.Option(help="Dealt out.", min=2 * CLIENTS)] = None,
+    clip: Annotated[float, typer.Option(help="L1 norm of updates under Laplace noise.")] = 0.01,
+    exact_noise: Annotated[
+        bool, typer.Option("--exact-noise", help="Laplace noise of fl.LocalDP: slow.")
+    ] = False,
+    published: Annotated[
+        Path | None, typer.Option(help="JSON of {model: {partition: {method: {target: rounds}}}}.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 2,
+    seed: Annotated[int, typer.Option(help="Public, of everything but masks.", min=0)] = 0,
+) -> None:
+    """Accuracy by round, and rounds to an accuracy: FedAvg, chain and Laplace noise."""
+    models = _chosen("model", model, MODELS)
+    partitions = _chosen("partition", partition, PARTITIONS)
+    theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else {}
+    given = {"rounds": rounds, "local_epochs": local_epochs, "records": records}
+    changes = {name: value for name, value in given.items() if value is not None}
+    sizes = {name: replace((PAPERS if full else USUAL)[name], **changes) for name in models}
+    experiments = [
+        Experiment(
+            model=name,
+            partition=dealt,
+            method=method,
+            size=sizes[name],
+            seed=seed,
+            clip=clip,
+            exact_noise=exact_noise,
+            data_dir=data_dir,
+        )
+        for name in models
+        for dealt in partitions
+        for method in METHODS
+    ]
+    curves = side_by_side(experiments, workers)
+    parts = ["full" if full else None, model, partition]
+    parts += [f"{value}-{key.replace('_', '-')}" for key, value in changes.items()]
+    name = "-".join(["fl-accuracy", *filter(None, parts)])
+    publish(
+        name,
+        table(curves, theirs),
+        samples=[sample(curve) for curve in curves],
+        seed=seed,
+        clients=CLIENTS,
+        client_fraction=CLIENT_FRACTION,
+        batch=BATCH,
+        lr=LR,
+        laplace_clip=clip,
+        laplace_noise="exact" if exact_noise else "of the same law from the public seed",
+        delta=DELTA,
+        virtual_network=LINKS,
+        sizes={key: asdict(size) for key, size in sizes.items()},
+        sizes_of_papers={key: asdict(PAPERS[key]) for key in models},
+        workers=workers,
+        load=os.getloadavg()[0],
+    )
+    print(draw(name, panels(curves)))
+
+
+def _chosen(name: str, given: str | None, known: Collection[str]) -> tuple[str, ...]:
+    if given is None:
+        return tuple(known)
+    if given not in known:
+        raise ArgumentError(name, given, f"one of {', '.join(known)}")
+    return (given,)
+
+
+def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]:
+    """Returns a row for each curve; a column of published rounds where there are any."""
+    plain = {
+        (one.experiment.model, one.experiment.partition): one
+        for one in curves
+        if one.experiment.method == FEDAVG
+    }
+    rows = []
+    for curve in curves:
+        one, history = curve.experiment, curve.history
+        key = (one.model, one.partition)
+        reached = {target: history.rounds_to(target / 100) for target in TARGETS}
+        row = {
+            "model": TITLES[one.model],
+            "parts": TITLES[one.partition],
+            "method": one.method,
+            "rounds": len(history),
+            "accuracy, %": curve.accuracies[-1],
+            **{f"rounds to {target} %": reached[target] or "-" for target in TARGETS},
+            "furthest from FedAvg": _distance(curve, plain[key]) if one.method == CHAIN else "-",
+            "epsilon": "infinite" if curve.epsilon == float("inf") else curve.epsilon,
+            "MB a round": statistics.mean(report.bytes_total for report in history) / 1e6,
+            "virtual s a round": statistics.mean(report.virtual_seconds for report in history),
+            "s a round": statistics.median(report.seconds for report in history),
+        }
+        if published:
+            found = published.get((*key, one.method), {})
+            row["published"] = ", ".join(f"{t} %: {n}" for t, n in found.items()) or "-"
+        rows.append(row)
+    return rows
+
+
+def _distance(curve: Curve, other: Curve) -> float:
+    """The largest difference of two curves in any round, in percentage points."""
+    pairs = zip(curve.accuracies, other.accuracies, strict=True)
+    return max(abs(ours - theirs) for ours, theirs in pairs)
+
+
+def sample(curve: Curve) -> dict[str, Any]:
+    """Returns what the file keeps of a curve."""
+    one = curve.experiment
+    return {
+        "model": one.model,
+        "partition": one.partition,
+        "method": one.method,
+        "accuracies": curve.accuracies,
+        "failed": {report.number: report.failure for report in curve.history if report.failure},
+    }
+
+
+def panels(curves: Sequence[Curve]) -> list[Panel]:
+    """Returns a panel for each model and partition, with a curve for each method."""
+    together: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for curve in curves:
+        one = curve.experiment
+        together.setdefault((one.model, one.partition), {})[one.method] = curve.accuracies
+    return [
+        Panel(
+            title=f"{TITLES[model]}, {TITLES[partition]}",
+            x_label="round",
+            y_label="accuracy, %",
+            x=range(1, len(ways[FEDAVG]) + 1),
+            curves=ways,
+            logarithmic=False,
+        )
+        for (model, partition), ways in together.items()
+    ]

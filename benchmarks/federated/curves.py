@@ -1,0 +1,150 @@
+"""Runs of federated averaging on MNIST, side by side in processes of their own."""
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import fl
+from benchmarks.federated.links import simulated
+from benchmarks.federated.records import mnist
+from benchmarks.federated.seeded import SeededLaplace
+from extensions import console
+
+CLIENTS = 100
+CLIENT_FRACTION = 0.1
+BATCH = 10
+LR = 0.1
+DELTA = 1e-5
+LINKS = "wan"
+
+FEDAVG, CHAIN = "FedAvg", "chain"
+EPSILONS = {f"Laplace, epsilon {epsilon:g}": epsilon for epsilon in (8.0, 1.0)}
+METHODS = (FEDAVG, CHAIN, *EPSILONS)
+MODELS: dict[str, Callable[[], torch.nn.Module]] = {"mlp": fl.models.mlp, "cnn": fl.models.cnn}
+PARTITIONS = ("iid", "shards")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much work a run is.
+
+    Attributes:
+        rounds: of federated averaging.
+        local_epochs: E.
+        records: of the training set that are dealt out.
+        test_every: one in so many test records judges the model.
+    """
+
+    rounds: int
+    local_epochs: int
+    records: int
+    test_every: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One run.
+
+    Attributes:
+        model: a key of MODELS.
+        partition: one of PARTITIONS.
+        method: one of METHODS.
+        size: how much work it is.
+        seed: of everything but masks: partition, model, selection, batches, noise.
+        clip: bound of an update's L1 norm under Laplace noise.
+        exact_noise: noise of `fl.LocalDP` rather than a seeded stand-in.
+        data_dir: folder of MNIST's files; None: where `mnist` looks for them.
+    """
+
+    model: str
+    partition: str
+    method: str
+    size: Size
+    seed: int
+    clip: float
+    exact_noise: bool
+    data_dir: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """What came of an experiment.
+
+    Attributes:
+        experiment: what was run.
+        history: of its rounds, with the accuracy of each.
+        epsilon: that the client selected most often has spent, at DELTA; infinite without noise.
+    """
+
+    experiment: Experiment
+    history: fl.History
+    epsilon: float
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Percent of the test records after each round."""
+        return [100 * report.accuracy for report in self.history if report.accuracy is not None]
+
+
+def run(experiment: Experiment) -> Curve:
+    """Returns the curve of an experiment; masks and exact noise alone are not its seed's.
+
+    A round that fails, since no client's update is finite, leaves the model as it is.
+    """
+    size, seed = experiment.size, experiment.seed
+    train, (test_x, test_y) = mnist(experiment.data_dir, size.records)
+    torch.manual_seed(seed)
+    whole = fl.FederatedAveraging(
+        model=MODELS[experiment.model](),
+        clients=fl.partition(train, CLIENTS, experiment.partition, seed=seed),
+        aggregator=fl.ChainAggregator() if experiment.method == CHAIN else fl.PlainAggregator(),
+        mechanism=_mechanism(experiment),
+        client_fraction=CLIENT_FRACTION,
+        local_epochs=size.local_epochs,
+        batch_size=BATCH,
+        lr=LR,
+        network=simulated(LINKS),
+        on_failure="skip",
+        seed=seed,
+    )
+    test = test_x[:: size.test_every], test_y[:: size.test_every]
+    history = whole.fit(size.rounds, test, progress=False)
+    return Curve(experiment=experiment, history=history, epsilon=whole.get_epsilon(DELTA))
+
+
+def _mechanism(experiment: Experiment) -> fl.Mechanism:
+    if experiment.method not in EPSILONS:
+        return fl.Mechanism()
+    epsilon, clip = EPSILONS[experiment.method], experiment.clip
+    if experiment.exact_noise:
+        return fl.LocalDP(epsilon=epsilon, clip=clip, noise="laplace")
+    return SeededLaplace(epsilon=epsilon, clip=clip, seed=experiment.seed)
+
+
+def side_by_side(experiments: Sequence[Experiment], workers: int) -> list[Curve]:
+    """Returns the curves in the order of the experiments; shows how many are done.
+
+    Args:
+        experiments: what to run.
+        workers: processes that run them, each on one thread.
+    """
+    pool = ProcessPoolExecutor(
+        workers,
+        multiprocessing.get_context("spawn"),
+        initializer=torch.set_num_threads,
+        initargs=(1,),
+    )
+    try:
+        with console.counted("run") as show:
+            futures = [pool.submit(run, experiment) for experiment in experiments]
+            show(0, len(futures))
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                show(done, len(futures))
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(cancel_futures=True)

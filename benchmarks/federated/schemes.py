@@ -1,0 +1,145 @@
+"""One aggregation by clients that train first: its time on the virtual clock, and by formula."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+import fl
+from benchmarks.federated.formulas import Formulas
+
+PATIENCE = 1e6
+"""Seconds of the virtual clock after which parties would be taken for lost."""
+_SMALL = fl.FixedPoint(bits=32, frac_bits=20, clip=8.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
+    """A way to aggregate.
+
+    Attributes:
+        title: what tables call it.
+        make: its aggregator.
+        value_bytes: of a value on the way; None where no formula is compared.
+        in_turn: whether clients act one after the other, in a random order.
+        most: clients for which it can be run in a short time.
+    """
+
+    title: str
+    make: Callable[[], fl.Aggregator]
+    value_bytes: int | None = None
+    in_turn: bool = False
+    most: int = 10**6
+
+
+def _chain(point: fl.FixedPoint | None = None, chains: int = 1, edges: int = 0) -> fl.Aggregator:
+    return fl.ChainAggregator(
+        point, chains=chains, edges=edges, time_limit=PATIENCE, timeout=PATIENCE
+    )
+
+
+SCHEMES = (
+    Scheme(title="plain", make=lambda: fl.PlainAggregator(timeout=PATIENCE), value_bytes=4),
+    Scheme(title="one chain", make=_chain, value_bytes=8, in_turn=True),
+    Scheme(title="one chain, 32 bits", make=lambda: _chain(_SMALL), value_bytes=4, in_turn=True),
+    Scheme(title="4 chains", make=lambda: _chain(chains=4), value_bytes=8, in_turn=True),
+    Scheme(
+        title="4 chains, 2 edge nodes",
+        make=lambda: _chain(chains=4, edges=2),
+        value_bytes=8,
+        in_turn=True,
+    ),
+    Scheme(title="masked", make=lambda: fl.MaskedAggregator(timeout=PATIENCE)),
+    Scheme(title="Paillier", make=lambda: fl.PaillierAggregator(timeout=PATIENCE), most=10),
+)
+
+
+class Trained(fl.Machine):
+    """A party that does nothing before its training ends; what it is sent is kept until then.
+
+    Args:
+        inner: its part of the protocol.
+        seconds: of its training.
+    """
+
+    def __init__(self, inner: fl.Machine, seconds: float) -> None:
+        super().__init__(inner.round, inner.party)
+        self._inner = inner
+        self._seconds = seconds
+        self._early: list[fl.Message] | None = []
+
+    def start(self, now: float) -> Iterable[fl.Output]:
+        """Yields the end of training to wait for."""
+        yield fl.Timer("trained", now + self._seconds)
+
+    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+        """Yields what the protocol does with the message, once trained."""
+        if self._early is not None:
+            self._early.append(message)
+        else:
+            yield from self._inner.receive(message, now)
+
+    def expire(self, timer: str, now: float) -> Iterable[fl.Output]:
+        """Yields what the protocol does, with all that came before."""
+        if self._early is None:
+            yield from self._inner.expire(timer, now)
+            return
+        early, self._early = self._early, None
+        yield from self._inner.start(now)
+        for message in early:
+            yield from self._inner.receive(message, now)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """What one aggregation took.
+
+    Attributes:
+        measured: seconds of the virtual clock, which knows training and transfers alone.
+        formula: seconds by (9)-(11) of Li et al., of values alone; None without a formula.
+        words: seconds by which measured may exceed the formula: all other bytes on the way at the
+            rate of their links, and with edge nodes their word and the server's answer.
+        megabytes: sent by anybody to anybody.
+        cpu: seconds of processor time of all parties, who share a process.
+    """
+
+    measured: float
+    formula: float | None
+    words: float
+    megabytes: float
+    cpu: float
+
+
+def measure(
+    scheme: Scheme, network: fl.Network, training: Mapping[int, float], size: int
+) -> Latency:
+    """Returns the latency of one aggregation.
+
+    Args:
+        scheme: how it is done.
+        network: links of the virtual clock.
+        training: seconds of each client.
+        size: number of values of an update.
+    """
+    aggregator = scheme.make()
+    round = fl.Round(number=1, size=size, weights=dict.fromkeys(training, 1))
+    update = np.random.default_rng(0).uniform(-1.0, 1.0, size)
+    began = time.process_time()
+    machines: dict[fl.Party, fl.Machine] = {fl.SERVER: aggregator.server(round)}
+    machines |= aggregator.others(round)
+    for client, seconds in training.items():
+        machines[client] = Trained(aggregator.client(round, client, update), seconds)
+    outcome = fl.InProcessTransport(network).run(machines)
+    cpu = time.process_time() - began
+    formula, words = None, 0.0
+    if scheme.value_bytes is not None:
+        payload = size * scheme.value_bytes
+        formula, words = Formulas(network, outcome.transcript, training, payload).seconds()
+    return Latency(
+        measured=outcome.seconds,
+        formula=formula,
+        words=words,
+        megabytes=outcome.transcript.bytes() / 1e6,
+        cpu=cpu,
+    )
