@@ -258,6 +258,22 @@ def test_late_token_of_a_client_taken_for_lost_counts_nothing():
         expect_exact(outcome, given, FINE)
 
 
+def test_reissued_token_waits_for_the_word_of_its_attempt():
+    """The server's word reaches client 3 after the token: nobody is blamed for that."""
+    given = updates(5)
+    links = {(fl.SERVER, 3): fl.Link(delay=1.5)}
+    network = fl.Network(server=fl.Link(delay=0.1), peers=fl.Link(delay=0.1), links=links)
+    early = 0
+    while early < 2:
+        drops = [fl.DropOut(0, "token"), fl.DropOut(0, "sum")]
+        aggregator = fl.ChainAggregator(FINE, timeout=4.0)
+        outcome = run(aggregator, given, network=network, drop_outs=drops)
+        assert outcome.included == (1, 2, 3, 4)
+        assert [refusal.client for refusal in outcome.refusals] == [0]
+        expect_exact(outcome, given, FINE)
+        early += len(outcome.transcript.received(fl.SERVER, "refused"))
+
+
 # Forgeries.
 
 

@@ -42,8 +42,11 @@ class ChainAggregator(Aggregator):
 
     **Authenticity.** Every message with a sum has an HMAC-SHA256 under a key of its round and link,
     which the server hands out. It binds round, chain, hop and values, so that nobody but the last
-    holder and the server can make the token that the next one accepts, and only once. It does not
-    hold against the server, which knows all keys, nor show that a holder added a true update.
+    holder and the server can make the token that the next one accepts, and only once. Its terms are
+    compared with what the server told everybody, its path with the word of those on it: a holder
+    that forges them is named, and the chain goes on from the last good hop. It does not hold
+    against the server, which knows all keys, nor show that a holder added a true update, did not
+    pass a new token off as one of an older attempt, or tells the truth of the token that it got.
 
     **Cost.** n + 1 sums of size * bits / 8 bytes a chain, in as many rounds; 64 bytes of keys for
     each pair of clients of a chain, twice; short word to the server of every hop.

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from extensions.errors import MessageError
+from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
-from fl.chain.token import Token, clients, integer
+from fl.chain.token import Token, clients, integer, real
 from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine, Output, Round
 from fl.quantization import RingVector
@@ -46,8 +47,7 @@ class ChainClient(Machine):
         try:
             if kind == (True, "chain"):
                 self._announce(message)
-                for early in self._early:
-                    yield from self.receive(early, now)
+                yield from self._take_early(now)
             elif not self._announced:
                 self._early.append(message)
             elif kind == (True, "again"):
@@ -57,13 +57,29 @@ class ChainClient(Machine):
             else:
                 raise MessageError(f"a message of kind {message.kind!r}, not a token")
         except MessageError as error:
-            yield self.send(SERVER, "refused", culprit=message.sender, reason=str(error))
+            yield self._refuse(message, str(error))
+
+    def _refuse(self, message: Message, reason: str, token: Token | None = None) -> Message:
+        """Returns a complaint of a message, or of a token whose tag is right."""
+        return Complaint(
+            culprit=message.sender,
+            reason=reason,
+            known=self._attempt,
+            attempt=self._attempt if token is None else token.attempt,
+            users=() if token is None else token.users,
+        ).message(self)
+
+    def _take_early(self, now: float) -> Iterable[Output]:
+        early, self._early = self._early, []
+        for message in early:
+            yield from self.receive(message, now)
 
     def _announce(self, message: Message) -> None:
         if self._announced:
             raise MessageError("a second chain for one round")
         self._chain = integer(message, "chain")
         self._members = clients(message, "members")
+        self._time_limit = real(message, "time_limit")
         self._collector: Party = integer(message, "collector")
         self._sending = link_keys(message, "sending")
         self._receiving = link_keys(message, "receiving")
@@ -74,15 +90,21 @@ class ChainClient(Machine):
         token = Token.read(message, self, key, self._encoded.dtype)
         if token.chain != self._chain or not set(token.users) <= set(self._members):
             raise MessageError(f"a token of chain {token.chain}, not {self._chain}")
-        if token.attempt in self._taken or self.party in token.users:
-            raise MessageError(f"a second token of attempt {token.attempt}")
-        if token.attempt < self._attempt:
+        terms = (token.participants, token.time_limit)
+        if terms != (len(self._members), self._time_limit) or token.attempt < 0:
+            raise MessageError("a token with terms that the server did not set")
+        if message.sender in self._lost:
             return
-        self._attempt = token.attempt
-        self._taken.add(token.attempt)
-        total = token.values + self._encoded
-        self._held = replace(token, values=total, users=(*token.users, self.party))
-        yield from self._pass_on(self._held, now)
+        if token.attempt > self._attempt:
+            self._early.append(message)
+            yield self._refuse(message, f"a token of attempt {token.attempt}, too early", token)
+        elif token.attempt in self._taken or self.party in token.users:
+            yield self._refuse(message, f"a second token of attempt {token.attempt}", token)
+        elif token.attempt == self._attempt:
+            self._taken.add(token.attempt)
+            total = token.values + self._encoded
+            self._held = replace(token, values=total, users=(*token.users, self.party))
+            yield from self._pass_on(self._held, now)
 
     def _again(self, message: Message, now: float) -> Iterable[Output]:
         """Follows the server's word that clients were lost, and reissues the token if asked to."""
@@ -94,6 +116,7 @@ class ChainClient(Machine):
         if integer(message, "holder") == self.party and self._held is not None:
             self._held = replace(self._held, attempt=attempt)
             yield from self._pass_on(self._held, now)
+        yield from self._take_early(now)
 
     def _pass_on(self, token: Token, now: float) -> Iterable[Output]:
         closed = {*token.users, *self._lost}

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import MessageError
+from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
 from fl.chain.token import Token
 from fl.messages import SERVER, Message, Party
@@ -27,7 +28,7 @@ class ChainEdge(Machine):
         self._dtype = dtype
         self._early: list[Message] = []
         self._keys: dict[Party, bytes] | None = None
-        self._sums: dict[tuple[int, int], RingVector] = {}
+        self._sums: dict[tuple[int, int, Party], RingVector] = {}
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields that a sum has come, and the total when the server asks for it."""
@@ -40,23 +41,32 @@ class ChainEdge(Machine):
             elif self._keys is None:
                 self._early.append(message)
             elif kind == (True, "merge"):
-                wanted = message.array("sums", np.int64, (-1, 2)).tolist()
                 total = np.zeros(self.round.size, dtype=self._dtype)
-                for chain, attempt in wanted:
-                    total += self._sums[chain, attempt]
+                for chain, attempt, sender in message.array("sums", np.int64, (-1, 3)).tolist():
+                    total += self._sums[chain, attempt, sender]
                 yield self.send(SERVER, "merged", values=total)
             elif message.kind == "sum":
                 yield self._hold(message, self._keys)
             else:
                 raise MessageError(f"a message of kind {message.kind!r}, not a sum")
         except MessageError as error:
-            yield self.send(SERVER, "refused", culprit=message.sender, reason=str(error))
+            complaint = Complaint(culprit=message.sender, reason=str(error), known=0, attempt=0)
+            yield complaint.message(self)
 
     def _hold(self, message: Message, keys: dict[Party, bytes]) -> Message:
         token = Token.read(message, self, keys.get(message.sender), self._dtype)
-        if (token.chain, token.attempt) in self._sums:
-            raise MessageError(f"a second sum of attempt {token.attempt}")
-        self._sums[token.chain, token.attempt] = token.values
+        place = (token.chain, token.attempt, message.sender)
+        if place in self._sums:
+            reason = f"a second sum of attempt {token.attempt}"
+            complaint = Complaint(
+                culprit=message.sender,
+                reason=reason,
+                known=token.attempt,
+                attempt=token.attempt,
+                users=token.users,
+            )
+            return complaint.message(self)
+        self._sums[place] = token.values
         users = np.array(token.users, dtype=np.int64)
         return self.send(
             SERVER,

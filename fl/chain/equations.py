@@ -20,14 +20,15 @@ def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
     A mask is its chain's number and its own. Who is in which sum is public. What is no message of
     the protocol is left out.
     """
-    held: dict[tuple[int, int, int], Known] = {}
+    held: dict[tuple[int, ...], Known] = {}
     merges: dict[int, Message] = {}
     for entry in transcript:
         message = entry.message
         with suppress(MessageError):
             if message.kind == "held":
                 place = (integer(message, "chain"), integer(message, "attempt"))
-                held[(message.sender, *place)] = names_of(message)
+                holder = clients(message, "users")[-1]
+                held[(message.sender, *place, holder)] = names_of(message)
             elif message.kind == "merge":
                 merges[message.receiver] = message
     for message in transcript.view(coalition):
@@ -36,8 +37,8 @@ def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
                 yield names_of(message)
             elif message.kind == "merged" and message.sender in merges:
                 edge = message.sender
-                sums = merges[edge].array("sums", np.int64, (-1, 2)).tolist()
-                yield tuple(name for chain, at in sums for name in held[edge, chain, at])
+                sums = merges[edge].array("sums", np.int64, (-1, 3)).tolist()
+                yield tuple(name for place in sums for name in held[(edge, *place)])
 
 
 def names_of(message: Message) -> Known:

@@ -33,6 +33,7 @@ class LinkKeys:
                 chain=chain.number,
                 members=np.array(chain.members, dtype=np.int64),
                 collector=chain.collector,
+                time_limit=chain.time_limit,
                 peers=np.array(peers, dtype=np.int64),
                 sending=_rows([self.key(client, peer) for peer in peers]),
                 receiving=_rows([self.key(peer, client) for peer in peers]),

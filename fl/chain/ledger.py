@@ -57,8 +57,8 @@ class Ledger:
     def forked(self, users: Sequence[int], attempt: int) -> int | None:
         """Returns the client whose token is not what it gave word of, if these users show it.
 
-        It sent the last of them the token, or is the last on which these and the path agree: the
-        tags leave nobody else. Word that comes late shows none.
+        It is the last of them, before the one who has the token, that gave word of another path, or
+        of which word must come next: the tags leave nobody else. Word that comes late shows none.
         """
         if self.settled or attempt != self.attempt or not self.lost.isdisjoint(users):
             return None
@@ -68,5 +68,5 @@ class Ledger:
         same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
         if same == len(users) or len(users) < 2:
             return None
-        agreed = users[same - 1] if same else None
-        return users[-2] if users[-2] in self.path else agreed
+        able = {*self.path, self.waiting}
+        return next((client for client in reversed(users[:-1]) if client in able), None)

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from extensions.errors import MessageError
+from fl.chain.complaint import Complaint
 from fl.chain.keys import LinkKeys
 from fl.chain.ledger import Ledger
-from fl.chain.token import Token, clients, integer, uniform
+from fl.chain.token import Token, clients, uniform
 from fl.chain.totals import Totals
 from fl.chain.word import Word
 from fl.messages import SERVER, Message, Party, party_name
 from fl.protocol import Machine, Output, Refusal, Round, Timer
-from fl.quantization import FixedPoint, RingVector
+from fl.quantization import FixedPoint
 
 
 class ChainServer(Machine):
@@ -93,23 +94,28 @@ class ChainServer(Machine):
         """Yields what follows from word of a token, a sum, or a complaint."""
         if self._ended or message.sender in self._named:
             return
+        holder = message.sender
         try:
+            self.check_round(message)
+            if message.kind == "held" and holder in self._edges:
+                holder = (holder, *clients(message, "users"))[-1]
             if message.kind == "refused":
                 yield from self._complaint(message, now)
-            elif message.sender in self._of:
-                yield from self._word(message, self._of[message.sender], now)
-            elif message.kind == "held":
-                yield from self._held(message, now)
+            elif holder in self._of:
+                yield from self._word(message, holder, now)
             elif message.kind == "merged":
                 yield from self._merged(message)
         except MessageError as error:
-            if message.sender in self._of:
-                yield from self._exclude(message.sender, str(error), now)
+            if holder in self._of:
+                yield from self._exclude(holder, str(error), now, complainant=message.sender)
 
-    def _word(self, message: Message, chain: Ledger, now: float) -> Iterator[Output]:
-        """Follows a client's word that it handed the token on, has the sum, or is stuck."""
-        key = self._keys.key(message.sender, SERVER)
-        word = Word.read(message, self, chain, key, self._fixed_point)
+    def _word(self, message: Message, holder: int, now: float) -> Iterator[Output]:
+        """Follows a client's word that it handed the token on, has the sum, or is stuck.
+
+        Or an edge node's, that it holds the client's sum.
+        """
+        chain, key = self._of[holder], self._keys.key(holder, SERVER)
+        word = Word.read(message, self, chain, holder, key, self._fixed_point)
         users = word.users
         if (culprit := chain.forked(users, word.attempt)) is not None:
             reason = f"client {users[-1]} has a token that it gave no word of"
@@ -124,29 +130,15 @@ class ChainServer(Machine):
             return
         chain.path = list(word.users)
         chain.waiting = word.receiver
-        if word.values is not None:
-            yield from self._return(chain, word.values, now)
+        if word.returned:
+            chain.returned = True
+            if word.values is not None:
+                self._totals.add(word.values, [chain])
+            yield from self._settle(chain, now)
         elif word.receiver in chain.lost:
             yield from self._again(chain, now)
         else:
             yield Timer(f"chain {chain.number}", now + self._timeout)
-
-    def _held(self, message: Message, now: float) -> Iterator[Output]:
-        number = integer(message, "chain")
-        users = clients(message, "users")
-        if not 0 <= number < len(self._chains) or len(users) < 2:
-            return
-        chain = self._chains[number]
-        expected = message.sender == chain.collector and set(users) <= set(chain.members)
-        if expected and chain.follows(users, integer(message, "attempt")):
-            chain.path = list(users)
-            yield from self._return(chain, None, now)
-
-    def _return(self, chain: Ledger, values: RingVector | None, now: float) -> Iterator[Output]:
-        chain.returned = True
-        if values is not None:
-            self._totals.add(values, [chain])
-        yield from self._settle(chain, now)
 
     def _settle(self, chain: Ledger, now: float) -> Iterator[Output]:
         """Ends a chain; when all chains of its edge have ended, asks the edge for the total."""
@@ -196,12 +188,14 @@ class ChainServer(Machine):
         yield from self._exclude(chain.waiting, reason, now)
 
     def _complaint(self, message: Message, now: float) -> Iterator[Output]:
-        culprit = integer(message, "culprit")
-        if culprit not in self._of or culprit == message.sender:
+        complaint, sender = Complaint.read(message), message.sender
+        chain = self._of.get(complaint.culprit)
+        if chain is None or sender not in {*chain.members, chain.collector} - {complaint.culprit}:
             return
-        why = str(message.body.get("reason", "no reason given"))
-        reason = f"{party_name(message.sender)} refused what it sent: {why}"
-        yield from self._exclude(culprit, reason, now, complainant=message.sender)
+        culprit = complaint.judged(chain, sender)
+        if culprit is not None:
+            reason = f"{party_name(sender)} refused what it sent: {complaint.reason}"
+            yield from self._exclude(culprit, reason, now, complainant=sender)
 
     def _name(self, client: int, reason: str) -> Iterator[Output]:
         if client not in self._named:

@@ -30,11 +30,11 @@ class Totals:
         self._sums.append(reduce(np.subtract, masks, values))
         self._added += chains
 
-    def ask(self, edge: Party) -> list[tuple[int, int]]:
-        """Returns chain and attempt of each sum that an edge node owes, once its chains ended."""
+    def ask(self, edge: Party) -> list[tuple[int, int, int]]:
+        """Returns which sums an edge node owes, once its chains ended: chain, attempt, sender."""
         if not all(chain.settled for chain in self._chains if chain.collector == edge):
             return []
-        wanted = [(chain.number, chain.attempt) for chain in self._held(edge)]
+        wanted = [(chain.number, chain.attempt, chain.path[-1]) for chain in self._held(edge)]
         if wanted:
             self._owing.add(edge)
         return wanted

@@ -19,18 +19,34 @@ class Word:
         attempt: of the token.
         receiver: who has it now; None where the holder found nobody for it.
         values: the masked sum, if the server has it now.
+        returned: whether the sum is where it belongs, at the server or at an edge node.
     """
 
     users: tuple[int, ...]
     attempt: int
     receiver: Party | None = None
     values: RingVector | None = None
+    returned: bool = False
 
     @classmethod
     def read(
-        cls, message: Message, server: Machine, chain: Ledger, key: bytes, ring: FixedPoint
+        cls,
+        message: Message,
+        server: Machine,
+        chain: Ledger,
+        holder: Party,
+        key: bytes,
+        ring: FixedPoint,
     ) -> "Word":
-        """Returns the word in a message of a client of the chain.
+        """Returns the word of a client of the chain.
+
+        Args:
+            message: its own, or that of an edge node that holds its sum.
+            server: who reads it.
+            chain: of the client.
+            holder: the client.
+            key: of its link to the server.
+            ring: how updates become ring elements.
 
         Raises:
             MessageError: it is no word of a token that the chain could have.
@@ -39,10 +55,21 @@ class Word:
             token = Token.read(message, server, key, ring.dtype)
             if token.chain != chain.number or chain.collector != SERVER:
                 raise MessageError("a sum of another chain, or for an edge node")
-            if len(token.users) < 2:
-                raise MessageError("a sum of fewer than two clients")
             word = cls(
-                users=token.users, attempt=token.attempt, receiver=SERVER, values=token.values
+                users=token.users,
+                attempt=token.attempt,
+                receiver=SERVER,
+                values=token.values,
+                returned=True,
+            )
+        elif message.kind == "held":
+            if integer(message, "chain") != chain.number or chain.collector != message.sender:
+                raise MessageError("a sum of another chain")
+            word = cls(
+                users=clients(message, "users"),
+                attempt=integer(message, "attempt"),
+                receiver=chain.collector,
+                returned=True,
             )
         elif message.kind in ("passed", "stuck"):
             receiver = integer(message, "receiver") if message.kind == "passed" else None
@@ -53,7 +80,10 @@ class Word:
             )
         else:
             raise MessageError(f"a message of kind {message.kind!r}, which is no word of a token")
-        if word.users[-1:] != (message.sender,) or not set(word.users) <= set(chain.members):
+        if word.returned and len(word.users) < 2:
+            raise MessageError("a sum of fewer than two clients")
+        known = 0 <= word.attempt <= chain.attempt and set(word.users) <= set(chain.members)
+        if word.users[-1:] != (holder,) or not known:
             raise MessageError("word of a token that the chain does not have")
         able = {*chain.members, chain.collector, None} - {*word.users, SERVER}
         if word.values is None and word.receiver not in able:
