@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from extensions.errors import ArgumentError, RoundError
+from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.aggregator import check_update
 from fl.checkpoint import Checkpoint
 from fl.console import progress as progress_bar
-from fl.data import Records, as_tensors
+from fl.data import Records
 from fl.evaluation import evaluate
 from fl.history import History, RoundReport
+from fl.inputs import checked_records
 from fl.local_training import Trainer, training_seed
 from fl.messages import SERVER, Party
 from fl.protocol import Machine, Round, Vector
@@ -26,7 +27,7 @@ from fl.session import SessionClient, SessionMember, SessionServer
 from fl.settings import RunSettings
 from fl.transport import InProcessTransport
 from fl.view import Outcome
-from fl.weights import Weights, get_weights, set_weights
+from fl.weights import Weights, get_weights, next_weights, set_weights
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,7 +65,8 @@ class FederatedAveraging(RunSettings):
         self.model = copy.deepcopy(self.model)
         self.history = History()
         self.outcome: Outcome | None = None
-        self._records = [as_tensors(own, f"client {k}") for k, own in enumerate(self.clients)]
+        named = {f"client {k}": own for k, own in enumerate(self.clients)}
+        self._records = checked_records(self.model, named, self.loss)
         sizes = [len(y) for _, y in self._records]
         self._counts = sizes if self.weighting == "records" else [1] * len(sizes)
         largest = sorted(self._counts, reverse=True)[: self.selected(len(sizes))]
@@ -96,14 +98,15 @@ class FederatedAveraging(RunSettings):
         for name, value in (("rounds", rounds), ("evaluate_every", evaluate_every)):
             if value < 1:
                 raise ArgumentError(name, value, "at least 1")
-        test = None if test_set is None else as_tensors(test_set, "test_set")
+        tests = {} if test_set is None else {"test_set": test_set}
+        tested = checked_records(self.model, tests, self.loss)
         trainer = Trainer(self.model, self.sgd, self.workers)
         with trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
                 report, error = self._round(trainer)
-                if test is not None and (left == 0 or report.number % evaluate_every == 0):
-                    accuracy, loss = evaluate(self.model, *test, self.loss)
+                if tested and (left == 0 or report.number % evaluate_every == 0):
+                    accuracy, loss = evaluate(self.model, *tested[0], self.loss)
                     report = replace(report, accuracy=accuracy, loss=loss)
                 report = replace(report, seconds=time.perf_counter() - began)
                 self.history.rounds.append(report)
@@ -172,11 +175,10 @@ class FederatedAveraging(RunSettings):
         )
         outcome = transport.run(self._machines(round, weights, trained))
         mean = self.mechanism.server(outcome.aggregate.mean, round, outcome.included)
-        reached = weights + mean if self.exchange == "delta" else mean
-        with np.errstate(over="ignore"):
-            new = reached.astype(np.float32)
-        if new.shape != weights.shape or not np.all(np.isfinite(new)):
-            raise RoundError(number, "the new model would have the wrong size, NaN or infinity.")
+        try:
+            new = next_weights(weights, mean, delta=self.exchange == "delta")
+        except UpdateError as error:
+            raise RoundError(number, str(error)) from error
         set_weights(self.model, new)
         return outcome
 

@@ -93,6 +93,7 @@ class _Server(Machine):
         yield self._aggregate()
 
     def _read(self, message: Message) -> Vector:
+        self.check_round(message)
         if message.kind != "update":
             raise MessageError(f"a message of kind {message.kind!r}, not an update")
         update = message.array("values", np.float32, (self.round.size,)).astype(np.float64)

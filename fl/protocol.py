@@ -8,11 +8,12 @@ in-process transport (`fl.transport`) in experiments, an engine with sockets els
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 
-from extensions.errors import ArgumentError, RoundError
+from extensions.errors import ArgumentError, MessageError, RoundError
 from fl.messages import Message, Party, Value
 
 Vector = npt.NDArray[np.float64]
@@ -30,7 +31,8 @@ class Round:
             records, or 1. Public.
 
     Raises:
-        ArgumentError: no client, a number that names no client, or a weight below 1.
+        ArgumentError: no client, a number that names no client, or a weight that is no whole number
+            of at least 1.
     """
 
     number: int
@@ -46,8 +48,9 @@ class Round:
         for client, weight in self.weights.items():
             if client < 0:
                 raise ArgumentError("clients", client, "numbers of at least 0")
-            if weight < 1:
-                raise ArgumentError(f"weight of client {client}", weight, "at least 1")
+            if not isinstance(weight, Integral) or weight < 1:
+                name = f"weight of client {client}"
+                raise ArgumentError(name, weight, "a whole number of at least 1")
         object.__setattr__(self, "weights", dict(sorted(self.weights.items())))
 
     @property
@@ -118,8 +121,9 @@ class Machine(ABC):
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields what follows from a message.
 
-        It may be malformed, repeated, late, or of a client that was left out: what is no message of
-        the protocol must be refused with the sender's name, and must not end the round.
+        It may be malformed, repeated, late, of another round (`check_round`), of a client that was
+        left out or of a stranger: what is no message of the protocol must be refused with the
+        sender's name if it is a client of the round, and must not end the round.
         """
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
@@ -131,6 +135,15 @@ class Machine(ABC):
         return Message(
             round=self.round.number, sender=self.party, receiver=receiver, kind=kind, body=body
         )
+
+    def check_round(self, message: Message) -> None:
+        """Returns only if the message is of this round.
+
+        Raises:
+            MessageError: it is not.
+        """
+        if message.round != self.round.number:
+            raise MessageError(f"a message of round {message.round}, not {self.round.number}")
 
     def failure(self, reason: str) -> RoundError:
         """Returns the error to raise where the round cannot go on.

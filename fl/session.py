@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from extensions.errors import UpdateError
+from extensions.errors import ArgumentError, MessageError, UpdateError
 from fl.aggregator import Aggregator
 from fl.messages import SERVER, Message, Party
 from fl.protocol import Machine, Output, Refusal, Round, Timer, Vector
@@ -70,12 +70,15 @@ class SessionServer(Machine):
         if client not in self._waiting:
             return
         self._waiting.remove(client)
-        if message.kind == "ready":
+        try:
+            self.check_round(message)
+            if message.kind == "withdraw":
+                raise MessageError(str(message.body.get("reason", "no reason given")))
+            if message.kind != "ready":
+                raise MessageError(f"a message of kind {message.kind!r} before the round began")
             self._ready.add(client)
-        elif message.kind == "withdraw":
-            yield Refusal(client, str(message.body.get("reason", "no reason given")))
-        else:
-            yield Refusal(client, f"a message of kind {message.kind!r} before the round began")
+        except MessageError as error:
+            yield Refusal(client, str(error))
         if not self._waiting:
             yield from self._begin(now)
 
@@ -126,7 +129,11 @@ class SessionMember(Machine):
         if self._inner is not None:
             yield from self._inner.receive(message, now)
         elif (message.sender, message.kind) == (SERVER, "begin"):
-            self._inner = self._make(_announced(message, self.round))
+            try:
+                self._inner = self._make(_announced(message, self.round))
+            except (MessageError, ArgumentError) as error:
+                yield Refusal(self.party, str(error))
+                return
             yield from self._inner.start(now)
             for early in self._early:
                 yield from self._inner.receive(early, now)
@@ -161,13 +168,18 @@ class SessionClient(SessionMember):
         self._update: Vector | None = None
 
     def _member(self, round: Round) -> Machine:
-        assert self._update is not None
+        if self._update is None or self.party not in round.weights:
+            raise MessageError("'begin' of a round in which this client takes no part")
         return self._aggregator.client(round, self.party, self._update)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the end of training to wait for, and then what the protocol does."""
         if self._model is None and (message.sender, message.kind) == (SERVER, "model"):
-            self._model = message.array("values", np.float32, (-1,))
+            try:
+                self._model = message.array("values", np.float32, (-1,))
+            except MessageError as error:
+                yield Refusal(self.party, str(error))
+                return
             yield Timer(TRAINING, now + self._seconds)
         else:
             yield from super().receive(message, now)
@@ -191,4 +203,6 @@ def _announced(message: Message, before: Round) -> Round:
     clients = message.array("clients", np.int64, (-1,))
     weights = message.array("weights", np.int64, clients.shape)
     listed = dict(zip(clients.tolist(), weights.tolist(), strict=True))
+    if len(listed) < len(clients):
+        raise MessageError("'begin' lists a client twice")
     return Round(number=before.number, size=before.size, weights=listed)

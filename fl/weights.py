@@ -5,7 +5,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, UpdateError
 
 Weights = npt.NDArray[np.float32]
 
@@ -40,3 +40,23 @@ def set_weights(model: nn.Module, weights: Weights) -> None:
         parts = torch.split(row, [entry.numel() for entry in entries])
         for entry, part in zip(entries, parts, strict=True):
             entry.copy_(part.reshape(entry.shape))
+
+
+def next_weights(weights: Weights, mean: npt.NDArray[np.float64], *, delta: bool) -> Weights:
+    """Returns the weights of the next model, in single precision.
+
+    Args:
+        weights: of the present one.
+        mean: of what clients sent, (size,).
+        delta: whether that is what training changed; else what it ended with.
+
+    Raises:
+        UpdateError: the mean has another size, or leads to NaN or infinity.
+    """
+    if mean.shape != weights.shape:
+        raise UpdateError(f"the mean has shape {mean.shape}, not {weights.shape}.")
+    with np.errstate(over="ignore"):
+        new = (weights + mean if delta else mean).astype(np.float32)
+    if not np.all(np.isfinite(new)):
+        raise UpdateError("the new model would hold NaN or infinity.")
+    return new

@@ -430,6 +430,7 @@ def test_key_sealed_for_somebody_else_names_its_dealer():
 def test_wrong_sum_is_noticed_and_another_client_decrypts_it(alter):
     outcome = run_altered(0, "sum", alter)
     assert outcome.included == (0, 1, 2)
+    assert [refusal.client for refusal in outcome.refusals] == [0]
     expected = np.mean(list(updates(range(3)).values()), axis=0)
     np.testing.assert_allclose(outcome.aggregate.mean, expected, atol=2.0**-16)
 

@@ -76,6 +76,7 @@ class MaskedServer(Machine):
         if client not in self._waiting and client not in self._answers:
             return
         try:
+            self.check_round(message)
             if message.kind != self._stage or client in self._answers:
                 raise MessageError(f"a message of kind {message.kind!r} out of turn")
             self._answers[client] = self._read[self._stage](message)
@@ -150,6 +151,8 @@ class MaskedServer(Machine):
         values = message.array("values", self._terms.fixed_point.dtype, (self.round.size,))
         if not set(unreadable) <= set(self._dealt):
             raise MessageError(f"it cannot open shares of clients {unreadable}, who dealt none")
+        if len(set(unreadable)) < len(unreadable):
+            raise MessageError(f"it lists a client twice in {unreadable}")
         return values, unreadable
 
     def _send_survivors(

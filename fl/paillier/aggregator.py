@@ -50,7 +50,8 @@ class PaillierAggregator(Aggregator):
     (`FixedPoint`). Ciphertexts that are malformed, or under another key by their fingerprint, cost
     their sender its place; so do late ones. Parties follow the protocol: a server that does not
     could have a single update decrypted, or put its own X25519 key in place of a client's; a client
-    that does not can spoil the sum, which then is refused, not who did it.
+    that does not can spoil the sum, which then is refused, not who did it. Who decrypts wrongly is
+    named once another client's plaintexts are in range.
 
     **Cost.** Two messages up and one down a client, two more in all for the sum, and two where a
     key is dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512

@@ -57,6 +57,7 @@ class PaillierServer(Machine):
         self._sums = [mpz(1)] * packing.count(round.size)
         self._included: set[int] = set()
         self._failed: dict[int, str] = {}
+        self._silent: set[int] = set()
         self._total: Signed | None = None
 
     def start(self, now: float) -> Iterable[Output]:
@@ -81,6 +82,7 @@ class PaillierServer(Machine):
         """Yields what follows without those who are silent."""
         for client in sorted(self._waiting):
             yield from self._drop(client, f"no {self._stage} within {self._timeout:g} s")
+        self._silent |= self._waiting
         self._waiting.clear()
         yield from self._go_on(now)
 
@@ -97,6 +99,7 @@ class PaillierServer(Machine):
         yield Refusal(client, reason)
 
     def _take(self, message: Message) -> None:
+        self.check_round(message)
         if message.kind == "withdraw":
             raise MessageError(str(message.body.get("reason", "no reason given")))
         if message.kind != self._stage:
@@ -114,6 +117,8 @@ class PaillierServer(Machine):
             left = f"{len(self._members)} clients are left, of at least {self._min_clients}."
             raise self.failure(left)
         if self._total is not None:
+            for client in sorted(self._failed.keys() - self._silent):
+                yield Refusal(client, self._failed[client])
             yield self._aggregate(self._total)
         elif self._included:
             yield from self._ask_to_decrypt(now)
