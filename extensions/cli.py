@@ -13,6 +13,7 @@ from extensions import cli_options as options
 from extensions.backends import find
 from extensions.cli_checkpoints import checkpoints_of, told_to_resume
 from extensions.cli_data import columns_of, names_of, taking_of
+from extensions.cli_late import late
 from extensions.config import TrainConfig
 from extensions.config_file import ConfigFile
 from extensions.data import is_table, write_parts
@@ -255,6 +256,11 @@ def party(
                 checkpoints=checkpoints,
             )
     console.finish(report, json_out, save)
+
+
+@app.command(name="fl", cls=late("fl.cli.command", "fl"))
+def federated() -> None:
+    """Train one model by federated averaging over simulated clients, and count what it costs."""
 
 
 app.command(name="dealer")(cli_dealing.serve_dealer)

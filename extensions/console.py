@@ -33,7 +33,12 @@ def notices(config: TrainConfig, backend_notice: str) -> None:
     if config.insecure_seed is not None:
         lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
     for line in lines:
-        _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
+        notice(line)
+
+
+def notice(line: str) -> None:
+    """Prints one thing that is not protected."""
+    _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
 
 
 def prepare(json_out: Path | None, save: Path | None) -> None:
@@ -128,14 +133,9 @@ def _spent(config: TrainConfig, steps: int) -> str:
 def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
     """Prints the report, and writes it and the opened model where asked to."""
     parameters = report.pop("parameters")
-    table = Table(show_header=False, box=None)
-    for key, value in report.items():
-        if value is not None:
-            table.add_row(key.replace("_", " "), _show(value))
-    _out.print(table)
+    show(report)
     if json_out is not None:
-        finite = {k: None if v == math.inf else v for k, v in report.items()}
-        json_out.write_text(json.dumps(finite, indent=2, allow_nan=False) + "\n")
+        write(report, json_out)
     if save is not None and parameters is not None:
         arrays = {
             name: value
@@ -143,6 +143,28 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
             for name, value in zip((f"weight_{i}", f"bias_{i}"), pair, strict=True)
         }
         write_private(save / "model.npz", **arrays)
+
+
+def show(report: dict[str, Any]) -> None:
+    """Prints what a report has to say, a line each."""
+    table = Table(show_header=False, box=None)
+    for key, value in report.items():
+        if value is not None:
+            table.add_row(key.replace("_", " "), _show(value))
+    _out.print(table)
+
+
+def write(report: dict[str, Any], path: Path) -> None:
+    """Writes a report as JSON, in which a number that is not finite is null."""
+    path.write_text(json.dumps(_finite(report), indent=2, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _show(value: Any) -> str:

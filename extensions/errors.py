@@ -14,6 +14,11 @@ class ArgumentError(PeaError, ValueError):
         text = f"{name} = {value!r}: must be {allowed}."
         super().__init__(f"{text} {advice}".rstrip())
         self.argument = name
+        self._rest = (value, allowed, advice)
+
+    def of(self, name: str) -> "ArgumentError":
+        """Returns the same error about an argument of another name."""
+        return ArgumentError(name, *self._rest)
 
 
 class MissingExtraError(PeaError, ImportError):
@@ -120,5 +125,5 @@ class EmulationError(PeaError, RuntimeError):
         super().__init__(f"cannot emulate a network: {missing}: {reason}. {advice}")
 
 
-LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError)
+LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError, WorkerLostError)
 """What ends a run of `pea` because one of its processes is gone."""

@@ -7,7 +7,8 @@
 
 `FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
 A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger:
-`LocalDP`, `SignDS` and `CentralDP`. `leakage` rebuilds records from what a coalition saw.
+`LocalDP`, `SignDS` and `CentralDP`. `leakage` rebuilds records from what a coalition saw. The
+command `pea fl` runs experiments from the shell.
 
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.

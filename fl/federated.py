@@ -253,10 +253,10 @@ class FederatedAveraging(RunSettings):
     def _settings(self) -> str:
         """Returns, as text, what decides how a run goes on."""
         plain = ("client_fraction", "local_epochs", "batch_size", "lr", "exchange", "weighting")
-        settings = {name: getattr(self, name) for name in (*plain, "seed")}
+        settings = {**self.facts, **{name: getattr(self, name) for name in (*plain, "seed")}}
         settings["aggregator"] = type(self.aggregator).__name__
         settings["mechanism"] = type(self.mechanism).__name__
         settings |= self.mechanism.parameters()
         settings["parameters"] = int(get_weights(self.model).size)
-        settings["clients"] = [len(y) for _, y in self._records]
+        settings["records"] = [len(y) for _, y in self._records]
         return json.dumps(settings)

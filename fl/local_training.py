@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -169,8 +170,12 @@ _task: _Task | None = None
 
 
 def _begin(pickled: bytes) -> None:
-    """Makes the task ready in a worker, which does not outlive the process that started it."""
+    """Makes the task ready in a worker, which does not outlive the process that started it.
+
+    An interruption from the keyboard is for that process to deal with.
+    """
     global _task
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -75,7 +75,8 @@ class FixedPoint:
                 self.frac_bits,
                 f"such that {len(weights)} clients of total weight {sum(weights)} in the range "
                 f"+-{self.clip:g} stay within {self.bits} bits, and not 2^{math.log2(largest):.1f}",
-                "Lower frac_bits, clip or the number of clients, take equal weights, or 64 bits.",
+                "Lower frac_bits, the range (clip) or the number of clients, take equal weights "
+                "or 64 bits.",
             )
 
     def check(self, update: Vector) -> None:
@@ -87,8 +88,8 @@ class FixedPoint:
         beyond = int(np.count_nonzero(np.abs(update) > self.clip))
         if beyond and self.saturation == "error":
             raise UpdateError(
-                f"{beyond} of {update.size} values lie beyond +-{self.clip:g}: raise clip, "
-                'or take saturation="clip"'
+                f"{beyond} of {update.size} values lie beyond +-{self.clip:g}: "
+                'widen the range (clip) of the fixed point, or take saturation="clip"'
             )
 
     def encode(self, update: Vector, weight: int = 1) -> RingVector:

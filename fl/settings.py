@@ -1,9 +1,9 @@
 """The settings of a run of federated averaging."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from torch.nn.functional import cross_entropy
 
@@ -49,6 +49,7 @@ class RunSettings:
             part stands under ``if __name__ == "__main__":``.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
         seed: of selection, batches and dropout; public.
+        facts: what else must be alike where a saved run goes on, such as its data; JSON by name.
 
     `sgd` is what a client does, made of these.
 
@@ -72,6 +73,7 @@ class RunSettings:
     workers: int = 1
     on_failure: OnFailure = "raise"
     seed: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.client_fraction <= 1.0:

@@ -11,6 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from extensions.cli import main
+
 PROGRAM = "from extensions.cli import main; main()"
 ROOT = Path(__file__).resolve().parents[1]
 KEYS = {"accuracy", "epsilon", "delta", "steps", "rounds", "bytes_per_party", "seconds"}
@@ -101,3 +105,11 @@ def report_of(path: Path) -> dict[str, Any]:
     report: dict[str, Any] = json.loads(path.read_text())
     assert report.keys() >= KEYS
     return report
+
+
+def here(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
+    """Returns the status with which the command ends in this process, where all is imported."""
+    monkeypatch.setattr(sys, "argv", ["pea", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code

@@ -20,7 +20,7 @@ from benchmarks.federated.accuracy import TARGETS
 from benchmarks.federated.curves import METHODS, MODELS, PARTITIONS, Experiment, Size, run
 from benchmarks.federated.links import simulated
 from benchmarks.federated.schemes import SCHEMES, measure
-from benchmarks.federated.seeded import SeededLaplace
+from benchmarks.federated.seeded import SeededLaplace, SeededValueLaplace
 from extensions.data import MNIST_FILES
 from extensions.errors import ArgumentError
 from fl.latency import star_seconds
@@ -84,7 +84,7 @@ def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits
         for target in TARGETS:
             at_least = [n for n, found in enumerate(curve, start=1) if found >= target]
             assert row[f"rounds to {target} %"] == (at_least[0] if at_least else "-")
-    plain, chain, loose, tight = rows
+    plain, chain, loose, tight, *of_value = rows
     assert plain["accuracy, %"] > 60
     pairs = zip(samples[0]["accuracies"], samples[1]["accuracies"], strict=True)
     assert chain["furthest from FedAvg"] == max(abs(a - b) for a, b in pairs)
@@ -96,7 +96,10 @@ def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits
     assert loose["epsilon"] == 8 * tight["epsilon"]
     assert tight["epsilon"] in (1.0, 2.0, 3.0)
     assert max(loose["accuracy, %"], tight["accuracy, %"]) < plain["accuracy, %"] - 20
-    assert [row["published"] for row in rows] == ["97 %: 7, 99 %: 18", "-", "-", "-"]
+    for row, whole in zip(of_value, (loose, tight), strict=True):
+        assert row["epsilon"] == 199_210 * whole["epsilon"]
+        assert row["accuracy, %"] > whole["accuracy, %"] + 20
+    assert [row["published"] for row in rows] == ["97 %: 7, 99 %: 18", *["-"] * 5]
     text = drawn(results / f"{name}.svg")
     assert all(word in text for word in ("MLP, IID", *METHODS))
     here = Experiment(
@@ -106,6 +109,7 @@ def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits
         size=Size(rounds=3, local_epochs=10, records=60_000, test_every=1),
         seed=0,
         clip=0.01,
+        value_clip=0.03,
         exact_noise=False,
         data_dir=digits,
     )
@@ -130,6 +134,12 @@ def test_seeded_noise_has_the_law_of_local_dp():
     np.testing.assert_allclose(clipped, update * (0.5 / np.abs(update).sum()), atol=1e-15)
     small = update / 1e6
     np.testing.assert_allclose(seeded.client(small, round, 4) - noise, small, atol=1e-15)
+    of_value = SeededValueLaplace(seed=3, **how)
+    assert stats.kstest(of_value.client(zero, round, 4), law.cdf).pvalue > FALSE_ALARM
+    drawn = of_value.client(zero, round, 4)
+    np.testing.assert_allclose(
+        of_value.client(update, round, 4) - drawn, np.clip(update, -0.5, 0.5), atol=1e-15
+    )
     for mechanism in (seeded, exact):
         mechanism.charge(round, 100)
     assert seeded.ledger.get_epsilon(1e-5) == exact.ledger.get_epsilon(1e-5) == 8.0

@@ -128,6 +128,15 @@ def test_a_dealer_beforehand(tmp_path):
     assert output.count("accuracy") == 1
 
 
+def test_federated_commands_run(tmp_path):
+    (block,) = [block for block in blocks("sh") if "pea fl" in block]
+    commands = [line for line in block.splitlines() if "MNIST" not in line]
+    assert len(commands) == 3
+    for command in commands:
+        passed(run(["bash", "-c", f"{command} --rounds 2"], tmp_path))
+    assert (tmp_path / "run.json").exists()
+
+
 def test_experimenter_commands_run(tmp_path):
     (block,) = [block for block in blocks("sh") if "pea train --help" in block]
     commands = [line for line in block.splitlines() if "clear" in line or "--help" in line]

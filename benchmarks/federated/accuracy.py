@@ -54,6 +54,9 @@ def main(
     local_epochs: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
     records: Annotated[int | None, typer.Option(help="Dealt out.", min=2 * CLIENTS)] = None,
     clip: Annotated[float, typer.Option(help="L1 norm of updates under Laplace noise.")] = 0.01,
+    value_clip: Annotated[
+        float, typer.Option(help="Of each value, where epsilon is of a value.")
+    ] = 0.03,
     exact_noise: Annotated[
         bool, typer.Option("--exact-noise", help="Laplace noise of fl.LocalDP: slow.")
     ] = False,
@@ -78,6 +81,7 @@ def main(
             size=sizes[name],
             seed=seed,
             clip=clip,
+            value_clip=value_clip,
             exact_noise=exact_noise,
             data_dir=data_dir,
         )
@@ -99,6 +103,7 @@ def main(
         batch=BATCH,
         lr=LR,
         laplace_clip=clip,
+        laplace_clip_of_a_value=value_clip,
         laplace_noise="exact" if exact_noise else "of the same law from the public seed",
         delta=DELTA,
         virtual_network=LINKS,

@@ -11,7 +11,7 @@ import torch
 import fl
 from benchmarks.federated.links import simulated
 from benchmarks.federated.records import mnist
-from benchmarks.federated.seeded import SeededLaplace
+from benchmarks.federated.seeded import SeededLaplace, SeededValueLaplace
 from extensions import console
 
 CLIENTS = 100
@@ -22,8 +22,9 @@ DELTA = 1e-5
 LINKS = "wan"
 
 FEDAVG, CHAIN = "FedAvg", "chain"
-EPSILONS = {f"Laplace, epsilon {epsilon:g}": epsilon for epsilon in (8.0, 1.0)}
-METHODS = (FEDAVG, CHAIN, *EPSILONS)
+OF_UPDATE = {f"Laplace, epsilon {epsilon:g}": epsilon for epsilon in (8.0, 1.0)}
+OF_VALUE = {f"{name} a value": epsilon for name, epsilon in OF_UPDATE.items()}
+METHODS = (FEDAVG, CHAIN, *OF_UPDATE, *OF_VALUE)
 MODELS: dict[str, Callable[[], torch.nn.Module]] = {"mlp": fl.models.mlp, "cnn": fl.models.cnn}
 PARTITIONS = ("iid", "shards")
 
@@ -55,7 +56,8 @@ class Experiment:
         method: one of METHODS.
         size: how much work it is.
         seed: of everything but masks: partition, model, selection, batches, noise.
-        clip: bound of an update's L1 norm under Laplace noise.
+        clip: bound of an update's L1 norm, with an epsilon of updates.
+        value_clip: bound of each value, with an epsilon of values.
         exact_noise: noise of `fl.LocalDP` rather than a seeded stand-in.
         data_dir: folder of MNIST's files; None: where `mnist` looks for them.
     """
@@ -66,6 +68,7 @@ class Experiment:
     size: Size
     seed: int
     clip: float
+    value_clip: float
     exact_noise: bool
     data_dir: Path | None
 
@@ -117,12 +120,14 @@ def run(experiment: Experiment) -> Curve:
 
 
 def _mechanism(experiment: Experiment) -> fl.Mechanism:
-    if experiment.method not in EPSILONS:
+    one, method = experiment, experiment.method
+    if method in OF_VALUE:
+        return SeededValueLaplace(epsilon=OF_VALUE[method], clip=one.value_clip, seed=one.seed)
+    if method not in OF_UPDATE:
         return fl.Mechanism()
-    epsilon, clip = EPSILONS[experiment.method], experiment.clip
-    if experiment.exact_noise:
-        return fl.LocalDP(epsilon=epsilon, clip=clip, noise="laplace")
-    return SeededLaplace(epsilon=epsilon, clip=clip, seed=experiment.seed)
+    if one.exact_noise:
+        return fl.LocalDP(epsilon=OF_UPDATE[method], clip=one.clip, noise="laplace")
+    return SeededLaplace(epsilon=OF_UPDATE[method], clip=one.clip, seed=one.seed)
 
 
 def side_by_side(experiments: Sequence[Experiment], workers: int) -> list[Curve]:

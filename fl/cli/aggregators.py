@@ -1,0 +1,62 @@
+"""The aggregator that the options of `pea fl` ask for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fl.aggregator import Aggregator
+from fl.chain import ChainAggregator
+from fl.cli.choices import Options, arguments_of, as_options
+from fl.masked import MaskedAggregator
+from fl.paillier import PaillierAggregator
+from fl.paillier.aggregator import FIXED_POINT
+from fl.plain import PlainAggregator
+from fl.quantization import FixedPoint
+
+_OF_FIXED_POINT = {"frac_bits": "frac_bits", "range": "clip", "saturation": "saturation"}
+_OF_RING = {"ring_bits": "bits", **_OF_FIXED_POINT}
+"""From options to the fields of `FixedPoint` that they set."""
+
+_MAKERS: dict[str, Callable[..., Aggregator]] = {
+    "chain": ChainAggregator,
+    "masked": MaskedAggregator,
+    "paillier": PaillierAggregator,
+    "plain": PlainAggregator,
+}
+OWNERS = {
+    "chain": ("chains", "edges", "time_limit", *_OF_RING),
+    "masked": ("threshold", *_OF_RING),
+    "paillier": ("key_bits", "no_packing", "insecure_small_key", *_OF_FIXED_POINT),
+    "plain": (),
+}
+"""From aggregators to the options that belong to each."""
+_FIXED_POINTS = {"chain": FixedPoint(), "masked": FixedPoint(), "paillier": FIXED_POINT}
+
+
+def aggregator_of(options: Options) -> Aggregator:
+    """Returns the aggregator; there is no default, since the plain one is insecure.
+
+    Raises:
+        ArgumentError: no such aggregator, an option of another one, or one out of range.
+    """
+    arguments = arguments_of("aggregator", OWNERS, options)
+    name = options["aggregator"]
+    fields = {
+        field: arguments.pop(option) for option, field in _OF_RING.items() if option in arguments
+    }
+    if arguments.pop("no_packing", False):
+        arguments["packing"] = False
+    with as_options(timeout="stage_timeout", clip="range", bits="ring_bits"):
+        if name in _FIXED_POINTS:
+            arguments["fixed_point"] = replace(_FIXED_POINTS[name], **fields)
+        return _MAKERS[name](timeout=options["stage_timeout"], **arguments)
+
+
+def fixed_point_of(aggregator: Aggregator) -> dict[str, Any]:
+    """Returns how the aggregator encodes updates, by option; empty if it takes them as they are."""
+    fixed_point = getattr(aggregator, "fixed_point", None)
+    return {
+        option: getattr(fixed_point, field)
+        for option, field in _OF_RING.items()
+        if fixed_point is not None
+    }

@@ -1,0 +1,50 @@
+"""Options that belong to one choice of another option, and errors that name the option."""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from extensions.errors import ArgumentError
+
+Options = Mapping[str, Any]
+"""All options of the command by name; None or False: not given."""
+
+
+def arguments_of(
+    option: str, owners: Mapping[str, Collection[str]], options: Options
+) -> dict[str, Any]:
+    """Returns what is given of the options that belong to what was chosen.
+
+    Args:
+        option: by which is chosen.
+        owners: from each choice to the options that belong to it.
+        options: all.
+
+    Raises:
+        ArgumentError: there is no such choice, or an option belongs to others.
+    """
+    chosen = options[option]
+    if chosen not in owners:
+        raise ArgumentError(option, chosen, f"one of {', '.join(owners)}")
+    given = {
+        name: options[name]
+        for name in dict.fromkeys(name for names in owners.values() for name in names)
+        if options[name] is not None and options[name] is not False
+    }
+    for name, value in given.items():
+        if name not in owners[chosen]:
+            others = " or ".join(other for other, names in owners.items() if name in names)
+            advice = f"It belongs to --{option} {others}."
+            raise ArgumentError(name, value, f"left out with --{option} {chosen}", advice)
+    return given
+
+
+@contextmanager
+def as_options(**names: str) -> Iterator[None]:
+    """An error about an argument of these names is one about the option that it stands for."""
+    try:
+        yield
+    except ArgumentError as error:
+        if error.argument not in names:
+            raise
+        raise error.of(names[error.argument]) from error

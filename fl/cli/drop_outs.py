@@ -1,0 +1,56 @@
+"""Clients that vanish at random, by a public seed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from fl.network import DropOut, When
+
+_STAGES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "chain": (("ready",), ("token", "sum")),
+    "masked": (("ready",), ("advertise",), ("shares",), ("masked",), ("consent",), ("unmask",)),
+    "paillier": (("ready",), ("hello",), ("keys", "update")),
+    "plain": (("ready",), ("update",)),
+}
+"""What a client sends from stage to stage with each aggregator: one of these kinds."""
+_WHEN: tuple[When, ...] = ("before", "after")
+_STREAM = 1
+"""Tells these draws apart from those by which the run selects clients."""
+
+
+class RandomDropOuts:
+    """From the number of a round to the clients that would vanish in it, selected or not.
+
+    A function of the arguments and the number alone, so that a run that goes on has the same.
+
+    Args:
+        aggregator: name of the aggregator.
+        rate: probability with which a client vanishes, before or after it sends what is due in one
+            of the stages, each as likely.
+        clients: number of clients.
+        seed: public.
+
+    Raises:
+        ArgumentError: a rate outside its range.
+    """
+
+    def __init__(self, aggregator: str, rate: float, clients: int, seed: int) -> None:
+        if not 0.0 <= rate < 1.0:
+            raise ArgumentError("drop_out", rate, "at least 0, below 1")
+        self._stages = _STAGES[aggregator]
+        self._rate = rate
+        self._clients = clients
+        self._seed = seed
+
+    def __call__(self, number: int) -> Sequence[DropOut]:
+        """Returns what happens in the round of that number."""
+        draws = np.random.default_rng([self._seed, number, _STREAM])
+        gone = np.flatnonzero(draws.random(self._clients) < self._rate)
+        stages = draws.integers(len(self._stages), size=len(gone))
+        sides = draws.integers(len(_WHEN), size=len(gone))
+        return [
+            DropOut(client, kind, _WHEN[side])
+            for client, stage, side in zip(gone.tolist(), stages, sides, strict=True)
+            for kind in self._stages[stage]
+        ]

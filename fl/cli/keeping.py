@@ -1,0 +1,90 @@
+"""Where a run of `pea fl` is kept: its checkpoint, its model, and how it goes on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import typer
+from torch import nn
+
+from extensions.data import write_private
+from extensions.errors import ArgumentError, WorkerLostError
+from fl.cli.choices import as_options
+from fl.federated import FederatedAveraging
+
+STATE_DICT, ARRAYS = ".pt", ".npz"
+INTERRUPTED = 130
+
+
+def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> None:
+    """Returns only if nothing that is kept is lost, and all can be written.
+
+    Raises:
+        ArgumentError: a checkpoint that is missing or would be overwritten, or a model's file of
+            another kind.
+    """
+    if resume and (checkpoint is None or not checkpoint.is_file()):
+        given = None if checkpoint is None else str(checkpoint)
+        raise ArgumentError("checkpoint", given, "a file to go on from, with --resume")
+    if checkpoint is not None:
+        if not resume and checkpoint.exists():
+            advice = "Give --resume to go on from it."
+            raise ArgumentError(
+                "checkpoint", str(checkpoint), "a file that is not there yet", advice
+            )
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    if save is not None:
+        if save.suffix not in (STATE_DICT, ARRAYS):
+            allowed = f"a name that ends in {STATE_DICT} (state_dict) or {ARRAYS} (arrays)"
+            raise ArgumentError("save", str(save), allowed)
+        save.parent.mkdir(parents=True, exist_ok=True)
+
+
+def left(run: FederatedAveraging, checkpoint: Path | None, resume: bool, rounds: int) -> int:
+    """Returns how many rounds are left, of the run as it was kept if it goes on.
+
+    Raises:
+        ArgumentError: no rounds, or the checkpoint is damaged or of a run of other settings.
+    """
+    if resume:
+        assert checkpoint is not None
+        with as_options(path="checkpoint"):
+            run.load(checkpoint)
+    done = len(run.history)
+    if rounds <= done:
+        raise ArgumentError("rounds", rounds, f"above {done}, the rounds that are done")
+    return rounds - done
+
+
+@contextmanager
+def told_to_resume(checkpoint: Path | None) -> Iterator[None]:
+    """Whoever interrupts the block, or loses a worker, is told how the run goes on if it is kept.
+
+    Raises:
+        Exit: it was interrupted.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, WorkerLostError) as error:
+        kept = checkpoint is not None and checkpoint.exists()
+        advice = f"What {checkpoint} keeps is not lost: give the same command with --resume."
+        if isinstance(error, WorkerLostError):
+            if kept:
+                error.add_note(advice)
+            raise
+        typer.echo(f"pea: interrupted. {advice if kept else 'Nothing is kept.'}", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def save_model(model: nn.Module, path: Path | None) -> None:
+    """Writes the model's values into a file that its owner alone may read."""
+    if path is None:
+        return
+    values = model.state_dict()
+    if path.suffix == ARRAYS:
+        write_private(path, **{name: value.numpy() for name, value in values.items()})
+        return
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    torch.save(values, path)

@@ -1,0 +1,118 @@
+"""Records and models that the options of `pea fl` ask for."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from extensions.errors import ArgumentError
+from extensions.owners import Origin
+from fl import models
+from fl.cli.choices import as_options
+from fl.partitions import partition
+
+Shape = tuple[int, ...]
+
+ALPHA = 0.5
+LARGEST_PIXEL = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Records (records, *shape) of a data set in single precision, and their labels.
+
+    Attributes:
+        train: to be dealt out to clients.
+        test: held out.
+        classes: number of classes.
+        names: of the classes of a table, else empty.
+    """
+
+    train: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor]
+    classes: int
+    names: tuple[str, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """That of one record."""
+        return tuple(self.train[0].shape[1:])
+
+    def dealt(
+        self, clients: int, scheme: str, alpha: float | None, seed: int
+    ) -> list[TensorDataset]:
+        """Returns each client's records.
+
+        Raises:
+            ArgumentError: an alpha of no use, or as `fl.partition`.
+        """
+        if alpha is not None and scheme != "dirichlet":
+            raise ArgumentError("alpha", alpha, "left out, except for --partition dirichlet")
+        with as_options(n="clients", scheme="partition"):
+            usual = ALPHA if alpha is None else alpha
+            return partition(self.train, clients, scheme, alpha=usual, seed=seed)
+
+
+def read(origin: Origin) -> Data:
+    """Returns images as (channels, height, width) in [0, 1], and rows of a table as they are.
+
+    Raises:
+        ArgumentError: as `Origin.read`, or texts.
+    """
+    (source,) = origin.read(1)
+    split = source.split
+    if split.kind == "texts":
+        raise ArgumentError("data", origin.title, "images or a table of numbers, not texts")
+
+    def tensor(x: object) -> Tensor:
+        values = torch.tensor(x, dtype=torch.float32)
+        if split.kind == "table":
+            return values
+        images = values.unsqueeze(1) if values.ndim == 3 else values.permute(0, 3, 1, 2)
+        return images.contiguous() / LARGEST_PIXEL
+
+    return Data(
+        train=(tensor(split.train_x), torch.tensor(split.train_y)),
+        test=(tensor(split.test_x), torch.tensor(split.test_y)),
+        classes=source.classes,
+        names=source.names,
+    )
+
+
+def _any(shape: Shape, classes: int) -> bool:
+    return True
+
+
+def _of_mnist(shape: Shape, classes: int) -> bool:
+    return (shape, classes) == ((1, 28, 28), 10)
+
+
+_MODELS: dict[str, tuple[Callable[[Shape, int], bool], Callable[[Shape, int], nn.Module]]] = {
+    "logistic": (_any, lambda shape, classes: models.logistic(math.prod(shape), classes)),
+    "mlp": (_any, lambda shape, classes: models.mlp(math.prod(shape), classes=classes)),
+    "cnn": (_of_mnist, lambda shape, classes: models.cnn()),
+    "cnn-mnist": (_of_mnist, lambda shape, classes: models.cnn_mnist()),
+    "lenet": (
+        lambda shape, classes: shape[1:] == (32, 32),
+        lambda shape, classes: models.lenet(shape[0], classes),
+    ),
+}
+"""By name: whether a model fits records of a shape and classes, and how it is made."""
+
+
+def model_of(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
+    """Returns the model, with initial values drawn from the seed, which is public.
+
+    Raises:
+        ArgumentError: there is no such model, or none for such records.
+    """
+    fitting = [other for other, (fits, _) in _MODELS.items() if fits(shape, classes)]
+    if name not in fitting:
+        allowed = f"one of {', '.join(fitting)} for records of shape {shape}, {classes} classes"
+        raise ArgumentError("model", name, allowed)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return _MODELS[name][1](shape, classes)
