@@ -3,10 +3,15 @@
 Views are those of the benchmark: another scheme is added there.
 """
 
+import json
+
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
 import fl
+from benchmarks import fl_leakage, report
 from benchmarks.federated.attacked import (
     ATTACKED,
     CLIENTS,
@@ -17,7 +22,7 @@ from benchmarks.federated.attacked import (
     order_of,
     readings,
 )
-from benchmarks.federated.images import digits
+from benchmarks.federated.images import cifar100, digits
 from extensions.errors import ArgumentError
 from fl import paillier
 from fl.leakage import attack, ciphertexts, deep_leakage, rest_of_mean, running_sums, vectors_sent
@@ -32,10 +37,9 @@ SIZE = get_weights(DIGITS.model()).size
 VIEWS = [(scheme, who) for scheme in SCHEMES for who in scheme.views]
 
 
-def attacked(updates: list[fl.Vector], steps: int = 50) -> fl.leakage.Reconstruction | None:
-    return attack(
-        DIGITS.model(), updates, lr=LR, shape=RECORD.shape, classes=DIGITS.classes, steps=steps
-    )
+def attacked(updates: list[fl.Vector]) -> fl.leakage.Reconstruction | None:
+    model, shape = DIGITS.model(), RECORD.shape
+    return attack(model, updates, lr=LR, shape=shape, classes=DIGITS.classes, steps=50, tries=3)
 
 
 def test_plain_view_leaks_record_and_label():
@@ -89,7 +93,7 @@ def test_only_rows_of_the_right_size_and_sender_are_read():
     assert floats.tolist() == [0.5, -1.0]
     assert fixed.tolist() == [1.0, -0.5]
     assert vectors_sent(view, 2, 2) == []
-    assert attacked([], 1) is None
+    assert attacked([]) is None
 
 
 def message(kind: str, sender: int, **body: fl.Value) -> fl.Message:
@@ -138,3 +142,33 @@ def test_gradient_of_another_size_is_refused():
         deep_leakage(DIGITS.model(), np.zeros(SIZE - 1), shape=RECORD.shape, classes=10)
     with pytest.raises(ArgumentError, match="lr = "):
         attack(DIGITS.model(), [], lr=0.0, shape=RECORD.shape, classes=10)
+
+
+def test_command_has_a_row_for_every_view_and_a_figure(monkeypatch, tmp_path):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    fl_leakage.main(records=1, steps=8, tries=3)
+    rows = json.loads((tmp_path / "fl-leakage-digits.json").read_text())["rows"]
+    assert [(row["protection"], row["seen by"]) for row in rows] == [
+        (scheme.name, who) for scheme, who in VIEWS
+    ]
+    rebuilt = {row["update known"]: set() for row in rows}
+    for row in rows:
+        rebuilt[row["update known"]].add(row["rebuilt"])
+    assert rebuilt == {"yes": {"1 of 1"}, "no": {"0 of 1"}, "as protected": {"0 of 1"}}
+    with Image.open(tmp_path / "fl-leakage-digits.png") as figure:
+        assert figure.height > 40 * len(rows)
+    with pytest.raises(ArgumentError, match="data = 'mnist': must be one of digits, cifar100"):
+        fl_leakage.main(data="mnist")
+
+
+def test_images_are_read_from_a_strip_and_missing_files_are_named(tmp_path):
+    pixels = np.random.default_rng(1).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
+    with pytest.raises(ArgumentError, match=r"a folder with subset500.webp and labels.npz"):
+        cifar100(tmp_path)
+    strip = Image.fromarray(pixels.reshape(64, 32, 3))
+    strip.save(tmp_path / "subset500.webp", lossless=True, exact=True)
+    np.savez(tmp_path / "labels.npz", y=np.array([7, 99], dtype=np.uint8))
+    images = cifar100(tmp_path)
+    assert images.y.tolist() == [7, 99]
+    np.testing.assert_allclose(images.x[1, 2].numpy() * 255, pixels[1, :, :, 2], atol=1e-4)
