@@ -21,9 +21,9 @@ A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, most
 - `Aggregate(mean, included)`: the server's result.
 
 The server raises `self.failure(reason)` where the round cannot go on. `FixedPoint` encodes an
-update with its weight into Z_2^32 or Z_2^64; an aggregator that uses it passes `check_weights` and
-`check_update` on to it. `leaks_to(coalition, outcome)` says whose sums a coalition computes, and
-the tests prove it on `outcome.transcript.view(coalition)`.
+update with its weight into Z_2^32 or Z_2^64; an aggregator that has one as `fixed_point` has
+weights and updates checked by it. `leaks_to(coalition, outcome)` says whose sums a coalition
+computes, and the tests prove it on `outcome.transcript.view(coalition)`.
 
 `aggregate(aggregator, updates, weights, transport=...)` runs one aggregation by itself, on an
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes

@@ -8,6 +8,7 @@ import numpy as np
 from extensions.errors import ArgumentError, UpdateError
 from fl.messages import Party
 from fl.protocol import Machine, Round, Vector
+from fl.quantization import FixedPoint
 from fl.view import Coalition, Outcome
 
 Leaks = frozenset[frozenset[int]]
@@ -23,9 +24,11 @@ class Aggregator(ABC):
 
     Attributes:
         min_clients: fewest clients of which the protocol gives a mean away.
+        fixed_point: how updates become integers; None: they do not.
     """
 
     min_clients: int = 2
+    fixed_point: FixedPoint | None = None
 
     @abstractmethod
     def server(self, round: Round) -> Machine:
@@ -49,7 +52,6 @@ class Aggregator(ABC):
         """Returns only if a round of clients with these weights is allowed and cannot overflow.
 
         Called when a run is made, with the largest weights, and before every round is announced.
-        A protocol in fixed point adds `FixedPoint.check_weights`.
 
         Raises:
             ArgumentError: too few clients, or weights that could overflow.
@@ -61,16 +63,18 @@ class Aggregator(ABC):
                 f"at least {self.min_clients}",
                 "A mean of fewer would give an update away. Raise client_fraction.",
             )
+        if self.fixed_point is not None:
+            self.fixed_point.check_weights(weights)
 
     def check_update(self, update: Vector, size: int) -> None:
         """Returns only if a client may take part with this update; called by the client itself.
 
-        A protocol in fixed point adds `FixedPoint.check`.
-
         Raises:
-            UpdateError: it has another size, or values that are NaN or infinite.
+            UpdateError: it has another size, or values that are NaN, infinite or out of range.
         """
         check_update(update, size)
+        if self.fixed_point is not None:
+            self.fixed_point.check(update)
 
     @abstractmethod
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +20,9 @@ from fl.evaluation import evaluate
 from fl.history import History, RoundReport
 from fl.inputs import checked_records
 from fl.local_training import Trainer, training_seed
-from fl.messages import SERVER, Party
-from fl.protocol import Machine, Round, Vector
-from fl.session import SessionClient, SessionMember, SessionServer
+from fl.messages import SERVER
+from fl.protocol import Round, Vector
+from fl.session import session_machines
 from fl.settings import RunSettings
 from fl.transport import InProcessTransport
 from fl.view import Outcome
@@ -173,7 +172,15 @@ class FederatedAveraging(RunSettings):
             {client: self._records[client] for client in selected},
             {client: training_seed(self.seed, number, client) for client in selected},
         )
-        outcome = transport.run(self._machines(round, weights, trained))
+        machines = session_machines(
+            round,
+            weights,
+            self.aggregator,
+            lambda client, received: self._update(round, client, trained[client], received),
+            timeout=self.timeout,
+            training_seconds=self.training_seconds,
+        )
+        outcome = transport.run(machines)
         mean = self.mechanism.server(outcome.aggregate.mean, round, outcome.included)
         try:
             new = next_weights(weights, mean, delta=self.exchange == "delta")
@@ -181,27 +188,6 @@ class FederatedAveraging(RunSettings):
             raise RoundError(number, str(error)) from error
         set_weights(self.model, new)
         return outcome
-
-    def _machines(
-        self, round: Round, weights: Weights, trained: dict[int, Weights]
-    ) -> dict[Party, Machine]:
-        others = self.aggregator.others(round)
-        machines: dict[Party, Machine] = {
-            SERVER: SessionServer(round, weights, self.aggregator, others, self.timeout)
-        }
-        for party in others:
-            make = partial(self._other, party)
-            machines[party] = SessionMember(round, party, make)
-        for client, weight in round.weights.items():
-            alone = replace(round, weights={client: weight})
-            train = partial(self._update, round, client, trained[client])
-            machines[client] = SessionClient(
-                alone, client, self.aggregator, train, self.training_seconds
-            )
-        return machines
-
-    def _other(self, party: Party, round: Round) -> Machine:
-        return self.aggregator.others(round)[party]
 
     def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
         """Returns what a client takes part with, once it has received the model."""

@@ -11,6 +11,8 @@ Then each machine becomes that of the aggregator, with a `Round` of those client
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -197,6 +199,44 @@ class SessionClient(SessionMember):
             return
         self._update = update
         yield self.send(SERVER, "ready")
+
+
+def session_machines(
+    round: Round,
+    weights: Weights,
+    aggregator: Aggregator,
+    update: Callable[[int, Weights], Vector],
+    *,
+    timeout: float,
+    training_seconds: float,
+) -> dict[Party, Machine]:
+    """Returns the machine of every party of a whole round.
+
+    Args:
+        round: all selected clients.
+        weights: of the model.
+        aggregator: the protocol.
+        update: from a client and the model's weights as it received them to its update; raises
+            UpdateError to withdraw.
+        timeout: seconds that clients have to receive the model and train.
+        training_seconds: that a client takes to train.
+    """
+    others = aggregator.others(round)
+    machines: dict[Party, Machine] = {
+        SERVER: SessionServer(round, weights, aggregator, others, timeout)
+    }
+    for party in others:
+        make = partial(_other, aggregator, party)
+        machines[party] = SessionMember(round, party, make)
+    for client, weight in round.weights.items():
+        alone = replace(round, weights={client: weight})
+        train = partial(update, client)
+        machines[client] = SessionClient(alone, client, aggregator, train, training_seconds)
+    return machines
+
+
+def _other(aggregator: Aggregator, party: Party, round: Round) -> Machine:
+    return aggregator.others(round)[party]
 
 
 def _announced(message: Message, before: Round) -> Round:

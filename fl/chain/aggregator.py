@@ -1,6 +1,6 @@
 """Chained aggregation: a masked sum goes from client to client, and comes back to the server."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
@@ -87,7 +87,7 @@ class ChainAggregator(Aggregator):
             raise ArgumentError("edges", edges, f"in 0..{chains}", "Each needs a chain.")
         check_positive("time_limit", time_limit)
         check_positive("timeout", timeout)
-        self.fixed_point = fixed_point or FixedPoint()
+        self.fixed_point: FixedPoint = fixed_point or FixedPoint()
         self.chains = chains
         self.edges = tuple(SERVER - 1 - edge for edge in range(edges))
         self.neighbours = neighbours
@@ -109,16 +109,6 @@ class ChainAggregator(Aggregator):
     def others(self, round: Round) -> Mapping[Party, Machine]:
         """Returns the edge nodes, parties -2, -3, ..."""
         return {edge: ChainEdge(round, edge, self.fixed_point.dtype) for edge in self.edges}
-
-    def check_weights(self, weights: Collection[int]) -> None:
-        """Returns only if every chain has two clients and no sum can overflow."""
-        super().check_weights(weights)
-        self.fixed_point.check_weights(weights)
-
-    def check_update(self, update: Vector, size: int) -> None:
-        """Returns only if the update is finite and in range."""
-        super().check_update(update, size)
-        self.fixed_point.check(update)
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns the smallest sets whose sums follow from the sums that the coalition saw.

@@ -1,7 +1,6 @@
 """The aggregator of masked updates, and what it gives away to whom."""
 
 import math
-from collections.abc import Collection
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -94,7 +93,7 @@ class MaskedAggregator(Aggregator):
             raise ArgumentError("threshold", threshold, "in 1/2..1, without 1", advice)
         check_positive("timeout", timeout)
         self.threshold = threshold
-        self.fixed_point = fixed_point
+        self.fixed_point: FixedPoint = fixed_point
         self.timeout = timeout
         self._identities: dict[int, Ed25519PrivateKey] = {}
 
@@ -110,16 +109,6 @@ class MaskedAggregator(Aggregator):
         """Returns the machine that sends the update masked."""
         values = self.fixed_point.encode(update, round.weights[client])
         return MaskedClient(self._terms(round), client, values, self._identity(client))
-
-    def check_weights(self, weights: Collection[int]) -> None:
-        """Returns only if the round is allowed, and its sum cannot leave the ring."""
-        super().check_weights(weights)
-        self.fixed_point.check_weights(weights)
-
-    def check_update(self, update: Vector, size: int) -> None:
-        """Returns only if the update is finite and in range, or is to be clipped."""
-        super().check_update(update, size)
-        self.fixed_point.check(update)
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns each single client to the server with t who hold shares, else the inherent sum.

@@ -104,11 +104,6 @@ class PaillierAggregator(Aggregator):
         super().check_weights(weights)
         self._packing(weights)
 
-    def check_update(self, update: Vector, size: int) -> None:
-        """Returns only if the update is finite and in range, or is to be clipped."""
-        super().check_update(update, size)
-        self.fixed_point.check(update)
-
     def held_by(self, client: int) -> PrivateKey | None:
         """Returns the private key that a client holds now; for experiments on what it reads."""
         return self._held[client].key if client in self._held else None
