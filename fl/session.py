@@ -117,12 +117,12 @@ class SessionMember(Machine):
     Args:
         round: what the party knows before.
         party: which it is.
-        make: from the round that begins to its machine.
+        aggregator: the protocol.
     """
 
-    def __init__(self, round: Round, party: Party, make: Callable[[Round], Machine]) -> None:
+    def __init__(self, round: Round, party: Party, aggregator: Aggregator) -> None:
         super().__init__(round, party)
-        self._make = make
+        self._aggregator = aggregator
         self._inner: Machine | None = None
         self._early: list[Message] = []
 
@@ -132,7 +132,7 @@ class SessionMember(Machine):
             yield from self._inner.receive(message, now)
         elif (message.sender, message.kind) == (SERVER, "begin"):
             try:
-                self._inner = self._make(_announced(message, self.round))
+                self._inner = self._member(_announced(message, self.round))
             except (MessageError, ArgumentError) as error:
                 yield Refusal(self.party, str(error))
                 return
@@ -141,6 +141,10 @@ class SessionMember(Machine):
                 yield from self._inner.receive(early, now)
         else:
             self._early.append(message)
+
+    def _member(self, round: Round) -> Machine:
+        """Returns this party's machine of the protocol, for the round that begins."""
+        return self._aggregator.others(round)[self.party]
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
         """Yields the outputs of the machine of the protocol."""
@@ -162,8 +166,7 @@ class SessionClient(SessionMember):
     def __init__(
         self, round: Round, client: int, aggregator: Aggregator, train: Train, seconds: float
     ) -> None:
-        super().__init__(round, client, self._member)
-        self._aggregator = aggregator
+        super().__init__(round, client, aggregator)
         self._train = train
         self._seconds = seconds
         self._model: Weights | None = None
@@ -226,17 +229,12 @@ def session_machines(
         SERVER: SessionServer(round, weights, aggregator, others, timeout)
     }
     for party in others:
-        make = partial(_other, aggregator, party)
-        machines[party] = SessionMember(round, party, make)
+        machines[party] = SessionMember(round, party, aggregator)
     for client, weight in round.weights.items():
         alone = replace(round, weights={client: weight})
         train = partial(update, client)
         machines[client] = SessionClient(alone, client, aggregator, train, training_seconds)
     return machines
-
-
-def _other(aggregator: Aggregator, party: Party, round: Round) -> Machine:
-    return aggregator.others(round)[party]
 
 
 def _announced(message: Message, before: Round) -> Round:

@@ -1,5 +1,6 @@
 """Federated averaging: exact where mathematics says so, and equal however it is run."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -401,3 +402,26 @@ def test_import_needs_no_host():
         "assert not hosts & set(sys.modules), hosts & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent.parent, check=True)
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        fl.PlainAggregator(),
+        fl.ChainAggregator(chains=2, edges=1),
+        fl.MaskedAggregator(),
+        fl.PaillierAggregator(key_bits=512, insecure_small_key=True),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator):
+    gc.collect()
+    gc.disable()
+    try:
+        run = fitted(3, aggregator=aggregator, client_fraction=1.0)
+        assert len(run.history) == 3
+        kept = gc.get_objects()
+    finally:
+        gc.enable()
+    assert {one.round for one in kept if type(one) is fl.Message} == {3}
+    assert [one for one in kept if issubclass(type(one), fl.Machine)] == []
