@@ -61,12 +61,7 @@ class MaskedClient(Machine):
         self._agreed: dict[int, bytes] = {}
         self._dealers: tuple[int, ...] = ()
         self._survivors: tuple[int, ...] = ()
-        self._steps: dict[str, Callable[[Message], Message]] = {
-            "keys": self._deal,
-            "sealed": self._mask,
-            "survivors": self._consent,
-            "consents": self._open,
-        }
+        self._due = ["keys", "sealed", "survivors", "consents"]
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields the advertisement of fresh keys."""
@@ -78,13 +73,18 @@ class MaskedClient(Machine):
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the answer to the server's next message; passes over all others."""
-        if message.sender != SERVER or message.kind != next(iter(self._steps), None):
+        if message.sender != SERVER or message.kind not in self._due[:1]:
             return
-        step = self._steps.pop(message.kind)
+        steps: dict[str, Callable[[Message], Message]] = {
+            "keys": self._deal,
+            "sealed": self._mask,
+            "survivors": self._consent,
+            "consents": self._open,
+        }
         try:
-            yield step(message)
+            yield steps[self._due.pop(0)](message)
         except MessageError as error:
-            self._steps.clear()
+            self._due.clear()
             yield Refusal(self.party, str(error))
 
     def _sign(self, data: bytes) -> Bytes:

@@ -51,20 +51,6 @@ class MaskedServer(Machine):
         self._disputed: set[tuple[int, int]] = set()
         self._total: RingVector
         self._unmasking: Unmasking
-        self._read: dict[str, Callable[[Message], Any]] = {
-            "advertise": self._read_advert,
-            "shares": self._read_shares,
-            "masked": self._read_masked,
-            "consent": self._read_consent,
-            "unmask": self._read_keys,
-        }
-        self._close: dict[str, Callable[[dict[int, Any], float], Iterable[Output]]] = {
-            "advertise": self._send_keys,
-            "shares": self._send_shares,
-            "masked": self._send_survivors,
-            "consent": self._send_consents,
-            "unmask": self._aggregate,
-        }
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields the time until which clients may advertise their keys."""
@@ -79,7 +65,7 @@ class MaskedServer(Machine):
             self.check_round(message)
             if message.kind != self._stage or client in self._answers:
                 raise MessageError(f"a message of kind {message.kind!r} out of turn")
-            self._answers[client] = self._read[self._stage](message)
+            self._answers[client] = self._read(message)
         except MessageError as error:
             self._answers.pop(client, None)
             yield Refusal(client, str(error))
@@ -106,7 +92,24 @@ class MaskedServer(Machine):
                 f"{len(answers)} of {len(self.round.clients)} clients have completed "
                 f"{self._stage!r}, fewer than the threshold {self._terms.threshold}."
             )
-        yield from self._close[self._stage](answers, now)
+        closes: dict[str, Callable[[dict[int, Any], float], Iterable[Output]]] = {
+            "advertise": self._send_keys,
+            "shares": self._send_shares,
+            "masked": self._send_survivors,
+            "consent": self._send_consents,
+            "unmask": self._aggregate,
+        }
+        yield from closes[self._stage](answers, now)
+
+    def _read(self, message: Message) -> Any:
+        reads: dict[str, Callable[[Message], Any]] = {
+            "advertise": self._read_advert,
+            "shares": self._read_shares,
+            "masked": self._read_masked,
+            "consent": self._read_consent,
+            "unmask": self._read_keys,
+        }
+        return reads[self._stage](message)
 
     def _read_advert(self, message: Message) -> tuple[Bytes, Bytes]:
         advert = message.array("advert", np.uint8, ADVERT)

@@ -63,7 +63,7 @@ class PaillierClient(Machine):
         self._bits = key_bits
         self._held = held
         self._exchange = X25519PrivateKey.generate()
-        self._answers = {"deal": self._deal, "key": self._encrypt, "decrypt": self._decrypt}
+        self._due = {"deal", "key", "decrypt"}
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields the greeting."""
@@ -72,11 +72,12 @@ class PaillierClient(Machine):
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the answer to the server, or why there is none."""
-        if message.sender != SERVER or message.kind not in self._answers:
+        if message.sender != SERVER or message.kind not in self._due:
             return
-        answer = self._answers.pop(message.kind)
+        self._due.remove(message.kind)
+        answers = {"deal": self._deal, "key": self._encrypt, "decrypt": self._decrypt}
         try:
-            yield answer(message)
+            yield answers[message.kind](message)
         except (MessageError, CiphertextError, ArgumentError) as error:
             yield self.send(SERVER, "withdraw", reason=str(error))
 
