@@ -15,6 +15,7 @@ from benchmarks import (
     training,
 )
 from benchmarks.accuracy import command as accuracy
+from benchmarks.federated import dp, signds
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 
@@ -30,6 +31,8 @@ app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)
 app.command("fl-leakage")(fl_leakage.main)
+app.command("fl-dp")(dp.main)
+app.command("fl-signds")(signds.main)
 app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)
