@@ -17,6 +17,7 @@ from benchmarks import (
 )
 from benchmarks.accuracy import command as accuracy
 from benchmarks.federated import accuracy as fl_accuracy
+from benchmarks.federated import dp, signds
 from benchmarks.federated import latency as fl_latency
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
@@ -35,6 +36,8 @@ app.command("losses")(losses.main)
 app.command("fl-accuracy")(fl_accuracy.main)
 app.command("fl-latency")(fl_latency.main)
 app.command("fl-leakage")(fl_leakage.main)
+app.command("fl-dp")(dp.main)
+app.command("fl-signds")(signds.main)
 app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
 app.command("report")(report.main)

@@ -1,6 +1,7 @@
 """What each recorded result shows, which command makes it, and what its figures show."""
 
 import re
+from dataclasses import replace
 
 from benchmarks.pages.entries import (
     ACCOUNTING,
@@ -22,6 +23,17 @@ _PAILLIER = f"{_RUN} paillier --data-dir MNIST"
 _ROUNDS_TO = "Accuracy on MNIST, and the rounds to it, by model, parts of the clients and method."
 _CURVES = "Accuracy against rounds by method, one panel for each model and kind of parts."
 _BARS = "Accuracy of each row with its standard deviation; a tick where the paper has a figure."
+
+
+def _both(entry: Entry) -> tuple[Entry, Entry]:
+    """Returns the entry of a result of the usual size, and of the same at full size."""
+    return entry, replace(
+        entry,
+        pattern=f"{entry.pattern}-full",
+        title=f"{entry.title}, full size",
+        command=f"{entry.command} --full",
+    )
+
 
 CATALOGUE = (
     Entry(
@@ -260,6 +272,76 @@ CATALOGUE = (
         title="Processor time of a round",
         shows="What all parties of an aggregation compute and send, by scheme and clients.",
         command=f"{_RUN} fl-latency",
+    ),
+    *_both(
+        Entry(
+            pattern="fl-dp-sigma",
+            part=FEDERATED,
+            title="Federated DP by noise",
+            shows="Accuracy and exact epsilon by noise multiplier, for populations of two sizes.",
+            command=f"{_RUN} fl-dp --part sigma --seeds {{seeds}}",
+            figures={"": "Accuracy by noise multiplier, with a band of one deviation."},
+        )
+    ),
+    *_both(
+        Entry(
+            pattern="fl-dp-clip",
+            part=FEDERATED,
+            title="Federated DP by clipping",
+            shows="Accuracy by the bound of updates at one noise multiplier, and by adaptive ones.",
+            command=f"{_RUN} fl-dp --part clip --seeds {{seeds}}",
+            figures={"": "Accuracy by bound, adaptive ones by where they ended."},
+        )
+    ),
+    *_both(
+        Entry(
+            pattern="fl-dp-local",
+            part=FEDERATED,
+            title="Noise of the clients",
+            shows="Accuracy where every client adds noise itself and trusts nobody.",
+            command=f"{_RUN} fl-dp --part local --seeds {{seeds}}",
+            figures={"": "Accuracy by epsilon of a whole run, beside noise that the server adds."},
+        )
+    ),
+    Entry(
+        pattern="fl-dp-gaussian",
+        part=FEDERATED,
+        title="The classical Gaussian formula",
+        shows="The noise of one release by the classical formula and the analytic mechanism.",
+        command=f"{_RUN} fl-dp --part gaussian",
+        chart=Chart(
+            labels=("epsilon",),
+            values={"sigma, classical": "", "sigma, analytic": ""},
+            logarithmic=("sigma, classical", "sigma, analytic"),
+        ),
+        figures={"": "Noise multipliers of one release by epsilon, classical and analytic."},
+    ),
+    *_both(
+        Entry(
+            pattern="fl-signds-epsilon",
+            part=FEDERATED,
+            title="SignDS by epsilon",
+            shows="Accuracy and epsilon of SignDS, beside LocalDP and federated averaging.",
+            command=f"{_RUN} fl-signds --part epsilon --seeds {{seeds}}",
+            figures={"": "Accuracy over rounds by mechanism; SignDS at sign_k = 0.05."},
+        )
+    ),
+    *_both(
+        Entry(
+            pattern="fl-signds-parameters",
+            part=FEDERATED,
+            title="SignDS by its parameters",
+            shows="Accuracy by the number of dimensions sent and by the constant sent for them.",
+            command=f"{_RUN} fl-signds --part parameters --seeds {{seeds}}",
+            figures={"": "Accuracy over rounds, one parameter changed at a time."},
+        )
+    ),
+    Entry(
+        pattern="fl-signds-bytes",
+        part=FEDERATED,
+        title="Bytes of SignDS",
+        shows="What a client sends of an update of SignDS, and what its dimensions alone would be.",
+        command=f"{_RUN} fl-signds --part bytes",
     ),
     Entry(
         pattern="accounting",
