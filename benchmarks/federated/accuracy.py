@@ -24,8 +24,9 @@ from benchmarks.federated.curves import (
     Curve,
     Experiment,
     Size,
-    side_by_side,
+    run,
 )
+from benchmarks.federated.pool import side_by_side
 from benchmarks.federated.published import Published, read
 from benchmarks.plots import Panel, draw
 from benchmarks.report import publish
@@ -89,7 +90,7 @@ def main(
         for dealt in partitions
         for method in METHODS
     ]
-    curves = side_by_side(experiments, workers)
+    curves = side_by_side(run, [(one,) for one in experiments], workers)
     parts = ["full" if full else None, model, partition]
     parts += [f"{value}-{key.replace('_', '-')}" for key, value in changes.items()]
     name = "-".join(["fl-accuracy", *filter(None, parts)])

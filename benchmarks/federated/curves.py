@@ -1,8 +1,6 @@
-"""Runs of federated averaging on MNIST, side by side in processes of their own."""
+"""Runs of federated averaging on MNIST by model, partition and method."""
 
-import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import fl
 from benchmarks.federated.links import simulated
 from benchmarks.federated.records import mnist
 from benchmarks.federated.seeded import SeededLaplace, SeededValueLaplace
-from extensions import console
 
 CLIENTS = 100
 CLIENT_FRACTION = 0.1
@@ -128,28 +125,3 @@ def _mechanism(experiment: Experiment) -> fl.Mechanism:
     if one.exact_noise:
         return fl.LocalDP(epsilon=OF_UPDATE[method], clip=one.clip, noise="laplace")
     return SeededLaplace(epsilon=OF_UPDATE[method], clip=one.clip, seed=one.seed)
-
-
-def side_by_side(experiments: Sequence[Experiment], workers: int) -> list[Curve]:
-    """Returns the curves in the order of the experiments; shows how many are done.
-
-    Args:
-        experiments: what to run.
-        workers: processes that run them, each on one thread.
-    """
-    pool = ProcessPoolExecutor(
-        workers,
-        multiprocessing.get_context("spawn"),
-        initializer=torch.set_num_threads,
-        initargs=(1,),
-    )
-    try:
-        with console.counted("run") as show:
-            futures = [pool.submit(run, experiment) for experiment in experiments]
-            show(0, len(futures))
-            for done, future in enumerate(as_completed(futures), start=1):
-                future.result()
-                show(done, len(futures))
-        return [future.result() for future in futures]
-    finally:
-        pool.shutdown(cancel_futures=True)

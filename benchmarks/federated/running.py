@@ -1,9 +1,7 @@
 """Runs of federated averaging on MNIST that differ by their mechanism, several at once."""
 
 import functools
-import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +11,8 @@ from threadpoolctl import threadpool_limits
 from torch import nn
 
 import fl
+from benchmarks.federated.pool import side_by_side
 from benchmarks.federated.records import mnist
-from extensions import console
 from extensions.errors import ArgumentError
 from fl.clipping import norm_of
 
@@ -127,20 +125,7 @@ def perform(
         if one.clients > len(labels):
             raise ArgumentError("clients", one.clients, f"at most {len(labels)}, one for a record")
     jobs = [(setting, seed) for setting in distinct for seed in range(seeds)]
-    pool: Executor = ThreadPoolExecutor(1)
-    if workers > 1:
-        spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,))
-    try:
-        with console.counted("run") as show:
-            futures = [pool.submit(_run, one, size, data_dir, seed) for one, seed in jobs]
-            for done, future in enumerate(futures):
-                show(done, len(futures))
-                future.result()
-            show(len(futures), len(futures))
-    finally:
-        pool.shutdown(cancel_futures=True)
-    results = [future.result() for future in futures]
+    results = side_by_side(_run, [(one, size, data_dir, seed) for one, seed in jobs], workers)
     return {one: results[i * seeds : (i + 1) * seeds] for i, one in enumerate(distinct)}
 
 
