@@ -1,10 +1,24 @@
 """Errors of the project, so that a caller can catch them apart from the host's own."""
 
 from collections.abc import Mapping
+from typing import Any
 
 
 class PeaError(Exception):
-    """Base class of every error that this project raises on purpose."""
+    """Base class of every error that this project raises on purpose.
+
+    A pickled one, as worker processes send it, has message and attributes again.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[PeaError], args: tuple[Any, ...], state: dict[str, Any]) -> PeaError:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(state)
+    return error
 
 
 class ArgumentError(PeaError, ValueError):
