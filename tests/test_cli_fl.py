@@ -154,10 +154,11 @@ def test_signs_are_sent_and_accounted_for(run_here):
     assert report["delta"] == 0.0
 
 
-def test_adaptive_clipping_and_fixed_rounds_go_with_ciphertexts(run_here):
+@pytest.mark.parametrize("aggregator", ["paillier", "plain"])
+def test_adaptive_clipping_and_fixed_rounds_go_with_any_aggregator(run_here, aggregator):
     given = ("--mechanism", "central-dp", "--noise-multiplier", 0.4, "--delta", 1e-3)
     fixed = ("--sampling", "fixed", "--adaptive-clipping", 0.5)
-    report = run_here("--aggregator", "paillier", *given, *fixed)
+    report = run_here("--aggregator", aggregator, *given, *fixed)
     assert report["epsilon"] == pytest.approx(spent(report, noise_multiplier=0.4))
 
 

@@ -71,6 +71,7 @@ def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits
     theirs = tmp_path / "theirs.json"
     theirs.write_text(json.dumps({"mlp": {"iid": {"FedAvg": {"97": 7, "99": 18}}}}))
     part = ("--model", "mlp", "--partition", "iid", "--rounds", "3", "--local-epochs", "10")
+    part += ("--workers", "1")
     invoke("fl-accuracy", *part, "--data-dir", str(digits), "--published", str(theirs))
     name = "fl-accuracy-mlp-iid-3-rounds-10-local-epochs"
     assert {path.name for path in results.iterdir()} == {f"{name}.json", f"{name}.svg"}

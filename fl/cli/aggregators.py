@@ -54,7 +54,7 @@ def aggregator_of(options: Options) -> Aggregator:
 
 def fixed_point_of(aggregator: Aggregator) -> dict[str, Any]:
     """Returns how the aggregator encodes updates, by option; empty if it takes them as they are."""
-    fixed_point = getattr(aggregator, "fixed_point", None)
+    fixed_point = aggregator.fixed_point
     return {
         option: getattr(fixed_point, field)
         for option, field in _OF_RING.items()

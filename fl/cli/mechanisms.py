@@ -97,7 +97,7 @@ def _central(
             arguments["adaptive"] = AdaptiveClipping(
                 quantile=adaptive_clipping, count_noise=count_noise
             )
-    grid = getattr(aggregator, "fixed_point", FixedPoint(frac_bits=FRAC_BITS))
+    grid = aggregator.fixed_point or FixedPoint(frac_bits=FRAC_BITS)
     return CentralDP(
         noise_multiplier=noise_multiplier,
         min_clients=max(2, aggregator.min_clients),
