@@ -23,7 +23,7 @@ PIXEL = b64decode(
 EVIL = """<script>alert(1)</script> & 'a' | "b" c"""
 NETWORK = {"profile": "wan", "one-way ms": 20.0, "Mbit/s": 100.0, "means": "switch"}
 NETWORK |= {"round trip ms": 40.1, "bulk Mbit/s": 88.0}
-BYTES = 2_000_000
+BYTES = 3_000_000
 
 
 class Page(HTMLParser):
