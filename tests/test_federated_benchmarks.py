@@ -221,7 +221,8 @@ def test_all_that_a_chain_takes_beyond_the_formula_is_its_words():
 
 def test_latency_is_recorded_with_formula_processor_time_and_figure(results):
     invoke("fl-latency", "--clients", "11", "--clients", "16", "--values", "300")
-    written = recorded(results / "fl-latency.json")
+    suffix = "-11-16-clients-300-values"
+    written = recorded(results / f"fl-latency{suffix}.json")
     rows = {(row["links"], row["training"], row["scheme"]): row for row in written["rows"]}
     assert len(rows) == 2 * 2 * len(SCHEMES)
     for (_, training, scheme), row in rows.items():
@@ -238,9 +239,9 @@ def test_latency_is_recorded_with_formula_processor_time_and_figure(results):
     assert growth == pytest.approx(5 * (0.020 + 300 * 8 / 12.5e6), rel=0.01)
     assert wan["plain"]["16 clients, s"] == pytest.approx(wan["plain"]["11 clients, s"], rel=1e-6)
     assert wan["4 chains"]["16 clients, s"] < wan["one chain"]["11 clients, s"]
-    of_cpu = recorded(results / "fl-cpu.json")["rows"]
+    of_cpu = recorded(results / f"fl-cpu{suffix}.json")["rows"]
     assert [row["scheme"] for row in of_cpu] == [scheme.title for scheme in SCHEMES]
     for row in of_cpu[:-1]:
         assert row["11 clients, CPU s"] > 0.0
         assert row["11 clients, MB"] < row["16 clients, MB"]
-    assert "WAN, training: stragglers" in drawn(results / "fl-latency.svg")
+    assert "WAN, training: stragglers" in drawn(results / f"fl-latency{suffix}.svg")

@@ -16,6 +16,9 @@ from benchmarks.plots import Panel, draw
 from benchmarks.report import publish
 from extensions import console
 
+CLIENTS = (10, 20, 50, 100)
+VALUES = 199_210
+"""Of the MLP."""
 LINKS = ("lan", "wan")
 TRAININGS = {"equal": 1.0, "stragglers": 5.0}
 """Seconds that one client in ONE_IN trains; the others train those of "equal"."""
@@ -40,10 +43,10 @@ def main(
     clients: Annotated[
         list[int] | None, typer.Option(help="Numbers of clients; 10, 20, 50 and 100.", min=8)
     ] = None,
-    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = 199_210,
+    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = VALUES,
 ) -> None:
     """Seconds of a round of a star and of chains, measured and by formula, by clients and links."""
-    counts = sorted(set(clients or (10, 20, 50, 100)))
+    counts = sorted(set(clients or CLIENTS))
     cases = [Case(*one) for one in product(LINKS, TRAININGS, SCHEMES)]
     found: dict[Case, dict[int, list[Latency]]] = {}
     with console.counted("case") as show:
@@ -51,18 +54,20 @@ def main(
             show(done, len(cases))
             found[case] = {n: _rounds(case, n, values) for n in counts if n <= case.scheme.most}
         show(len(cases), len(cases))
+    suffix = "" if clients is None else f"-{'-'.join(map(str, counts))}-clients"
+    suffix += "" if values == VALUES else f"-{values}-values"
     settings = {"values": values, "clients": counts, "load": os.getloadavg()[0]}
     samples = [_sample(case, n, each) for case in cases for n, each in found[case].items()]
     publish(
-        "fl-latency",
+        f"fl-latency{suffix}",
         [latency_row(case, counts, found) for case in cases],
         samples=samples,
         training_seconds=TRAININGS,
         stragglers=f"one client in {ONE_IN}; chains: the mean of {DRAWS} rounds",
         **settings,
     )
-    publish("fl-cpu", [cpu_row(scheme, counts, found) for scheme in SCHEMES], **settings)
-    print(draw("fl-latency", panels(counts, found)))
+    publish(f"fl-cpu{suffix}", [cpu_row(scheme, counts, found) for scheme in SCHEMES], **settings)
+    print(draw(f"fl-latency{suffix}", panels(counts, found)))
 
 
 def _rounds(case: Case, clients: int, values: int) -> list[Latency]:

@@ -259,7 +259,7 @@ CATALOGUE = (
         figures={"": _CURVES},
     ),
     Entry(
-        pattern="fl-latency",
+        pattern="fl-latency(-.*)?",
         part=FEDERATED,
         title="Latency of a round",
         shows="Seconds on a virtual clock by scheme and number of clients, beside the formulas.",
@@ -267,7 +267,7 @@ CATALOGUE = (
         figures={"": "Seconds of a round against clients, by scheme, one panel a kind of links."},
     ),
     Entry(
-        pattern="fl-cpu",
+        pattern="fl-cpu(-.*)?",
         part=FEDERATED,
         title="Processor time of a round",
         shows="What all parties of an aggregation compute and send, by scheme and clients.",
