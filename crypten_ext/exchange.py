@@ -1,8 +1,7 @@
 """Openings of few words: every party sends its share to every other, and all add up.
 
 CrypTen opens by gloo's ring, in which each party waits for its neighbours several times. Where
-latency decides, one direct exchange takes a fraction of that time: a single one-way latency, since
-every party has told the others beforehand that it has room for their next words.
+latency decides, one direct exchange takes a fraction of that time.
 
 A party sees each other's share of what is opened; in the ring it sees sums of several, and parts of
 its neighbour's alone. That tells nothing more, since zero sharing and fresh tuples make shares
@@ -12,7 +11,6 @@ uniform but for their sum.
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import distributed
@@ -23,8 +21,6 @@ from crypten.communicator.communicator import _logging
 
 DIRECT_BYTES = 1 << 17
 """Above, a ring's smaller traffic outweighs its waiting: three parties send half as much again."""
-_TAG = 0x50EA
-"""No other messages between the parties of a group have it."""
 
 _COMBINE: dict[Any, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     ReduceOp.SUM: torch.add,
@@ -57,42 +53,18 @@ def _exchange(
 ) -> list[torch.Tensor]:
     own = torch.cat([tensor.reshape(-1) for tensor in tensors])
     rank, world = communicator.get_rank(), communicator.get_world_size()
-    if communicator not in _mailboxes:
-        others = [other for other in range(world) if other != rank]
-        _mailboxes[communicator] = [_Mailbox(other, communicator.main_group) for other in others]
-    boxes = _mailboxes[communicator]
-    arriving = [box.next() for box in boxes]
-    sending = [distributed.isend(own, box.sender, box.group, _TAG) for box in boxes]
-    for work in (*(work for work, _ in arriving), *sending):
+    others = [other for other in range(world) if other != rank]
+    theirs = [torch.empty_like(own) for _ in others]
+    group = communicator.main_group
+    # Receivers are ready first, or a sender would have to ask.
+    waiting: list[Any] = [
+        distributed.irecv(into, other, group) for into, other in zip(theirs, others, strict=True)
+    ]
+    waiting += [distributed.isend(own, other, group) for other in others]
+    for work in waiting:
         work.wait()
-    theirs = [room[: own.nbytes].view(own.dtype) for _, room in arriving]
     parts = torch.split(reduce(combine, theirs, own), [tensor.numel() for tensor in tensors])
     return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-
-
-class _Mailbox:
-    """Room for the next words of another party, of which that party knows.
-
-    gloo sends at once what a receiver waits for already; else it asks first, and a round takes a
-    latency more. Fewer words than there is room for may come.
-    """
-
-    def __init__(self, sender: int, group: Any) -> None:
-        self.sender = sender
-        self.group = group
-        self._next = self._receive()
-
-    def next(self) -> tuple[Any, torch.Tensor]:
-        """Returns what to wait for, and where the words then are; makes room for those after."""
-        now, self._next = self._next, self._receive()
-        return now
-
-    def _receive(self) -> tuple[Any, torch.Tensor]:
-        room = torch.empty(DIRECT_BYTES, dtype=torch.uint8)
-        return distributed.irecv(room, self.sender, self.group, _TAG), room
-
-
-_mailboxes: WeakKeyDictionary[Any, list[_Mailbox]] = WeakKeyDictionary()
 
 
 def install() -> None:

@@ -74,17 +74,20 @@ def direct_calls(context: Context, *, sizes: list[int]) -> list[int]:
 def received(context: Context) -> npt.NDArray[np.int64]:
     """Returns all words that others sent this party as their shares of sums, where all is zero."""
     words: list[torch.Tensor] = []
-    exchanged = exchange._exchange
+    exchanged, irecv = exchange._exchange, exchange.distributed.irecv
+    adding = False
 
-    def keeping(communicator: Any, tensors: Any, combine: Any) -> Any:
-        def noting(total: torch.Tensor, theirs: torch.Tensor) -> Any:
-            if combine is torch.add:
-                words.append(theirs.clone())
-            return combine(total, theirs)
+    def noting(communicator: Any, tensors: Any, combine: Any) -> Any:
+        nonlocal adding
+        adding = combine is torch.add
+        return exchanged(communicator, tensors, combine)
 
-        return exchanged(communicator, tensors, noting)
+    def keeping(into: torch.Tensor, *arguments: Any) -> Any:
+        if adding:
+            words.append(into)
+        return irecv(into, *arguments)
 
-    exchange._exchange = keeping
+    exchange._exchange, exchange.distributed.irecv = noting, keeping
     try:
         with session():
             x = crypten.cryptensor(torch.zeros(64, 16))
@@ -101,5 +104,5 @@ def received(context: Context) -> npt.NDArray[np.int64]:
             for parameter in model.parameters():
                 parameter.reveal()
     finally:
-        exchange._exchange = exchanged
+        exchange._exchange, exchange.distributed.irecv = exchanged, irecv
     return torch.cat([each.reshape(-1) for each in words]).numpy()
