@@ -19,8 +19,8 @@ from benchmarks.federated import published
 from benchmarks.federated.accuracy import TARGETS
 from benchmarks.federated.curves import METHODS, MODELS, PARTITIONS, Experiment, Size, run
 from benchmarks.federated.links import simulated
+from benchmarks.federated.quick_noise import QuickLocalDP, SeededValueLaplace
 from benchmarks.federated.schemes import SCHEMES, measure
-from benchmarks.federated.seeded import SeededLaplace, SeededValueLaplace
 from extensions.data import MNIST_FILES
 from extensions.errors import ArgumentError
 from fl.latency import star_seconds
@@ -120,7 +120,8 @@ def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits
 def test_seeded_noise_has_the_law_of_local_dp():
     """Fails by chance with probability 1e-8: the draws of `fl.LocalDP` alone have no seed."""
     size, how = 20_000, {"epsilon": 8.0, "clip": 0.5}
-    seeded, exact = SeededLaplace(seed=3, **how), fl.LocalDP(noise="laplace", **how)
+    seeded = QuickLocalDP(noise="laplace", seed=3, **how)
+    exact = fl.LocalDP(noise="laplace", **how)
     round = fl.Round(number=2, size=size, weights={4: 1, 5: 1})
     zero = np.zeros(size)
     noise, other = (seeded.client(zero, round, client) for client in (4, 5))

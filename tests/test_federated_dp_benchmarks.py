@@ -18,7 +18,8 @@ from benchmarks import report
 from benchmarks.__main__ import app
 from benchmarks.federated import running
 from benchmarks.federated.dp import SIGMA, STARTS
-from benchmarks.federated.running import DELTA, FRACTION, QuickLocalDP, Setting, Size, perform
+from benchmarks.federated.quick_noise import QuickLocalDP
+from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
 from benchmarks.federated.signds import Sign, bytes_rows, sparse_bytes
 from extensions.errors import ArgumentError
 from tests.strategies import ALARM, variance_p_value

@@ -8,8 +8,8 @@ import torch
 
 import fl
 from benchmarks.federated.links import simulated
+from benchmarks.federated.quick_noise import QuickLocalDP, SeededValueLaplace
 from benchmarks.federated.records import mnist
-from benchmarks.federated.seeded import SeededLaplace, SeededValueLaplace
 
 CLIENTS = 100
 CLIENT_FRACTION = 0.1
@@ -124,4 +124,4 @@ def _mechanism(experiment: Experiment) -> fl.Mechanism:
         return fl.Mechanism()
     if one.exact_noise:
         return fl.LocalDP(epsilon=OF_UPDATE[method], clip=one.clip, noise="laplace")
-    return SeededLaplace(epsilon=OF_UPDATE[method], clip=one.clip, seed=one.seed)
+    return QuickLocalDP(epsilon=OF_UPDATE[method], clip=one.clip, noise="laplace", seed=one.seed)

@@ -5,16 +5,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
 import fl
 from benchmarks.federated.pool import side_by_side
+from benchmarks.federated.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
 from extensions.errors import ArgumentError
-from fl.clipping import norm_of
 
 DELTA = 1e-3
 FRACTION = 0.1
@@ -75,20 +74,6 @@ class Local(Setting):
     def mechanism(self) -> fl.Mechanism:
         """Returns a new mechanism."""
         return QuickLocalDP(epsilon=self.epsilon, delta=DELTA, clip=self.clip)
-
-
-class QuickLocalDP(fl.LocalDP):
-    """`fl.LocalDP` with Gaussian noise from a quick generator: for comparing runs, never for data.
-
-    Clip, scale and ledger are those of `fl.LocalDP`, whose noise is exact on a grid of 2^-20 of the
-    scale; this one is in double precision, takes some 50 nanoseconds a value instead of some 15
-    microseconds, and **protects nothing**.
-    """
-
-    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
-        """Returns the update clipped, with noise."""
-        clipped = update * (self.clip / max(self.clip, norm_of(update, 2)))
-        return clipped + np.random.default_rng().normal(0.0, self.scale, update.size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,6 @@
-"""Laplace noise that is quick and can be repeated: for comparing runs, never for data."""
+"""Noise that is quick to draw: for comparing runs, never for data."""
+
+from typing import Any
 
 import numpy as np
 
@@ -8,35 +10,38 @@ from fl.clipping import norm_of
 from fl.ledgers import ClientLedgers
 
 
-class SeededLaplace(fl.LocalDP):
-    """What `fl.LocalDP` does with Laplace noise, but with draws that everybody can replay.
+class QuickLocalDP(fl.LocalDP):
+    """What `fl.LocalDP` does, but with noise in double precision.
 
     Clip, scale and ledger are those of `fl.LocalDP`. Its noise is on a grid of 2^-20 of the scale
-    and exact; this noise is in double precision, of the same law to that grid. It **protects
-    nothing**, and takes some 50 nanoseconds a value instead of some 15 microseconds.
+    and exact; this noise is of the same law to that grid. It **protects nothing**, and takes some
+    50 nanoseconds a value instead of some 15 microseconds.
 
     Args:
-        epsilon: of one update.
-        clip: bound of the update's L1 norm.
-        seed: of the noise, with round and client.
+        seed: of the noise, with round and client, so that everybody can replay it; None: the noise
+            is another one each time.
+        **arguments: those of `fl.LocalDP`.
     """
 
-    def __init__(self, *, epsilon: float, clip: float, seed: int) -> None:
-        super().__init__(epsilon=epsilon, clip=clip, noise="laplace")
+    def __init__(self, *, seed: int | None = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self._seed = seed
 
     def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
         """Returns the update clipped, with noise."""
-        draws = np.random.default_rng([self._seed, round.number, client])
-        clipped = update * (self.clip / max(self.clip, norm_of(update, 1)))
-        return clipped + draws.laplace(0.0, self.scale, update.shape)
+        gaussian = self.noise == "gaussian"
+        place = None if self._seed is None else [self._seed, round.number, client]
+        draws = np.random.default_rng(place)
+        draw = draws.normal if gaussian else draws.laplace
+        clipped = update * (self.clip / max(self.clip, norm_of(update, 2 if gaussian else 1)))
+        return clipped + draw(0.0, self.scale, update.shape)
 
 
 class SeededValueLaplace(fl.Mechanism):
     """Each value of an update is clipped and noised for itself, as if nobody had another one.
 
     Its epsilon is of one value, as often claimed in papers; the update's is as many times that as
-    it has values, and so the ledger says. The noise is seeded as that of `SeededLaplace`.
+    it has values, and so the ledger says. The noise is as quick as that of `QuickLocalDP`.
 
     Args:
         epsilon: of one value of one update.
