@@ -1,13 +1,15 @@
 """What is done to updates besides aggregating them: clipping, noise, and the account of it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fl.protocol import Round, Vector
 
 if TYPE_CHECKING:
     from extensions.accounting import Ledger
     from fl.ledgers import ClientLedgers
+
+Exchange = Literal["delta", "weights"]
 
 
 class Mechanism:
@@ -26,7 +28,7 @@ class Mechanism:
 
     ledger: "Ledger | ClientLedgers | None" = None
     extra_values: int = 0
-    exchange: str | None = None
+    exchange: Exchange | None = None
     equal_weights: bool = False
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:

@@ -11,10 +11,9 @@ from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from fl.aggregator import Aggregator
 from fl.local_training import LocalSGD, Loss
-from fl.mechanism import Mechanism
+from fl.mechanism import Exchange, Mechanism
 from fl.network import DropOut, Network
 
-Exchange = Literal["delta", "weights"]
 Weighting = Literal["records", "equal"]
 OnFailure = Literal["raise", "skip"]
 

@@ -26,6 +26,7 @@ from benchmarks.federated.curves import (
     Size,
     run,
 )
+from benchmarks.federated.li2021 import LOGS, rounds_to
 from benchmarks.federated.pool import side_by_side
 from benchmarks.federated.published import Published, read
 from benchmarks.plots import Panel, draw
@@ -41,6 +42,7 @@ USUAL = {
     "mlp": replace(PAPERS["mlp"], rounds=40),
     "cnn": Size(rounds=15, local_epochs=2, records=12_000, test_every=5),
 }
+LOGGED = {(*part, CHAIN): rounds_to(curve, TARGETS) for part, curve in LOGS.items()}
 TITLES = {"mlp": "MLP", "cnn": "CNN", "iid": "IID", "shards": "non-IID"}
 
 
@@ -54,15 +56,17 @@ def main(
     rounds: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
     local_epochs: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
     records: Annotated[int | None, typer.Option(help="Dealt out.", min=2 * CLIENTS)] = None,
+    lr: Annotated[float, typer.Option(help="Learning rate of clients.")] = LR,
     clip: Annotated[float, typer.Option(help="L1 norm of updates under Laplace noise.")] = 0.01,
-    value_clip: Annotated[
-        float, typer.Option(help="Of each value, where epsilon is of a value.")
-    ] = 0.03,
     exact_noise: Annotated[
         bool, typer.Option("--exact-noise", help="Laplace noise of fl.LocalDP: slow.")
     ] = False,
     published: Annotated[
-        Path | None, typer.Option(help="JSON of {model: {partition: {method: {target: rounds}}}}.")
+        Path | None,
+        typer.Option(
+            help="Other rounds than those of Li et al.'s logs, to put beside ours: JSON of "
+            "{model: {partition: {method: {target: rounds}}}}."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 2,
     seed: Annotated[int, typer.Option(help="Public, of everything but masks.", min=0)] = 0,
@@ -70,7 +74,7 @@ def main(
     """Accuracy by round, and rounds to an accuracy: FedAvg, chain and Laplace noise."""
     models = _chosen("model", model, MODELS)
     partitions = _chosen("partition", partition, PARTITIONS)
-    theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else {}
+    theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else LOGGED
     given = {"rounds": rounds, "local_epochs": local_epochs, "records": records}
     changes = {name: value for name, value in given.items() if value is not None}
     sizes = {name: replace((PAPERS if full else USUAL)[name], **changes) for name in models}
@@ -80,9 +84,9 @@ def main(
             partition=dealt,
             method=method,
             size=sizes[name],
+            lr=lr,
             seed=seed,
             clip=clip,
-            value_clip=value_clip,
             exact_noise=exact_noise,
             data_dir=data_dir,
         )
@@ -93,6 +97,7 @@ def main(
     curves = side_by_side(run, [(one,) for one in experiments], workers)
     parts = ["full" if full else None, model, partition]
     parts += [f"{value}-{key.replace('_', '-')}" for key, value in changes.items()]
+    parts += [f"{lr:g}-lr"] if lr != LR else []
     name = "-".join(["fl-accuracy", *filter(None, parts)])
     publish(
         name,
@@ -102,9 +107,8 @@ def main(
         clients=CLIENTS,
         client_fraction=CLIENT_FRACTION,
         batch=BATCH,
-        lr=LR,
+        lr=lr,
         laplace_clip=clip,
-        laplace_clip_of_a_value=value_clip,
         laplace_noise="exact" if exact_noise else "of the same law from the public seed",
         delta=DELTA,
         virtual_network=LINKS,
@@ -125,7 +129,7 @@ def _chosen(name: str, given: str | None, known: Collection[str]) -> tuple[str, 
 
 
 def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]:
-    """Returns a row for each curve; a column of published rounds where there are any."""
+    """Returns a row for each curve, with the rounds that others published of the same."""
     plain = {
         (one.experiment.model, one.experiment.partition): one
         for one in curves
@@ -136,6 +140,7 @@ def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]
         one, history = curve.experiment, curve.history
         key = (one.model, one.partition)
         reached = {target: history.rounds_to(target / 100) for target in TARGETS}
+        theirs = published.get((*key, one.method), {})
         row = {
             "model": TITLES[one.model],
             "parts": TITLES[one.partition],
@@ -143,15 +148,13 @@ def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]
             "rounds": len(history),
             "accuracy, %": curve.accuracies[-1],
             **{f"rounds to {target} %": reached[target] or "-" for target in TARGETS},
+            "published": ", ".join(f"{t} %: {n}" for t, n in theirs.items()) or "-",
             "furthest from FedAvg": _distance(curve, plain[key]) if one.method == CHAIN else "-",
             "epsilon": "infinite" if curve.epsilon == float("inf") else curve.epsilon,
             "MB a round": statistics.mean(report.bytes_total for report in history) / 1e6,
             "virtual s a round": statistics.mean(report.virtual_seconds for report in history),
             "s a round": statistics.median(report.seconds for report in history),
         }
-        if published:
-            found = published.get((*key, one.method), {})
-            row["published"] = ", ".join(f"{t} %: {n}" for t, n in found.items()) or "-"
         rows.append(row)
     return rows
 

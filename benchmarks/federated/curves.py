@@ -7,8 +7,9 @@ from pathlib import Path
 import torch
 
 import fl
+from benchmarks.federated.li2021 import PublishedLaplace
 from benchmarks.federated.links import simulated
-from benchmarks.federated.quick_noise import QuickLocalDP, SeededValueLaplace
+from benchmarks.federated.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
 
 CLIENTS = 100
@@ -20,8 +21,8 @@ LINKS = "wan"
 
 FEDAVG, CHAIN = "FedAvg", "chain"
 OF_UPDATE = {f"Laplace, epsilon {epsilon:g}": epsilon for epsilon in (8.0, 1.0)}
-OF_VALUE = {f"{name} a value": epsilon for name, epsilon in OF_UPDATE.items()}
-METHODS = (FEDAVG, CHAIN, *OF_UPDATE, *OF_VALUE)
+AS_PUBLISHED = {f"{name}, as published": epsilon for name, epsilon in OF_UPDATE.items()}
+METHODS = (FEDAVG, CHAIN, *OF_UPDATE, *AS_PUBLISHED)
 MODELS: dict[str, Callable[[], torch.nn.Module]] = {"mlp": fl.models.mlp, "cnn": fl.models.cnn}
 PARTITIONS = ("iid", "shards")
 
@@ -52,9 +53,9 @@ class Experiment:
         partition: one of PARTITIONS.
         method: one of METHODS.
         size: how much work it is.
+        lr: learning rate of clients.
         seed: of everything but masks: partition, model, selection, batches, noise.
-        clip: bound of an update's L1 norm, with an epsilon of updates.
-        value_clip: bound of each value, with an epsilon of values.
+        clip: bound of an update's L1 norm, under the Laplace noise of `fl.LocalDP`.
         exact_noise: noise of `fl.LocalDP` rather than a seeded stand-in.
         data_dir: folder of MNIST's files; None: where `mnist` looks for them.
     """
@@ -63,9 +64,9 @@ class Experiment:
     partition: str
     method: str
     size: Size
+    lr: float
     seed: int
     clip: float
-    value_clip: float
     exact_noise: bool
     data_dir: Path | None
 
@@ -98,15 +99,18 @@ def run(experiment: Experiment) -> Curve:
     size, seed = experiment.size, experiment.seed
     train, (test_x, test_y) = mnist(experiment.data_dir, size.records)
     torch.manual_seed(seed)
+    model = MODELS[experiment.model]()
+    mechanism = _mechanism(experiment, model)
     whole = fl.FederatedAveraging(
-        model=MODELS[experiment.model](),
+        model=model,
         clients=fl.partition(train, CLIENTS, experiment.partition, seed=seed),
         aggregator=fl.ChainAggregator() if experiment.method == CHAIN else fl.PlainAggregator(),
-        mechanism=_mechanism(experiment),
+        mechanism=mechanism,
+        exchange=mechanism.exchange or "delta",
         client_fraction=CLIENT_FRACTION,
         local_epochs=size.local_epochs,
         batch_size=BATCH,
-        lr=LR,
+        lr=experiment.lr,
         network=simulated(LINKS),
         on_failure="skip",
         seed=seed,
@@ -116,10 +120,16 @@ def run(experiment: Experiment) -> Curve:
     return Curve(experiment=experiment, history=history, epsilon=whole.get_epsilon(DELTA))
 
 
-def _mechanism(experiment: Experiment) -> fl.Mechanism:
-    one, method = experiment, experiment.method
-    if method in OF_VALUE:
-        return SeededValueLaplace(epsilon=OF_VALUE[method], clip=one.value_clip, seed=one.seed)
+def _mechanism(experiment: Experiment, model: torch.nn.Module) -> fl.Mechanism:
+    one, method, size = experiment, experiment.method, experiment.size
+    if method in AS_PUBLISHED:
+        return PublishedLaplace(
+            model,
+            epsilon=AS_PUBLISHED[method],
+            rounds=size.rounds,
+            local_epochs=size.local_epochs,
+            seed=one.seed,
+        )
     if method not in OF_UPDATE:
         return fl.Mechanism()
     if one.exact_noise:

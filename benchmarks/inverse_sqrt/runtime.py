@@ -9,7 +9,7 @@ from benchmarks.inverse_sqrt.error import FRAC_BITS, HostNames, SpuPython
 from benchmarks.inverse_sqrt.hosts import TIMED, available
 from benchmarks.inverse_sqrt.session import ABY3
 from benchmarks.inverse_sqrt.table import BATCHES, LARGE, table
-from benchmarks.network import Link, call, link
+from benchmarks.network import call, link
 from benchmarks.report import publish
 from extensions.errors import ArgumentError
 
@@ -31,7 +31,7 @@ def main(
 ) -> None:
     """Time, rounds and bytes of 1/sqrt(x) in CrypTen, ABY3 and SPU, a table for each network.
 
-    By default batches are 1, 32, 64 and 128, and on loopback 1024 and 65536 as well.
+    By default batches are 1, 32, 64 and 128, and 1024 and 65536.
     """
     if frac_bits not in FRAC_BITS[ABY3]:
         raise ArgumentError("frac_bits", frac_bits, "16 or 20")
@@ -45,7 +45,7 @@ def main(
                 timeout=TIMEOUT,
                 host=one.name,
                 frac_bits=frac_bits,
-                plan=_plan(one.name, chosen, batch, repeats),
+                plan=_plan(one.name, batch, repeats),
                 **one.options,
             )
             samples += [{**sample, "network": state} for sample in measured]
@@ -67,9 +67,7 @@ def main(
         )
 
 
-def _plan(
-    host: str, network: Link, batches: list[int] | None, repeats: int
-) -> list[tuple[str, int, int]]:
+def _plan(host: str, batches: list[int] | None, repeats: int) -> list[tuple[str, int, int]]:
     """Each method with each batch."""
-    wanted = batches or (*BATCHES, *(() if network.delay_ms else LARGE))
+    wanted = batches or (*BATCHES, *LARGE)
     return [(method, batch, repeats) for method in TIMED[host] for batch in wanted]
