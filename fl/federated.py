@@ -43,6 +43,7 @@ class FederatedAveraging(RunSettings):
     Args:
         model: the model to start from, in single precision; it is copied, and then the present one.
         clients: the records of each client, by its number.
+        rounds: of the whole run, those done before it was saved included; None: `fit` is told.
 
     Attributes:
         history: of all rounds so far.
@@ -56,9 +57,12 @@ class FederatedAveraging(RunSettings):
 
     model: nn.Module
     clients: Sequence[Records]
+    rounds: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.rounds is not None and self.rounds < 1:
+            raise ArgumentError("rounds", self.rounds, "at least 1")
         if not self.clients:
             raise ArgumentError("clients", [], "at least one client")
         self.model = copy.deepcopy(self.model)
@@ -73,7 +77,7 @@ class FederatedAveraging(RunSettings):
 
     def fit(
         self,
-        rounds: int,
+        rounds: int | None = None,
         test_set: Records | None = None,
         *,
         evaluate_every: int = 1,
@@ -83,7 +87,7 @@ class FederatedAveraging(RunSettings):
         """Runs so many more rounds and returns the history of all.
 
         Args:
-            rounds: how many.
+            rounds: how many; None: those that the run still lacks, if any.
             test_set: records by which the model is judged; not at all unless given.
             evaluate_every: rounds from one evaluation to the next; the last is always evaluated.
             checkpoint: where the run is saved after every round. A round that is interrupted is
@@ -91,12 +95,14 @@ class FederatedAveraging(RunSettings):
             progress: show a bar with accuracy and bytes.
 
         Raises:
+            ArgumentError: an argument outside its range, or no rounds here and none of the run.
             RoundError: a round failed, and is not to be skipped; the history has it.
             WorkerLostError: a process that trains clients died.
         """
         for name, value in (("rounds", rounds), ("evaluate_every", evaluate_every)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise ArgumentError(name, value, "at least 1")
+        rounds = self._remaining() if rounds is None else rounds
         tests = {} if test_set is None else {"test_set": test_set}
         tested = checked_records(self.model, tests, self.loss)
         trainer = Trainer(self.model, self.sgd, self.workers)
@@ -115,6 +121,12 @@ class FederatedAveraging(RunSettings):
                 if error is not None and self.on_failure == "raise":
                     raise error
         return self.history
+
+    def _remaining(self) -> int:
+        if self.rounds is None:
+            advice = "Say how many to `fit`, or to the run."
+            raise ArgumentError("rounds", None, "at least 1", advice)
+        return max(0, self.rounds - len(self.history))
 
     def _round(self, trainer: Trainer) -> tuple[RoundReport, RoundError | None]:
         number = len(self.history) + 1

@@ -112,6 +112,19 @@ def test_run_that_was_saved_and_loaded_equals_one_that_was_not(tmp_path):
     assert len({report.selected for report in whole.history}) > 1
 
 
+def test_run_of_so_many_rounds_does_those_it_lacks(tmp_path):
+    path, whole = tmp_path / "run.npz", fitted(3)
+    first = small(rounds=3)
+    first.fit(1, FEW, checkpoint=path, progress=False)
+    second = small(rounds=3)
+    second.load(path)
+    for _ in range(2):
+        assert second.fit(test_set=FEW, progress=False) == whole.history
+    assert len(second.fit(1, progress=False)) == 4
+    with pytest.raises(ArgumentError, match=r"rounds = None: must be at least 1"):
+        whole.fit(progress=False)
+
+
 def test_state_of_another_run_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     fitted(1).save(path)
@@ -361,6 +374,7 @@ def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(sl
         ({"on_failure": "ignore"}, "on_failure = 'ignore'"),
         ({"timeout": 0.0}, "timeout = 0.0"),
         ({"workers": 0}, "workers = 0"),
+        ({"rounds": 0}, "rounds = 0"),
         ({"seed": -1}, "seed = -1"),
         ({"clients": []}, "clients = []"),
         ({"clients": [(np.zeros((0, 64)), np.zeros(0))]}, "client 0 = '0 records, 0 labels'"),
