@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 help:
 	@echo "make demo      train a private model between three parties on the digits data"
-	@echo "make test      run the tests that take seconds"
-	@echo "make test-all  run all tests, also those that take minutes"
+	@echo "make test      run the tests that take seconds, two at a time"
+	@echo "make test-all  run all tests, also those that take minutes, these one by one"
 	@echo "make check     lint, format, types and import rules"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
@@ -17,10 +17,10 @@ demo: .venv/demo.stamp
 	$(BIN)/pea train --backend crypten --parties 3 --data digits --epsilon 2 --delta 1e-5
 
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: .venv/dev.stamp
-	$(BIN)/python -m pytest -m ""
+test-all: test
+	$(BIN)/python -m pytest -m long
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
