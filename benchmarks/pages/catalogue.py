@@ -251,11 +251,19 @@ CATALOGUE = (
         figures={"": _CURVES},
     ),
     Entry(
-        pattern="fl-accuracy(-.*)?",
+        pattern="fl-accuracy(-.*(?<!-lr))?",
         part=FEDERATED,
         title="FedAvg, chain and Laplace noise",
         shows=_ROUNDS_TO,
         command=f"{_RUN} fl-accuracy",
+        figures={"": _CURVES},
+    ),
+    Entry(
+        pattern=r"fl-accuracy-(?P<model>mlp|cnn)-(?P<rounds>\d+)-rounds-(?P<lr>[\d.]+)-lr",
+        part=FEDERATED,
+        title="FedAvg, chain and Laplace noise, learning rate {lr}",
+        shows=_ROUNDS_TO,
+        command=f"{_RUN} fl-accuracy --model {{model}} --rounds {{rounds}} --lr {{lr}}",
         figures={"": _CURVES},
     ),
     Entry(
