@@ -46,12 +46,11 @@ LOGS = {key: tuple(float(word) for word in text.split()) for key, text in _LOGS.
 
 def rounds_to(accuracies: Sequence[float], targets: Iterable[int]) -> dict[int, int]:
     """Returns the first round of at least a target, of the targets that are reached."""
-    reached = {}
-    for target in targets:
-        rounds = [number for number, found in enumerate(accuracies, start=1) if found >= target]
-        if rounds:
-            reached[target] = rounds[0]
-    return reached
+    first = {
+        target: next((n for n, found in enumerate(accuracies, start=1) if found >= target), None)
+        for target in targets
+    }
+    return {target: number for target, number in first.items() if number is not None}
 
 
 class PublishedLaplace(fl.Mechanism):

@@ -22,6 +22,7 @@ _ACCURACY = f"{_RUN} accuracy --data {{data}} --seeds {{seeds}} --experiment"
 _PAILLIER = f"{_RUN} paillier --data-dir MNIST"
 _ROUNDS_TO = "Accuracy on MNIST, and the rounds to it, by model, parts of the clients and method."
 _CURVES = "Accuracy against rounds by method, one panel for each model and kind of parts."
+_AT_RATE = r"-(?P<model>mlp|cnn)-(?P<rounds>\d+)-rounds-(?P<lr>[\d.]+)-lr"
 _BARS = "Accuracy of each row with its standard deviation; a tick where the paper has a figure."
 
 
@@ -251,7 +252,7 @@ CATALOGUE = (
         figures={"": _CURVES},
     ),
     Entry(
-        pattern="fl-accuracy(-.*(?<!-lr))?",
+        pattern=rf"fl-accuracy(?!{_AT_RATE}$)(-.*)?",
         part=FEDERATED,
         title="FedAvg, chain and Laplace noise",
         shows=_ROUNDS_TO,
@@ -259,7 +260,7 @@ CATALOGUE = (
         figures={"": _CURVES},
     ),
     Entry(
-        pattern=r"fl-accuracy-(?P<model>mlp|cnn)-(?P<rounds>\d+)-rounds-(?P<lr>[\d.]+)-lr",
+        pattern=f"fl-accuracy{_AT_RATE}",
         part=FEDERATED,
         title="FedAvg, chain and Laplace noise, learning rate {lr}",
         shows=_ROUNDS_TO,
