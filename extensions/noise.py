@@ -46,13 +46,21 @@ def party_variance(parties: int, colluders: int = 1) -> float:
     return max(3.0 / (2.0 * parties), 1.0 / (parties - colluders))
 
 
+def _integers() -> Any:
+    """Returns OpenDP's domain of vectors; `opendp.prelude` would import scikit-learn, for 1 s."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return vector_domain(atom_domain(T="i64"))
+
+
 @functools.lru_cache(maxsize=64)
 def _sampler(scale: float) -> Any:
-    import opendp.prelude as dp
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-    return dp.m.make_gaussian(*space, scale=scale)
+    return make_gaussian(_integers(), l2_distance(T="i64"), scale=scale)
 
 
 def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
@@ -79,11 +87,10 @@ def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
 
 @functools.lru_cache(maxsize=64)
 def _laplace_sampler(scale: float) -> Any:
-    import opendp.prelude as dp
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    return dp.m.make_laplace(*space, scale=scale)
+    return make_laplace(_integers(), l1_distance(T="i64"), scale=scale)
 
 
 def discrete_laplace(scale: float, shape: tuple[int, ...]) -> Integers:

@@ -1,5 +1,6 @@
 """Poisson batches that hide who was sampled: owners draw in private, and pad to a public size."""
 
+import bisect
 import math
 from dataclasses import dataclass
 
@@ -126,13 +127,17 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
         sample_rate: Poisson sampling rate q.
         overflow_probability: of one batch of one owner.
     """
-    from scipy.stats import binom
+    from scipy.special import bdtrc
 
     check_sample_rate(sample_rate)
     if not 0.0 < overflow_probability < 1.0:
         raise ArgumentError("overflow_probability", overflow_probability, "in (0, 1)")
-    rows = int(binom.isf(overflow_probability, records, sample_rate))
-    return max(1, min(rows, records))
+    rows = bisect.bisect_left(
+        range(records),
+        True,
+        key=lambda fit: bool(bdtrc(fit, records, sample_rate) <= overflow_probability),
+    )
+    return max(1, rows)
 
 
 def draw_rows(
