@@ -54,6 +54,7 @@ def test_each_party_brings_its_own_table(tmp_path):
     assert "Party 1 has none" in missing.stderr
 
 
+@pytest.mark.long
 def test_features_are_taken_before_parties_compute_and_material_is_made_for_them(
     tmp_path, monkeypatch
 ):

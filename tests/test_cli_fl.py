@@ -113,6 +113,19 @@ def test_models_are_equal_up_to_the_fixed_point(reports, name, frac_bits):
     assert reports[name]["accuracy"] == pytest.approx(reports["plain"]["accuracy"], abs=2 / 359)
 
 
+def test_a_run_imports_neither_scikit_learn_nor_a_compiler():
+    """They take five seconds together, which is more than such a run."""
+    words = list(map(str, (*RUN, *PLAIN)))
+    code = f"import sys; sys.argv = ['pea', *{words!r}]\n"
+    code += "try:\n    from extensions.cli import main; main()\n"
+    code += "except SystemExit as end:\n    assert not end.code\n"
+    code += "print({'sklearn', 'torch._dynamo'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def spent(report: dict[str, Any], **noise: float) -> float:
     """Returns the epsilon of the client that was selected most often, from the history."""
     selected = [client for each in report["history"] for client in each["selected"]]

@@ -105,6 +105,7 @@ def opened_models(tmp_path, backends, *options):
     return runs
 
 
+@pytest.mark.long
 def test_a_run_from_local_models_is_that_of_the_clear_backend(tmp_path):
     """Noise and samples are equal, so that rounding alone tells the models apart: 4 ulps or so.
 

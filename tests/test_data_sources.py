@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from extensions.data import Columns, load, load_own, load_raw, split_among, write_private
 from extensions.data.cifar10 import BATCHES, BINARY
@@ -23,6 +24,16 @@ from tests.test_data_files import idx
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DRAWS = np.random.default_rng(11)
+
+
+def test_digits_are_those_of_scikit_learn():
+    x, y = load_digits(return_X_y=True)
+    split = load_raw("digits", None, 5).split
+    order = np.random.default_rng(5).permutation(1797)
+    both = np.concatenate([split.test_x, split.train_x])
+    np.testing.assert_array_equal(both, x[order].reshape(-1, 8, 8) * (255 / 16))
+    np.testing.assert_array_equal(np.concatenate([split.test_y, split.train_y]), y[order])
+    assert len(split.test_y) == 359
 
 
 def test_mnist_may_be_unpacked(tmp_path):

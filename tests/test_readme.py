@@ -74,7 +74,7 @@ def test_python_block_runs(tmp_path, index):
     [
         "crypten_primitives.py",
         "plaintext_protocol.py",
-        pytest.param("aby3_session.py", marks=needs_tensorflow),
+        pytest.param("aby3_session.py", marks=[needs_tensorflow, pytest.mark.long]),
     ],
 )
 def test_example_runs_in_one_process(tmp_path, script):

@@ -12,12 +12,13 @@ from benchmarks.step_hosts import measure
 SIZES = {"batch": 128, "features": 512, "classes": 10}
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.timeout(300),
     pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted"),
 ]
 
 
-@pytest.fixture(scope="module", params=[pytest.param("CrypTen", marks=pytest.mark.long), "ABY3"])
+@pytest.fixture(scope="module", params=["CrypTen", "ABY3"])
 def found(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
     return measure(request.param, 1, SIZES)
 
@@ -32,7 +33,6 @@ def test_ghost_norms_save_ten_times_the_bytes_of_materialised_clipping(found):
     assert 10 * found[GHOST]["bytes"] <= found[MATERIALISED]["bytes"]
 
 
-@pytest.mark.long
 def test_ghost_norms_save_time():
     """Measured: 5.6 times less in ABY3, with the compiled generator."""
     found = measure("ABY3", 8, SIZES)
