@@ -66,6 +66,7 @@ class LocalSGD:
     def _train(self, model: nn.Module, x: Tensor, y: Tensor) -> None:
         # Not torch.optim.SGD: the first optimizer of a process imports torch's compiler, for 2 s.
         model.train()
+        parameters = list(model.parameters())
         for _ in range(self.epochs):
             whole = self.batch_size is None or self.batch_size >= len(x)
             order = torch.arange(len(x)) if whole else torch.randperm(len(x))
@@ -73,7 +74,7 @@ class LocalSGD:
                 model.zero_grad()
                 self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
-                    for parameter in model.parameters():
+                    for parameter in parameters:
                         if parameter.grad is not None:
                             parameter.add_(parameter.grad, alpha=-self.lr)
 

@@ -26,9 +26,9 @@ from benchmarks.federated.curves import (
     Size,
     run,
 )
-from benchmarks.federated.li2021 import LOGS, rounds_to
+from benchmarks.federated.li2021 import LOGS
 from benchmarks.federated.pool import side_by_side
-from benchmarks.federated.published import Published, read
+from benchmarks.federated.published import Published, read, rounds_to
 from benchmarks.plots import Panel, draw
 from benchmarks.report import publish
 from extensions.errors import ArgumentError
@@ -139,7 +139,7 @@ def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]
     for curve in curves:
         one, history = curve.experiment, curve.history
         key = (one.model, one.partition)
-        reached = {target: history.rounds_to(target / 100) for target in TARGETS}
+        reached = rounds_to(curve.accuracies, TARGETS)
         theirs = published.get((*key, one.method), {})
         row = {
             "model": TITLES[one.model],
@@ -147,7 +147,7 @@ def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]
             "method": one.method,
             "rounds": len(history),
             "accuracy, %": curve.accuracies[-1],
-            **{f"rounds to {target} %": reached[target] or "-" for target in TARGETS},
+            **{f"rounds to {target} %": reached.get(target, "-") for target in TARGETS},
             "published": ", ".join(f"{t} %: {n}" for t, n in theirs.items()) or "-",
             "furthest from FedAvg": _distance(curve, plain[key]) if one.method == CHAIN else "-",
             "epsilon": "infinite" if curve.epsilon == float("inf") else curve.epsilon,

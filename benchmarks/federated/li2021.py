@@ -4,8 +4,6 @@
 `log/accfile_mnist_*_50_*_serial.dat` at commit 21d4faf and `main_fed_dp_acc.py` at 12baf8a.
 """
 
-from collections.abc import Iterable, Sequence
-
 import numpy as np
 from torch import nn
 
@@ -42,15 +40,6 @@ _LOGS = {
 }
 LOGS = {key: tuple(float(word) for word in text.split()) for key, text in _LOGS.items()}
 """Accuracies of a chain by round, by model and partition."""
-
-
-def rounds_to(accuracies: Sequence[float], targets: Iterable[int]) -> dict[int, int]:
-    """Returns the first round of at least a target, of the targets that are reached."""
-    first = {
-        target: next((n for n, found in enumerate(accuracies, start=1) if found >= target), None)
-        for target in targets
-    }
-    return {target: number for target, number in first.items() if number is not None}
 
 
 class PublishedLaplace(fl.Mechanism):

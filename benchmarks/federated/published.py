@@ -1,7 +1,7 @@
-"""Rounds to an accuracy that others published, from a file that a reader writes."""
+"""Rounds to an accuracy: of a curve, and those that others published, from a reader's file."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,15 @@ from extensions.errors import ArgumentError
 
 Published = Mapping[tuple[str, str, str], Mapping[int, int]]
 """Rounds by target accuracy in percent, by model, partition and method."""
+
+
+def rounds_to(accuracies: Sequence[float], targets: Iterable[int]) -> dict[int, int]:
+    """Returns the first round of at least a target, of the targets that are reached."""
+    first = {
+        target: next((n for n, found in enumerate(accuracies, start=1) if found >= target), None)
+        for target in targets
+    }
+    return {target: number for target, number in first.items() if number is not None}
 
 
 def read(
