@@ -2,25 +2,17 @@
 
 import typer
 
-from benchmarks import (
-    accounting,
-    dpsgd_scaling,
-    dpsgd_step,
-    fl_leakage,
-    listing,
-    losses,
-    noise,
-    paillier,
-    providers,
-    report,
-    training,
-)
+from benchmarks import accounting, listing, providers, report
 from benchmarks.accuracy import command as accuracy
 from benchmarks.federated import accuracy as fl_accuracy
-from benchmarks.federated import dp, signds
 from benchmarks.federated import latency as fl_latency
+from benchmarks.federated import leakage as fl_leakage
+from benchmarks.federated import paillier
+from benchmarks.federated.privacy import dp, signds
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
+from benchmarks.noise import figure as noise
+from benchmarks.steps import dpsgd_scaling, dpsgd_step, losses, training
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 app.command("inverse-sqrt-error")(error.main)

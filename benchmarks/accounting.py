@@ -1,7 +1,7 @@
 """How much noise the accountants ask for, beside the paper's formula."""
 
-from benchmarks.report import publish
-from extensions.accounting import calibrate_noise, epsilon
+from benchmarks.tables import publish
+from extensions.privacy.accounting import calibrate_noise, epsilon
 
 CASES = ((0.1, 120, 2.0, 1e-5), (0.01, 500, 2.0, 1e-5), (0.017, 300, 2.0, 1.7e-6))
 

@@ -1,6 +1,6 @@
 """``python -m benchmarks list``: which command makes which of the recorded tables and figures."""
 
-from benchmarks import report
+from benchmarks import tables
 
 
 def main() -> None:
@@ -8,7 +8,7 @@ def main() -> None:
     from benchmarks.pages import recorded
 
     made: dict[str, list[str]] = {}
-    for result in recorded.read(report.RESULTS):
+    for result in recorded.read(tables.RESULTS):
         files = ", ".join([f"{result.name}.json", *(figure.path.name for figure in result.figures)])
         made.setdefault(result.command, []).append(f"{result.title}: {files}")
     for command, results in made.items():

@@ -11,13 +11,13 @@ import torch
 import typer
 
 import crypten_ext
-from benchmarks.report import publish
-from benchmarks.sockets import carried, peak_memory, ports_of
+from benchmarks.instruments.sockets import carried, peak_memory, ports_of
+from benchmarks.tables import publish
 from crypten_ext import dealer, nn, optim
-from crypten_ext.launch import Parties
-from crypten_ext.training import traffic
-from crypten_ext.worker import Context
-from extensions.providers import DEALINGS, Provider
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.worker import Context
+from crypten_ext.run.training import traffic
+from extensions.runs.providers import DEALINGS, Provider
 
 import crypten
 from crypten import communicator

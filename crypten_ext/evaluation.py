@@ -1,8 +1,8 @@
 """Accuracy of an encrypted model on encrypted data: one number is opened, nothing else."""
 
-from crypten_ext.opening import open_sum
-from crypten_ext.ring import ring_of
-from extensions.evaluation import count_wrong
+from crypten_ext.ring.crypten_ring import ring_of
+from crypten_ext.ring.opening import open_sum
+from extensions.network.evaluation import count_wrong
 
 from crypten.mpc import MPCTensor
 

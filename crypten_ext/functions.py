@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from crypten_ext.ring import as_tensor, ring_of
-from extensions import clipping
-from extensions.clipping import ClipPlan
+from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.errors import ArgumentError
-from extensions.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt
+from extensions.protocols import clipping
+from extensions.protocols.clipping import ClipPlan
+from extensions.protocols.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt
 
 from crypten.gradients import AutogradFunction
 from crypten.mpc import MPCTensor
@@ -17,8 +17,8 @@ class InverseSqrt(AutogradFunction):
     """``x.inverse_sqrt(degree=4)``: 1/sqrt(x), never above it.
 
     **Guarantees.** One-sided in the ring, for every element, with any number of parties; see
-    `extensions.inverse_sqrt.inverse_sqrt` for the interval and for what zero, negative and very
-    large inputs give (exactly 0).
+    `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero, negative
+    and very large inputs give (exactly 0).
 
     **Cost.** 15 rounds (13 with degree 2) whatever the number of parties, 21 words opened for each
     element (18 with degree 2). The gradient -y^3/2 takes 4 rounds; it is right while it is below
@@ -51,7 +51,7 @@ class ClipFactor(AutogradFunction):
     and for x of -3 max_norm^2 ulp or less (the ratio is rounded up). No gradient flows through it.
 
     **Cost.** 11 rounds where max_norm is 1 or a smaller power of two, else 12; 18 words opened for
-    each element, or 19. See `extensions.clipping.clip_factor`.
+    each element, or 19. See `extensions.protocols.clipping.clip_factor`.
 
     **Raises.** ArgumentError for max_norm outside 2^-16 .. 2^16 or a range that does not fit.
     """
@@ -72,7 +72,7 @@ class ClipByNorm(AutogradFunction):
     """``x.clip_by_norm(max_norm, range_bits=16, degree=2)``: no row longer than max_norm (1 + eta).
 
     Rows are what the first axis counts; a vector is one row. No gradient flows through it. See
-    `extensions.clipping.clip_by_norm` for eta, the range and the edge cases.
+    `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
 
     **Cost.** 16 rounds, or 15 where max_norm is a power of two so small that the squared norms over
     max_norm^2 need no rounding; 4 words opened for each element and 21 for each row, or 20.

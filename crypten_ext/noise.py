@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
-from crypten_ext.ring import CrypTenRing, as_tensor
-from extensions.noise import add_gaussian_noise
-from extensions.randomness import NoiseSource, SystemSource
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.noise import add_gaussian_noise
+from extensions.ring.interface import NoiseSource
 
 import crypten
 from crypten.mpc import MPCTensor
@@ -31,7 +32,7 @@ def gaussian_noise(
             ``torch.manual_seed`` has no influence.
 
     **Guarantees.** The total variance is 1.5 sigma^2 with three or more parties and 2 sigma^2 with
-    two; `extensions.noise.party_variance` has the formula.
+    two; `extensions.protocols.noise.party_variance` has the formula.
 
     **Cost.** No round, no byte.
 

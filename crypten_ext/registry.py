@@ -5,10 +5,12 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crypten_ext import dealer, exchange, masks, third_party
-from crypten_ext.autograd import Activation, Linear
+from crypten_ext import dealer, third_party
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
-from crypten_ext.ring import check_configuration
+from crypten_ext.masks import install as masks
+from crypten_ext.nn.autograd import Activation, Linear
+from crypten_ext.ring import exchange
+from crypten_ext.ring.crypten_ring import check_configuration
 from extensions.errors import ArgumentError, PeaError
 
 import crypten
@@ -70,11 +72,11 @@ def enable() -> None:
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
     ``cfg.functions.inv_sqrt_method`` ("newton_raphson", the host's, or "protocol1").
 
-    CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks`), and so do the tuples
-    of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the parties
-    agree on keys now. Openings of few words go straight from party to party
-    (`crypten_ext.exchange`). So all parties must call this, and `disable`.
-    ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
+    CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks.install`), and so do the
+    tuples of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the
+    parties agree on keys now. Openings of few words go straight from party to party
+    (`crypten_ext.ring.exchange`). So all parties must call this, and `disable`. ``cfg.mpc.provider
+    = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
 
     Raises:
         InsecureError: CrypTen is configured for its replicated protocol or for active security,

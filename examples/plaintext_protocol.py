@@ -5,9 +5,9 @@ python examples/plaintext_protocol.py
 
 import numpy as np
 
-from extensions.clear import ClearRing
-from extensions.fixed_point import decode, encode
-from extensions.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import decode, encode
 
 ring = ClearRing(frac_bits=20, rounding="extreme")
 plan = InverseSqrtPlan(frac_bits=20, degree=4)

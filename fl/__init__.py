@@ -32,28 +32,30 @@ before or after it sends a message of some kind. `PlainAggregator` is the exampl
 with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
 """
 
-from fl import latency, leakage, models, paillier
-from fl.adaptive_clipping import AdaptiveClipping
-from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
-from fl.central_dp import CentralDP
+from fl import leakage, paillier
 from fl.chain import ChainAggregator
-from fl.federated import FederatedAveraging
-from fl.history import History, RoundReport
-from fl.ledgers import ClientLedgers
-from fl.local_dp import LocalDP
 from fl.masked import MaskedAggregator
-from fl.mechanism import Mechanism
-from fl.messages import SERVER, Message, Party, Value, party_name
-from fl.network import DropOut, Link, Network
 from fl.paillier import PaillierAggregator
-from fl.partitions import partition
 from fl.plain import PlainAggregator
-from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
-from fl.quantization import FixedPoint, RingVector
-from fl.rounds import aggregate
-from fl.signds import SignDS
-from fl.transport import InProcessTransport
-from fl.view import Coalition, Outcome, Sent, Transcript
+from fl.privacy.adaptive_clipping import AdaptiveClipping
+from fl.privacy.central_dp import CentralDP
+from fl.privacy.ledgers import ClientLedgers
+from fl.privacy.local_dp import LocalDP
+from fl.privacy.mechanism import Mechanism
+from fl.privacy.quantization import FixedPoint, RingVector
+from fl.privacy.signds import SignDS
+from fl.round import latency
+from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
+from fl.round.messages import SERVER, Message, Party, Value, party_name
+from fl.round.network import DropOut, Link, Network
+from fl.round.rounds import aggregate
+from fl.round.transport import InProcessTransport
+from fl.round.view import Coalition, Outcome, Sent, Transcript
+from fl.training import models
+from fl.training.federated import FederatedAveraging
+from fl.training.history import History, RoundReport
+from fl.training.partitions import partition
 
 __all__ = [
     "SERVER",

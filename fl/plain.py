@@ -6,10 +6,10 @@ import numpy as np
 
 from extensions.checks import check_positive
 from extensions.errors import MessageError, UpdateError
-from fl.aggregator import Aggregator, Leaks, check_update, inherent_leaks
-from fl.messages import SERVER, Message
-from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
-from fl.view import Coalition, Outcome
+from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
+from fl.round.messages import SERVER, Message
+from fl.round.view import Coalition, Outcome
 
 
 class PlainAggregator(Aggregator):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.players import SERVERS, free_addresses, running_players, write
-from tests.tfe_process import TFEProcess
+from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.helpers.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
-    from crypten_ext.launch import Parties
+    from crypten_ext.processes.launch import Parties
 
 TASK_TIMEOUT = 240.0
 
@@ -35,7 +35,7 @@ class Pools:
             raise
 
     def _pool(self, parties: int) -> "Parties":
-        from crypten_ext.launch import Parties
+        from crypten_ext.processes.launch import Parties
 
         if parties not in self._open:
             pool = Parties(parties, timeout=TASK_TIMEOUT, env={"PYTHONWARNINGS": "error"})

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report import DOCUMENTS, with_tables
-from tests.test_compat_tfe import needs_tensorflow
+from tests.helpers.paths import ROOT
+from tests.tfe_ext.test_compat import needs_tensorflow
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BIN = Path(sys.executable).parent
 

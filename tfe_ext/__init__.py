@@ -4,16 +4,16 @@ Import it before ``tf_encrypted`` and before ``tf.keras`` is used: the released 
 not import on current TensorFlow without it.
 """
 
-from . import compat
+from tfe_ext import compat
 
 compat.apply()
 
-from . import keras  # noqa: E402
-from .aby3 import ABY3, fixed64_f20  # noqa: E402
-from .config import local_config  # noqa: E402
-from .cost import Cost, cost  # noqa: E402
-from .functions import register  # noqa: E402
-from .players import remote_config  # noqa: E402
+from tfe_ext import keras  # noqa: E402
+from tfe_ext.aby3.functions import register  # noqa: E402
+from tfe_ext.aby3.protocol import ABY3, fixed64_f20  # noqa: E402
+from tfe_ext.cost.cost import Cost, cost  # noqa: E402
+from tfe_ext.players.client import remote_config  # noqa: E402
+from tfe_ext.players.config import local_config  # noqa: E402
 
 register()
 

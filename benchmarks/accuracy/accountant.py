@@ -9,7 +9,7 @@ from benchmarks.accuracy.publishing import lines, publish
 from benchmarks.accuracy.records import Material
 from benchmarks.accuracy.runs import joint, repeated, summary
 from benchmarks.accuracy.settings import tuned
-from extensions.accounting import epsilon
+from extensions.privacy.accounting import epsilon
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0)
 

@@ -10,8 +10,8 @@ from benchmarks.accuracy.publishing import bars, publish
 from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import repeated, summary, train
 from benchmarks.accuracy.settings import tuned
-from extensions.config import TrainConfig
-from extensions.initialization import Strategy
+from extensions.protocols.initialization import Strategy
+from extensions.runs.config import TrainConfig
 
 JOINT_STEPS = 20
 """Of a training that is not finished: by its end the start no longer matters."""

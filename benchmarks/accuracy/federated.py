@@ -11,17 +11,17 @@ from benchmarks.accuracy.publishing import bars, publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import held_out_of, joint, not_private, repeated, summary, train
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
-from extensions.accounting import Ledger
-from extensions.clear import ClearRing
-from extensions.clear_training import accuracy, encoded
-from extensions.config import TrainConfig
-from extensions.data import Split
-from extensions.descent import account, descend
-from extensions.fixed_point import Integers, encode
-from extensions.model import ModelSpec
-from extensions.network import Parameters
-from extensions.randomness import InsecureSeededSource
-from extensions.sampling import OVERFLOW_PROBABILITY
+from extensions.network.chain import Parameters
+from extensions.network.spec import ModelSpec
+from extensions.owners.data import Split
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, encode
+from extensions.runs.clear_training import accuracy, encoded
+from extensions.runs.config import TrainConfig
+from extensions.runs.descent import account, descend
 
 LOCAL_STEPS = 10
 """Of each party between two averages."""

@@ -12,13 +12,13 @@ from benchmarks.accuracy.publishing import Line, lines, publish
 from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, train
 from benchmarks.accuracy.settings import tuned
-from extensions.accounting import Ledger
-from extensions.config import TrainConfig
-from extensions.data import Split
-from extensions.descent import account
-from extensions.fixed_point import encode
-from extensions.local_training import account_for_local_training
-from extensions.network import Parameters
+from extensions.network.chain import Parameters
+from extensions.owners.data import Split
+from extensions.privacy.accounting import Ledger
+from extensions.ring.fixed_point import encode
+from extensions.runs.config import TrainConfig
+from extensions.runs.descent import account
+from extensions.runs.local_training import account_for_local_training
 
 LOCAL_SHARE = 0.25
 """Of epsilon, for the local models."""

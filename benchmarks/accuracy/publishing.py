@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks import report
+from benchmarks import tables
 from benchmarks.accuracy.records import Material
 from benchmarks.accuracy.settings import Setting
 
@@ -27,7 +27,7 @@ def publish(
     named = {
         label: asdict(setting) | {"features": setting.title} for label, setting in settings.items()
     }
-    report.publish(
+    tables.publish(
         name,
         rows,
         data=material.data,
@@ -38,7 +38,7 @@ def publish(
         tuned=named,
         **others,
     )
-    (report.RESULTS / f"{name}.md").write_text(report.markdown(rows) + "\n")
+    (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
     return name
 
 
@@ -86,4 +86,4 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _write(figure: Any, name: str) -> None:
-    figure.savefig(report.RESULTS / f"{name}.png", dpi=100)
+    figure.savefig(tables.RESULTS / f"{name}.png", dpi=100)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.accuracy.settings import PARTIES, Setting
-from extensions import console
-from extensions.data import Split, load_raw, split_among
+from extensions.cli import console
 from extensions.errors import ArgumentError
-from extensions.owners import Taking
+from extensions.owners.data import Split, load_raw, split_among
+from extensions.owners.origin import Taking
 
 ROOT = Path(__file__).parents[2]
 SET_ASIDE = 6

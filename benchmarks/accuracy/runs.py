@@ -10,16 +10,16 @@ import numpy as np
 
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.settings import Setting
-from extensions import console
-from extensions.accounting import Ledger
-from extensions.clear import ClearRing
-from extensions.clear_training import accuracy, encoded, starting_parameters
-from extensions.config import TrainConfig
-from extensions.data import Split
-from extensions.descent import account, descend
-from extensions.fixed_point import Integers
-from extensions.network import Parameters
-from extensions.randomness import InsecureSeededSource
+from extensions.cli import console
+from extensions.network.chain import Parameters
+from extensions.owners.data import Split
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers
+from extensions.runs.clear_training import accuracy, encoded, starting_parameters
+from extensions.runs.config import TrainConfig
+from extensions.runs.descent import account, descend
 
 Encoded = tuple[Integers, Integers]
 

@@ -11,10 +11,10 @@ from benchmarks.accuracy.publishing import publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import tuned
-from extensions import console
-from extensions.backends import find
-from extensions.config import Backend
-from extensions.data import write_parts
+from extensions.cli import console
+from extensions.owners.data import write_parts
+from extensions.runs.backends import find
+from extensions.runs.config import Backend
 
 TIMEOUT = 3600.0
 

@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from extensions.config import TrainConfig
 from extensions.errors import ArgumentError
+from extensions.runs.config import TrainConfig
 
 PARTIES = 3
 DELTA_SHARE = 10

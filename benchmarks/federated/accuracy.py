@@ -29,8 +29,8 @@ from benchmarks.federated.curves import (
 from benchmarks.federated.li2021 import LOGS
 from benchmarks.federated.pool import side_by_side
 from benchmarks.federated.published import Published, read, rounds_to
-from benchmarks.plots import Panel, draw
-from benchmarks.report import publish
+from benchmarks.instruments.plots import Panel, draw
+from benchmarks.tables import publish
 from extensions.errors import ArgumentError
 
 TARGETS = (80, 90, 95, 97, 99)

@@ -9,7 +9,7 @@ from torch import Tensor
 import fl
 from benchmarks.federated.images import Images
 from fl.leakage import ciphertexts, rest_of_mean, running_sums, vectors_sent
-from fl.weights import get_weights
+from fl.training.weights import get_weights
 
 LR = 1.0
 CLIENTS = 3

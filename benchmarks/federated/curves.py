@@ -9,7 +9,7 @@ import torch
 import fl
 from benchmarks.federated.li2021 import PublishedLaplace
 from benchmarks.federated.links import simulated
-from benchmarks.federated.quick_noise import QuickLocalDP
+from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
 
 CLIENTS = 100

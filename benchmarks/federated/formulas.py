@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import fl
-from fl.latency import chain_seconds, chains_seconds, star_seconds, transfer_seconds
+from fl.round.latency import chain_seconds, chains_seconds, star_seconds, transfer_seconds
 
 Way = tuple[fl.Party, fl.Party]
 

@@ -11,10 +11,10 @@ import typer
 
 from benchmarks.federated.links import simulated
 from benchmarks.federated.schemes import SCHEMES, Latency, Scheme, measure
+from benchmarks.instruments.plots import Panel, draw
 from benchmarks.pages.entries import NAMES
-from benchmarks.plots import Panel, draw
-from benchmarks.report import publish
-from extensions import console
+from benchmarks.tables import publish
+from extensions.cli import console
 
 CLIENTS = (10, 20, 50, 100)
 VALUES = 199_210

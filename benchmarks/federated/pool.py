@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from extensions import console
+from extensions.cli import console
 
 Result = TypeVar("Result")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.accuracy.records import folder_of
-from extensions.data import load_raw
+from extensions.owners.data import load_raw
 
 Pair = tuple[Tensor, Tensor]
 """Images and labels."""

@@ -11,7 +11,7 @@ from torch import nn
 
 import fl
 from benchmarks.federated.pool import side_by_side
-from benchmarks.federated.quick_noise import QuickLocalDP
+from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
 from extensions.errors import ArgumentError
 

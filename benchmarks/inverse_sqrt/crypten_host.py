@@ -19,11 +19,11 @@ from benchmarks.inverse_sqrt.session import (
     Count,
 )
 from crypten_ext import dealer
-from crypten_ext.launch import Parties
-from crypten_ext.ring import as_tensor, ring_of
-from crypten_ext.training import traffic
-from crypten_ext.worker import Context
-from extensions.inverse_sqrt_paper import inverse_sqrt_paper
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.worker import Context
+from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from crypten_ext.run.training import traffic
+from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
 
 import crypten
 from crypten import communicator

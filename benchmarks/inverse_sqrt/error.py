@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks import report
+from benchmarks import tables
 from benchmarks.inverse_sqrt import figures
 from benchmarks.inverse_sqrt.hosts import TIMED, Host, available
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, points
@@ -57,10 +57,10 @@ def main(
             rows.append({"host": one.name, "method": method, "f": frac_bits, **row(x, y)})
             if (one.name, method, frac_bits) in DRAWN:
                 curves[f"{method}, {one.name}, f = {frac_bits}"] = x, y
-    report.RESULTS.mkdir(exist_ok=True)
-    figures.draw_linear(curves, report.RESULTS / f"{NAME}.png")
-    figures.draw_logarithmic(curves, report.RESULTS / f"{NAME}-logarithmic.png")
-    report.publish(
+    tables.RESULTS.mkdir(exist_ok=True)
+    figures.draw_linear(curves, tables.RESULTS / f"{NAME}.png")
+    figures.draw_logarithmic(curves, tables.RESULTS / f"{NAME}-logarithmic.png")
+    tables.publish(
         NAME,
         rows,
         parties=3,

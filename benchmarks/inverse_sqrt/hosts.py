@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from benchmarks import spu
+from benchmarks.instruments import spu
 from benchmarks.inverse_sqrt import spu_party
 from benchmarks.inverse_sqrt.session import (
     ABY3,

@@ -10,7 +10,7 @@ from benchmarks.inverse_sqrt.hosts import TIMED, available
 from benchmarks.inverse_sqrt.session import ABY3
 from benchmarks.inverse_sqrt.table import BATCHES, LARGE, table
 from benchmarks.network import call, link
-from benchmarks.report import publish
+from benchmarks.tables import publish
 from extensions.errors import ArgumentError
 
 NETWORKS = ("loopback", "lan", "wan")

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from benchmarks.socket_diag import sent
+from benchmarks.instruments.socket_diag import sent
 
 PARTIES = 3
 CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"

@@ -4,9 +4,9 @@ import re
 import statistics
 from typing import Any, Self
 
+from benchmarks.instruments.spu import SpuParties
 from benchmarks.inverse_sqrt.session import SPU, Count
 from benchmarks.inverse_sqrt.spu_party import METHODS
-from benchmarks.spu import SpuParties
 
 _MESSAGES = re.compile(r"Link details: .*send actions (\d+)")
 

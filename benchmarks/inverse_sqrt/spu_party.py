@@ -1,11 +1,12 @@
 """One party of SPU's ABY3 at 1/sqrt(x), for an interpreter that has the package `spu`.
 
-It imports nothing of this project but `benchmarks.spu_party` and `benchmarks.inverse_sqrt.points`.
+It imports nothing of this project but `benchmarks.instruments.spu_party` and
+`benchmarks.inverse_sqrt.points`.
 """
 
 from typing import Any
 
-from benchmarks.spu_party import SpuParty, compiled, serve, timed
+from benchmarks.instruments.spu_party import SpuParty, compiled, serve, timed
 
 METHODS = {"rsqrt": False, "rsqrt, enable_lower_accuracy_rsqrt": True}
 """The measured settings, by the value of that option: a polynomial of degree 4, or of degree 2.

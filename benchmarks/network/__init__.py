@@ -8,7 +8,7 @@ and none is lost. TCP is the kernel's own, with segments of an Ethernet's size a
 Pipes, Unix-domain sockets and shared memory are no network and stay as they are.
 
 A round trip and a bulk transfer are measured before the command starts; `current` gives them to
-what runs inside, and `benchmarks.report.publish` writes them with every table.
+what runs inside, and `benchmarks.tables.publish` writes them with every table.
 """
 
 from benchmarks.network.calibration import current

@@ -23,7 +23,7 @@ from benchmarks.network.netem import delay_by_netem
 from benchmarks.network.profiles import Link
 from benchmarks.network.routes import loopback_up, route_through_device
 from extensions.errors import EmulationError, PeaError
-from extensions.processes import die_with
+from extensions.runs.processes import die_with
 
 FAILED, INTERRUPTED = 125, 130
 """Exit statuses as of env(1) and of shells: no network, so that nothing ran; Ctrl-C before it."""

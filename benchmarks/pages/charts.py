@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.pages.entries import Chart
 from benchmarks.pages.facts import number
-from benchmarks.report import cell
+from benchmarks.tables import cell
 
 _WIDTH = 9.0
 _MARGIN = 0.8

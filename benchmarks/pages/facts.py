@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.network.calibration import shown
-from benchmarks.report import PACKAGES, cell
+from benchmarks.tables import PACKAGES, cell
 
 MISSING = "not recorded"
 LONGEST = 400

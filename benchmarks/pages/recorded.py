@@ -58,7 +58,7 @@ def read(folder: Path) -> list[Result]:
     """Returns the folder's results in the catalogue's order, those of one entry by name.
 
     Raises:
-        ArgumentError: a .json file there is no result of `benchmarks.report.publish`.
+        ArgumentError: a .json file there is no result of `benchmarks.tables.publish`.
     """
     contents = {path.stem: _content(path) for path in sorted(folder.glob("*.json"))}
     owned: dict[str, list[Path]] = {name: [] for name in contents}

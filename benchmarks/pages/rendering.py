@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.pages import facts
 from benchmarks.pages.recorded import Result
-from benchmarks.report import cell
+from benchmarks.tables import cell
 
 TEMPLATES = Path(__file__).parent / "templates"
 _TYPES = {".png": "image/png", ".svg": "image/svg+xml"}

@@ -6,8 +6,8 @@
 Each party shares a key with the dealer and expands its shares of a tuple from it. The dealer
 expands the same shares and sends the last party what its share lacks for the tuple to be right.
 It learns shapes and counts. **It must not collude with any party**: together with one it knows
-what the others hide. `pea dealer` runs one; `crypten_ext.launch.Parties` starts one beside local
-parties with ``provider="dealer"``; `pea prepare` deals beforehand, into files.
+what the others hide. `pea dealer` runs one; `crypten_ext.processes.launch.Parties` starts one
+beside local parties with ``provider="dealer"``; `pea prepare` deals beforehand, into files.
 """
 
 from crypten_ext.dealer.client import ADDRESS, corrected_bytes, current, disconnect, use_material

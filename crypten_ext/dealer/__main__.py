@@ -13,7 +13,7 @@ import torch
 
 from crypten_ext.dealer.server import serve
 from extensions.errors import PeaError
-from extensions.processes import ORPHANED, die_with
+from extensions.runs.processes import ORPHANED, die_with
 
 
 def _leave_with_launcher() -> None:

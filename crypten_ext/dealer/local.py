@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from crypten_ext.failures import describe_ending
+from crypten_ext.processes.failures import describe_ending
 from extensions.errors import DealerLostError
 
 _ENDING = 5.0

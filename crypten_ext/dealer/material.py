@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from crypten_ext.dealer import messages, spent
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.requests import Request
-from crypten_ext.keystream import KEY_BYTES, derive_key
+from crypten_ext.masks.keystream import KEY_BYTES, derive_key
 from extensions.errors import ArgumentError, MaterialError
 
 MAGIC = b"tuples of one run, 1\n"

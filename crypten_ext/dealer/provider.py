@@ -6,16 +6,16 @@ from typing import Any
 import torch
 
 from crypten_ext.dealer.client import current
-from crypten_ext.tuple_kinds import RandomWords, Shape, TruncationPair
+from crypten_ext.ring.tuple_kinds import RandomWords, Shape, TruncationPair
 from extensions.errors import ArgumentError
-from extensions.words import Monomial, Word
+from extensions.ring.words import Monomial, Word
 
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 from crypten.mpc.provider.provider import TupleProvider
 
 
 class DealerProvider(TupleProvider):
-    """Tuples of CrypTen's kinds and of ours (`crypten_ext.tuple_kinds.TupleSource`).
+    """Tuples of CrypTen's kinds and of ours (`crypten_ext.ring.tuple_kinds.TupleSource`).
 
     **Guarantees.** Each party's shares are uniform to all others together, the dealer left out;
     the dealer sees shapes, never a value.

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from crypten_ext.dealer.requests import Request
-from crypten_ext.keystream import Keystream
+from crypten_ext.masks.keystream import Keystream
 from extensions.errors import ArgumentError
-from extensions.words import Word, products_of, shift_word
+from extensions.ring.words import Word, products_of, shift_word
 
 from crypten.common.util import count_wraps
 

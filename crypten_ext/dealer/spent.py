@@ -1,6 +1,6 @@
 """Which prepared files this user has used, so that a copy of one is refused like the file."""
 
-from extensions.durable import enter, is_entered
+from extensions.runs.durable import enter, is_entered
 
 _LIST = "used-material"
 

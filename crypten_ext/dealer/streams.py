@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
-from crypten_ext.keystream import Keystream, derive_key
+from crypten_ext.masks.keystream import Keystream, derive_key
 
 
 def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:

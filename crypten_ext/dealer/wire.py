@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from crypten_ext.key_agreement import KeyPair
+from crypten_ext.masks.key_agreement import KeyPair
 from extensions.errors import ArgumentError
 
 MAGIC = b"dealer 1"

@@ -15,7 +15,7 @@ from crypten_ext.dealer.material import FRESH, GENERATION, LENGTH, MAGIC, Header
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of
-from crypten_ext.keystream import KEY_BYTES
+from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import ArgumentError
 
 

@@ -5,8 +5,8 @@
 
 The third party holds no data and answers one request of party 0 at a time, for random bits and
 standard triples; our tuples are built of those in further rounds. **It must not collude with any
-party**: together with one it knows what the others hide. `crypten_ext.launch.Parties` starts one
-with ``provider="ttp"``; `crypten_ext.dealer` costs less and needs no group in common.
+party**: together with one it knows what the others hide. `crypten_ext.processes.launch.Parties`
+starts one with ``provider="ttp"``; `crypten_ext.dealer` costs less and needs no group in common.
 """
 
 from crypten_ext.third_party.server import ThirdParty, serve

@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection
 
 import torch
 
+from crypten_ext.processes.worker import Channel
 from crypten_ext.third_party.server import serve
-from crypten_ext.worker import Channel
-from extensions.processes import die_with
+from extensions.runs.processes import die_with
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crypten_ext.failures import describe_ending
-from crypten_ext.process import Inbox, PartyProcess
+from crypten_ext.processes.failures import describe_ending
+from crypten_ext.processes.process import Inbox, PartyProcess
 from extensions.errors import ThirdPartyLostError
 
 

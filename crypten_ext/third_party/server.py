@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crypten_ext import masks
-from crypten_ext.key_agreement import KeyPair
+from crypten_ext.masks import install as masks
+from crypten_ext.masks.key_agreement import KeyPair
 from crypten_ext.third_party.streams import exchange, stream
 
 import crypten

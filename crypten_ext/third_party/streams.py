@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from crypten_ext.key_agreement import KeyPair
-from crypten_ext.keystream import Keystream
+from crypten_ext.masks.key_agreement import KeyPair
+from crypten_ext.masks.keystream import Keystream
 from extensions.errors import InsecureError
 
 import crypten

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from fl.aggregator import Aggregator, Leaks
 from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
 from fl.chain.equations import known_sums
 from fl.chain.server import ChainServer
-from fl.determined import determined_sums
-from fl.messages import SERVER, Party
-from fl.protocol import Machine, Round, Vector
-from fl.quantization import FixedPoint
-from fl.view import Coalition, Outcome
+from fl.privacy.quantization import FixedPoint
+from fl.round.aggregator import Aggregator, Leaks
+from fl.round.determined import determined_sums
+from fl.round.machines import Machine, Round, Vector
+from fl.round.messages import SERVER, Party
+from fl.round.view import Coalition, Outcome
 
 
 class ChainAggregator(Aggregator):

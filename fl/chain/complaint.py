@@ -6,8 +6,8 @@ import numpy as np
 
 from fl.chain.ledger import Ledger
 from fl.chain.token import clients, integer
-from fl.messages import SERVER, Message, Party
-from fl.protocol import Machine
+from fl.round.machines import Machine
+from fl.round.messages import SERVER, Message, Party
 
 
 @dataclass(frozen=True, kw_only=True)

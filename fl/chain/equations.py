@@ -7,9 +7,9 @@ import numpy as np
 
 from extensions.errors import MessageError
 from fl.chain.token import clients, integer
-from fl.determined import Unknown
-from fl.messages import Message
-from fl.view import Coalition, Transcript
+from fl.round.determined import Unknown
+from fl.round.messages import Message
+from fl.round.view import Coalition, Transcript
 
 Known = tuple[Unknown, ...]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from fl.chain.ledger import Ledger
-from fl.messages import SERVER, Message, Party
-from fl.protocol import Machine
+from fl.round.machines import Machine
+from fl.round.messages import SERVER, Message, Party
 
 KEY_BYTES = 32
 

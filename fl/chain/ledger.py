@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fl.messages import Party
-from fl.quantization import RingVector
+from fl.privacy.quantization import RingVector
+from fl.round.messages import Party
 
 
 @dataclass(eq=False)

@@ -12,9 +12,9 @@ from fl.chain.ledger import Ledger
 from fl.chain.token import Token, clients, uniform
 from fl.chain.totals import Totals
 from fl.chain.word import Word
-from fl.messages import SERVER, Message, Party, party_name
-from fl.protocol import Machine, Output, Refusal, Round, Timer
-from fl.quantization import FixedPoint
+from fl.privacy.quantization import FixedPoint
+from fl.round.machines import Machine, Output, Refusal, Round, Timer
+from fl.round.messages import SERVER, Message, Party, party_name
 
 
 class ChainServer(Machine):

@@ -6,9 +6,9 @@ from functools import reduce
 import numpy as np
 
 from fl.chain.ledger import Ledger
-from fl.messages import Party
-from fl.protocol import Aggregate, Round
-from fl.quantization import FixedPoint, RingVector
+from fl.privacy.quantization import FixedPoint, RingVector
+from fl.round.machines import Aggregate, Round
+from fl.round.messages import Party
 
 
 class Totals:

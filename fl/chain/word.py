@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from extensions.errors import MessageError
 from fl.chain.ledger import Ledger
 from fl.chain.token import Token, clients, integer
-from fl.messages import SERVER, Message, Party
-from fl.protocol import Machine
-from fl.quantization import FixedPoint, RingVector
+from fl.privacy.quantization import FixedPoint, RingVector
+from fl.round.machines import Machine
+from fl.round.messages import SERVER, Message, Party
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

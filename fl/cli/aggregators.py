@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fl.aggregator import Aggregator
 from fl.chain import ChainAggregator
 from fl.cli.choices import Options, arguments_of, as_options
 from fl.masked import MaskedAggregator
 from fl.paillier import PaillierAggregator
 from fl.paillier.aggregator import FIXED_POINT
 from fl.plain import PlainAggregator
-from fl.quantization import FixedPoint
+from fl.privacy.quantization import FixedPoint
+from fl.round.aggregator import Aggregator
 
 _OF_FIXED_POINT = {"frac_bits": "frac_bits", "range": "clip", "saturation": "saturation"}
 _OF_RING = {"ring_bits": "bits", **_OF_FIXED_POINT}

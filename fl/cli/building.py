@@ -5,19 +5,19 @@ from typing import Any
 
 from torch import Tensor
 
-from extensions import console
 from extensions.checks import check_not_negative, check_positive
-from extensions.cli_data import columns_of, names_of
+from extensions.cli import console
+from extensions.cli.data import columns_of, names_of
 from extensions.errors import ArgumentError
-from extensions.owners import Origin
+from extensions.owners.origin import Origin
 from fl.cli.aggregators import aggregator_of, fixed_point_of
 from fl.cli.choices import Options
 from fl.cli.drop_outs import RandomDropOuts
 from fl.cli.mechanisms import check_size, mechanism_of
 from fl.cli.records import model_of, read
-from fl.federated import FederatedAveraging
-from fl.network import Link, Network
-from fl.weights import get_weights
+from fl.round.network import Link, Network
+from fl.training.federated import FederatedAveraging
+from fl.training.weights import get_weights
 
 BYTES_OF_MBIT = 1e6 / 8
 

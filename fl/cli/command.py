@@ -2,8 +2,8 @@
 
 import typer
 
-from extensions import console
-from extensions.config_file import ConfigFile
+from extensions.cli import console
+from extensions.cli.config_file import ConfigFile
 from fl.cli import options
 from fl.cli.building import run_of, settings_of
 from fl.cli.keeping import check_files, left, save_model, told_to_resume

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from extensions.errors import ArgumentError
-from fl.network import DropOut, When
+from fl.round.network import DropOut, When
 
 _STAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "chain": (("ready",), ("token", "sum")),

@@ -8,10 +8,10 @@ import torch
 import typer
 from torch import nn
 
-from extensions.data import write_private
 from extensions.errors import ArgumentError, WorkerLostError
+from extensions.owners.data import write_private
 from fl.cli.choices import as_options
-from fl.federated import FederatedAveraging
+from fl.training.federated import FederatedAveraging
 
 STATE_DICT, ARRAYS = ".pt", ".npz"
 INTERRUPTED = 130

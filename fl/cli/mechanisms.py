@@ -3,18 +3,18 @@
 import copy
 from typing import Any
 
-from extensions.accounting import calibrate_noise
 from extensions.errors import ArgumentError
-from fl.adaptive_clipping import AdaptiveClipping
-from fl.aggregator import Aggregator
-from fl.central_dp import CentralDP
+from extensions.privacy.accounting import calibrate_noise
 from fl.cli.choices import Options, arguments_of, as_options
-from fl.local_dp import LocalDP
-from fl.mechanism import Mechanism
-from fl.protocol import Round
-from fl.quantization import FixedPoint
-from fl.settings import RunSettings
-from fl.signds import SignDS
+from fl.privacy.adaptive_clipping import AdaptiveClipping
+from fl.privacy.central_dp import CentralDP
+from fl.privacy.local_dp import LocalDP
+from fl.privacy.mechanism import Mechanism
+from fl.privacy.quantization import FixedPoint
+from fl.privacy.signds import SignDS
+from fl.round.aggregator import Aggregator
+from fl.round.machines import Round
+from fl.training.settings import RunSettings
 
 CLIP = 1.0
 FRAC_BITS = 24

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from extensions.errors import ArgumentError
-from extensions.owners import Origin
-from fl import models
+from extensions.owners.origin import Origin
 from fl.cli.choices import as_options
-from fl.partitions import partition
+from fl.training import models
+from fl.training.partitions import partition
 
 Shape = tuple[int, ...]
 

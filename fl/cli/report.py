@@ -8,11 +8,11 @@ from importlib.metadata import version
 from typing import Any
 
 from extensions import __version__
-from fl.aggregator import Leaks
-from fl.federated import FederatedAveraging
-from fl.messages import party_name
-from fl.view import Coalition
-from fl.weights import get_weights
+from fl.round.aggregator import Leaks
+from fl.round.messages import party_name
+from fl.round.view import Coalition
+from fl.training.federated import FederatedAveraging
+from fl.training.weights import get_weights
 
 PACKAGES = ("torch", "numpy", "dp-accounting", "opendp")
 PURE = 1e-12

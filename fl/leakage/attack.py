@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from fl.protocol import Vector
+from fl.round.machines import Vector
 
 NO_LEAK = 0.15
 """A matching loss above this counts as no leak."""

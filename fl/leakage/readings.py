@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from fl.chain.equations import names_of
-from fl.messages import Message, Party
 from fl.paillier import Packing, PrivateKey, PublicKey, decrypt
 from fl.paillier.rows import as_integers
-from fl.protocol import Vector
-from fl.view import Outcome
+from fl.round.machines import Vector
+from fl.round.messages import Message, Party
+from fl.round.view import Outcome
 
 
 def vectors_sent(

@@ -6,14 +6,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
-from fl.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.masked.client import MaskedClient
 from fl.masked.server import MaskedServer
 from fl.masked.terms import Terms
-from fl.messages import SERVER
-from fl.protocol import Machine, Round, Vector
-from fl.quantization import FixedPoint
-from fl.view import Coalition, Outcome
+from fl.privacy.quantization import FixedPoint
+from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
+from fl.round.machines import Machine, Round, Vector
+from fl.round.messages import SERVER
+from fl.round.view import Coalition, Outcome
 
 DEFAULT = FixedPoint()
 

@@ -6,7 +6,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.errors import MessageError
-from fl import shamir
+from fl.masked import shamir
 from fl.masked.ciphers import (
     KEY_BYTES,
     add_pair_mask,
@@ -30,9 +30,9 @@ from fl.masked.terms import (
     Terms,
     as_bytes,
 )
-from fl.messages import SERVER, Message
-from fl.protocol import Machine, Output, Refusal
-from fl.quantization import RingVector
+from fl.privacy.quantization import RingVector
+from fl.round.machines import Machine, Output, Refusal
+from fl.round.messages import SERVER, Message
 
 
 class MaskedClient(Machine):

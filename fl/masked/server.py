@@ -8,19 +8,11 @@ import numpy.typing as npt
 
 from extensions.errors import MessageError
 from fl.masked.ciphers import KEY_BYTES, agree, fresh_key
-from fl.masked.terms import (
-    ADVERT,
-    SEALED,
-    SIGNATURE_BYTES,
-    Bytes,
-    Roster,
-    Terms,
-    check_keys,
-)
+from fl.masked.terms import ADVERT, SEALED, SIGNATURE_BYTES, Bytes, Roster, Terms, check_keys
 from fl.masked.unmasking import Unmasking, by_dealer
-from fl.messages import SERVER, Message
-from fl.protocol import Aggregate, Machine, Output, Refusal, Timer
-from fl.quantization import RingVector
+from fl.privacy.quantization import RingVector
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
+from fl.round.messages import SERVER, Message
 
 STAGE = "stage"
 BEFORE_THE_SUM = ("advertise", "shares", "masked")

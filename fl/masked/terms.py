@@ -12,11 +12,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from extensions.errors import MessageError
-from fl import shamir
+from fl.masked import shamir
 from fl.masked.ciphers import KEY_BYTES, TAG_BYTES
-from fl.messages import Message
-from fl.protocol import Round
-from fl.quantization import FixedPoint
+from fl.privacy.quantization import FixedPoint
+from fl.round.machines import Round
+from fl.round.messages import Message
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -4,18 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from extensions.errors import MessageError
-from fl import shamir
-from fl.masked.ciphers import (
-    add_pair_mask,
-    agree,
-    commit,
-    derive,
-    mask,
-    public_key,
-    unseal,
-)
+from fl.masked import shamir
+from fl.masked.ciphers import add_pair_mask, agree, commit, derive, mask, public_key, unseal
 from fl.masked.terms import MASK_KEY, SECRETS, SEED, Bytes, Roster
-from fl.quantization import RingVector
+from fl.privacy.quantization import RingVector
 
 
 @dataclass(frozen=True, eq=False)

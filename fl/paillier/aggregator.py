@@ -4,15 +4,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from extensions.checks import check_positive
-from fl.aggregator import Aggregator, Leaks, inherent_leaks
-from fl.messages import SERVER
 from fl.paillier.client import Held, PaillierClient
 from fl.paillier.keys import SECURE_BITS, PrivateKey, check_bits
 from fl.paillier.packing import Packing
 from fl.paillier.server import PaillierServer
-from fl.protocol import Machine, Round, Vector
-from fl.quantization import FixedPoint
-from fl.view import Coalition, Outcome
+from fl.privacy.quantization import FixedPoint
+from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
+from fl.round.machines import Machine, Round, Vector
+from fl.round.messages import SERVER
+from fl.round.view import Coalition, Outcome
 
 FIXED_POINT = FixedPoint(frac_bits=16, clip=4.0)
 """Of updates, unless another one is given: 19 bits with their sign."""

@@ -7,15 +7,15 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from extensions.errors import ArgumentError, CiphertextError, MessageError
-from fl.messages import SERVER, Message, Value
 from fl.paillier.keys import PrivateKey, PublicKey, keygen
 from fl.paillier.packing import Packing
 from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import decrypt
 from fl.paillier.sealing import EXCHANGE_BYTES, public_bytes, seal, unseal
 from fl.paillier.short import ShortRandomness
-from fl.protocol import Machine, Output, Round
-from fl.quantization import RingVector
+from fl.privacy.quantization import RingVector
+from fl.round.machines import Machine, Output, Round
+from fl.round.messages import SERVER, Message, Value
 
 
 @dataclass

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from extensions.errors import MessageError
-from fl.messages import Party, party_name
+from fl.round.messages import Party, party_name
 
 EXCHANGE_BYTES = 32
 NONCE = bytes(12)

@@ -7,14 +7,14 @@ import numpy as np
 from gmpy2 import mpz
 
 from extensions.errors import CiphertextError, MessageError
-from fl.messages import SERVER, Message
 from fl.paillier.keys import PublicKey
 from fl.paillier.packing import Packing, Signed
 from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import check_ciphertext
 from fl.paillier.sealing import EXCHANGE_BYTES, is_exchange_key
-from fl.protocol import Aggregate, Machine, Output, Refusal, Round, Timer
-from fl.quantization import FixedPoint
+from fl.privacy.quantization import FixedPoint
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer
+from fl.round.messages import SERVER, Message
 
 
 class PaillierServer(Machine):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.conformance.arena import ARENAS, ABY3Arena, Arena, CrypTenArena, parameters
+from tests.conformance.arenas.arena import ARENAS, ABY3Arena, Arena, CrypTenArena, parameters
 from tests.conftest import Pools
-from tests.tfe_process import TFEProcess
+from tests.helpers.tfe_process import TFEProcess
 
 
 @pytest.fixture(params=parameters(ARENAS), scope="session")

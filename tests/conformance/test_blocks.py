@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from extensions.clear import ClearRing
-from extensions.fixed_point import Integers, wrap
-from extensions.randomness import InsecureSeededSource
-from tests.conformance.arena import UNBIASED, Arena
-from tests.strategies import ALARM, count_p_value
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, wrap
+from tests.conformance.arenas.arena import UNBIASED, Arena
+from tests.helpers.strategies import ALARM, count_p_value
 
 EDGES = [0, 1, 2, 3, 2**62 - 1, 2**62, 2**63 - 1, -1, -2, -3, -(2**62), 1 - 2**63, -(2**63)]
 

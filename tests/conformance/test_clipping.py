@@ -6,11 +6,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from extensions.clipping import ClipPlan
-from extensions.fixed_point import Integers, encode
-from tests.conformance.arena import Arena
-from tests.strategies import PRESETS, boundaries, directions, true_inverse_root
-from tests.test_clipping import assert_clipped, assert_factor_guarantee, rows_of, widest
+from extensions.protocols.clipping import ClipPlan
+from extensions.ring.fixed_point import Integers, encode
+from tests.conformance.arenas.arena import Arena
+from tests.extensions.protocols.test_clipping import (
+    assert_clipped,
+    assert_factor_guarantee,
+    rows_of,
+    widest,
+)
+from tests.helpers.strategies import PRESETS, boundaries, directions, true_inverse_root
 
 presets = pytest.mark.parametrize("frac_bits", PRESETS)
 degrees = pytest.mark.parametrize("degree", [2, 3, 4])

@@ -8,16 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.activations import relu, sigmoid
-from extensions.clear import ClearRing
-from extensions.fixed_point import Integers, Reals, decode, encode
-from extensions.layers import LayerGradient
-from extensions.model import ModelSpec
-from extensions.step_plan import StepPlan
-from tests.conformance import step_bounds as bounds
-from tests.conformance.arena import Arena
-from tests.conformance.recipes import RECIPES
-from tests.strategies import MODELS, PRESETS, ROWS, gradients, materialised, plan_of, random_batch
+from extensions.network.activations import relu, sigmoid
+from extensions.network.layers import LayerGradient
+from extensions.network.spec import ModelSpec
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from tests.conformance.arenas import step_bounds as bounds
+from tests.conformance.arenas.arena import Arena
+from tests.conformance.arenas.recipes import RECIPES
+from tests.helpers.strategies import (
+    MODELS,
+    PRESETS,
+    ROWS,
+    gradients,
+    materialised,
+    plan_of,
+    random_batch,
+)
 
 SEED = 41
 presets = pytest.mark.parametrize("frac_bits", PRESETS)

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from extensions.fixed_point import Integers, Reals, encode
-from tests.conformance.arena import Arena, Cost, CrypTenArena
+from extensions.ring.fixed_point import Integers, Reals, encode
+from tests.conformance.arenas.arena import Arena, Cost, CrypTenArena
 
 F = 16
 CLASSES, FEATURES, ROWS = 4, 5, 24

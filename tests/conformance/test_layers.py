@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from extensions.activations import PiecewiseLinear, relu, sigmoid
-from extensions.clear import ClearRing
-from extensions.fixed_point import Integers, encode
-from tests.conformance.arena import Arena
-from tests.conformance.recipes import RECIPES
-from tests.strategies import PRESETS
-from tests.test_activations import around, exact
+from extensions.network.activations import PiecewiseLinear, relu, sigmoid
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, encode
+from tests.conformance.arenas.arena import Arena
+from tests.conformance.arenas.recipes import RECIPES
+from tests.extensions.network.test_activations import around, exact
+from tests.helpers.strategies import PRESETS
 
 presets = pytest.mark.parametrize("frac_bits", PRESETS)
 functions = pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.clipping import ClipPlan
-from extensions.fixed_point import Integers, decode, encode
-from extensions.inverse_sqrt import InverseSqrtPlan
-from tests.conformance.arena import CrypTenArena
-from tests.strategies import PRESETS, sweep, true_inverse_root
-from tests.test_clipping import assert_clipped, rows_of
-from tests.test_inverse_sqrt import assert_within_guarantee
+from extensions.protocols.clipping import ClipPlan
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.ring.fixed_point import Integers, decode, encode
+from tests.conformance.arenas.arena import CrypTenArena
+from tests.extensions.protocols.test_clipping import assert_clipped, rows_of
+from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
+from tests.helpers.strategies import PRESETS, sweep, true_inverse_root
 
 presets = pytest.mark.parametrize("frac_bits", PRESETS)
 

@@ -7,10 +7,10 @@ Every statistical assertion has a false-alarm probability of `ALARM`. A standard
 import numpy as np
 import pytest
 
-from extensions.fixed_point import Integers
-from extensions.noise import party_variance
-from tests.conformance.arena import CrypTenArena
-from tests.strategies import ALARM, PRESETS, mean_p_value, variance_p_value
+from extensions.protocols.noise import party_variance
+from extensions.ring.fixed_point import Integers
+from tests.conformance.arenas.arena import CrypTenArena
+from tests.helpers.strategies import ALARM, PRESETS, mean_p_value, variance_p_value
 
 DRAWS = 20_000
 

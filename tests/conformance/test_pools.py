@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import PeaError
-from tests.conformance.arena import CrypTenArena
+from tests.conformance.arenas.arena import CrypTenArena
 
 
 def test_a_failed_task_is_no_trouble_to_the_next(crypten_arena: CrypTenArena):

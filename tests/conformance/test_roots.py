@@ -4,16 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from extensions.fixed_point import Integers
-from extensions.inverse_sqrt import InverseSqrtPlan
-from tests.conformance.arena import Arena
-from tests.strategies import (
-    PRESETS,
-    boundaries,
-    sweep,
-    true_inverse_root,
-)
-from tests.test_inverse_sqrt import assert_within_guarantee
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.ring.fixed_point import Integers
+from tests.conformance.arenas.arena import Arena
+from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
+from tests.helpers.strategies import PRESETS, boundaries, sweep, true_inverse_root
 
 DEGREES = (2, 3, 4)
 

@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 
-from extensions.activations import sigmoid
-from extensions.fixed_point import decode, encode
-from extensions.softmax import exponential, reciprocal
-from tests.conformance.arena import ABY3Arena, Arena, CrypTenArena
-from tests.conformance.test_budgets import (
-    MUL,
-    TO_ARITHMETIC,
-    TRUNCATE,
-    Cost,
-    zeros,
-)
-from tests.conformance.test_budgets_aby3 import CONVERT, OPEN, TRUNCATE_PRODUCT
-from tests.reference_softmax import softmax_interval
-from tests.strategies import PRESETS
-from tests.test_activations import exact
-from tests.test_softmax import logits_of
+from extensions.network.activations import sigmoid
+from extensions.network.softmax import exponential, reciprocal
+from extensions.ring.fixed_point import decode, encode
+from tests.conformance.arenas.arena import ABY3Arena, Arena, CrypTenArena
+from tests.conformance.budgets.test_budgets import MUL, TO_ARITHMETIC, TRUNCATE, Cost, zeros
+from tests.conformance.budgets.test_budgets_aby3 import CONVERT, OPEN, TRUNCATE_PRODUCT
+from tests.extensions.network.test_activations import exact
+from tests.extensions.network.test_softmax import logits_of
+from tests.helpers.reference_softmax import softmax_interval
+from tests.helpers.strategies import PRESETS
 
 ROWS, CLASSES = 7, 10
 FIRST, SECOND = len(exponential(CLASSES).thresholds), len(reciprocal(CLASSES).thresholds)

@@ -8,16 +8,16 @@ import math
 import numpy as np
 import pytest
 
-from extensions.activations import sigmoid
-from extensions.clear import ClearRing
-from extensions.fixed_point import Integers, Reals, decode, encode
-from extensions.layers import LayerShape
-from extensions.randomness import InsecureSeededSource
-from extensions.sampling import OwnRecords, draw_rows
-from extensions.step_plan import StepPlan
-from tests.conformance.arena import Arena
-from tests.conformance.recipes import RECIPES
-from tests.strategies import PRESETS
+from extensions.network.activations import sigmoid
+from extensions.network.layers import LayerShape
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.sampling import OwnRecords, draw_rows
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from tests.conformance.arenas.arena import Arena
+from tests.conformance.arenas.recipes import RECIPES
+from tests.helpers.strategies import PRESETS
 
 STEPS, RECORDS, ROWS, FEATURES, CLASSES = 10, 16, 12, 6, 3
 SAMPLE_RATE = 0.4

@@ -3,8 +3,8 @@
 import pytest
 from scipy import stats
 
-from tests.conformance.arena import CrypTenArena
-from tests.strategies import ALARM
+from tests.conformance.arenas.arena import CrypTenArena
+from tests.helpers.strategies import ALARM
 
 COUNT = 10_000_000
 SIZE = {"count": COUNT, "bits": 50, "shift": 16, "seed": 7, "chunk": 500_000}

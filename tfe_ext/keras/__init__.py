@@ -1,9 +1,9 @@
 """Private training of TF Encrypted's Keras layers on ABY3."""
 
-from .checkpoints import Checkpoints
-from .losses import BinaryCrossentropy, CategoricalCrossentropy
-from .optimizers import DPSGD, SGD
-from .sequential import Sequential
+from tfe_ext.keras.checkpoints import Checkpoints
+from tfe_ext.keras.losses import BinaryCrossentropy, CategoricalCrossentropy
+from tfe_ext.keras.optimizers import DPSGD, SGD
+from tfe_ext.keras.sequential import Sequential
 
 __all__ = [
     "DPSGD",

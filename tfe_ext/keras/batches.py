@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network import Network
-from extensions.randomness import NoiseSource
-from extensions.sampling import OwnRecords, capacity, check_records
-from tfe_ext.inputs import share_from
-from tfe_ext.placed import concatenate
-from tfe_ext.private_tensors import share_of
-from tfe_ext.records import RecordTable
-from tfe_ext.shares import Share
+from extensions.network.chain import Network
+from extensions.privacy.sampling import OwnRecords, capacity, check_records
+from extensions.ring.interface import NoiseSource
+from tfe_ext.ring.inputs import share_from
+from tfe_ext.ring.placed import concatenate
+from tfe_ext.ring.private_tensors import share_of
+from tfe_ext.ring.shares import Share
+from tfe_ext.run.records import RecordTable
 
 import tf_encrypted as tfe
 
 if TYPE_CHECKING:
-    from tfe_ext.aby3 import ABY3
+    from tfe_ext.aby3.protocol import ABY3
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extensions.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
-from extensions.randomness import InsecureSeededSource
-from tfe_ext.ring import ABY3Ring
-
-from . import weights
-from .optimizers import Optimizer
-from .sequential import Sequential
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
+from tfe_ext.keras import weights
+from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.sequential import Sequential
+from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
 class Checkpoints:
-    """What a run needs to be interrupted, continued, and released once (`extensions.checkpoints`).
+    """What a run needs to be interrupted, continued, and released once.
 
         checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
         made = checkpoints.begin() or 0

@@ -7,20 +7,19 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.fixed_point import Integers
-from extensions.initialization import Strategy, Weighting, encode_model, initialize
-from extensions.network import Parameters
-from extensions.ring import Share
-from tfe_ext.cost import Cost, cost_of_graph
-from tfe_ext.inputs import share_from
-from tfe_ext.placed import concatenate
+from extensions.network.chain import Parameters
+from extensions.protocols.initialization import Strategy, Weighting, encode_model, initialize
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import Share
+from tfe_ext.cost.cost import Cost, cost_of_graph
+from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.step import parameters_of, store
+from tfe_ext.keras.trainer import Trainer
+from tfe_ext.ring.inputs import share_from
+from tfe_ext.ring.placed import concatenate
 
 import tf_encrypted as tfe
-
-from .layers import Chain
-from .optimizers import Optimizer
-from .step import parameters_of, store
-from .trainer import Trainer
 
 
 class LocalStart:
@@ -47,8 +46,8 @@ class LocalStart:
 
         Each local model is trained by DPSGD on its owner's records alone, from the weights that
         the model has now, which are public. Nothing is opened, not even whose model is taken
-        (`extensions.initialization.initialize`). Charge the local training to the optimizer's
-        ledger: ``model.optimizer.ledger.record("local training", ...)``.
+        (`extensions.protocols.initialization.initialize`). Charge the local training to the
+        optimizer's ledger: ``model.optimizer.ledger.record("local training", ...)``.
 
         Args:
             local: each owner's model by its name, {"server0": [kernel, bias, ...], ...}: arrays of
@@ -61,8 +60,8 @@ class LocalStart:
             weighting: of the average: "records" by the owners' numbers of records, or "uniform".
 
         **Guarantees.** Each local model is a variable on the device of its owner, and is shared
-        from there (`tfe_ext.inputs.share_from`). It is no constant of the graph, of which every
-        player gets a copy.
+        from there (`tfe_ext.ring.inputs.share_from`). It is no constant of the graph, of which
+        every player gets a copy.
 
         **Cost.** Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for
         "local", whatever the number of owners. A graph is traced for each call.

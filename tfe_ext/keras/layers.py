@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extensions.activations import PiecewiseLinear, relu, sigmoid
 from extensions.errors import UnsupportedLayerError
-from extensions.losses import Loss
-from extensions.network import Network
+from extensions.network.activations import PiecewiseLinear, relu, sigmoid
+from extensions.network.chain import Network
+from extensions.network.losses import Loss
 
 from tf_encrypted.keras.layers import Activation, Dense, Flatten, ReLU
 

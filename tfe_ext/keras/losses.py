@@ -3,7 +3,7 @@
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.losses import Loss
+from extensions.network.losses import Loss
 
 from tf_encrypted.keras import losses
 
@@ -24,8 +24,8 @@ class CategoricalCrossentropy(losses.CategoricalCrossentropy):
     """The host's loss with the only settings that a private step can use; targets are one-hot.
 
     A model trained with `tfe_ext.keras.DPSGD` takes its gradient as that of the **sum** over
-    examples, softmax(logits) - labels, with the error that `extensions.softmax` states. The loss
-    itself is never computed.
+    examples, softmax(logits) - labels, with the error that `extensions.network.softmax` states. The
+    loss itself is never computed.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class CategoricalCrossentropy(losses.CategoricalCrossentropy):
 
 
 LOSSES: dict[Loss, type] = {"sigmoid": BinaryCrossentropy, "softmax": CategoricalCrossentropy}
-"""Which class of this module stands for which loss of `extensions.losses`."""
+"""Which class of this module stands for which loss of `extensions.network.losses`."""
 
 
 def loss_of(loss: Any) -> Loss:

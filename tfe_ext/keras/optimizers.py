@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from extensions.accounting import Ledger
 from extensions.checks import check_not_negative, check_positive
-from extensions.drift import Drift
-from extensions.gaussian_table import failure_bound
-from extensions.network import Network
-from extensions.randomness import NoiseSource, SystemSource
-from extensions.sampling import OVERFLOW_PROBABILITY, check_sample_rate
-from extensions.step_plan import DEFAULT_WEIGHT_NORM, StepPlan
-from tfe_ext.ring import ABY3Ring
+from extensions.network.chain import Network
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.gaussian_table import failure_bound
+from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.drift import Drift
+from extensions.ring.interface import NoiseSource
+from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
 class Optimizer:
@@ -127,8 +128,8 @@ class DPSGD(Optimizer):
             its own device whenever the graph runs.
 
     **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
-    C (1 + eta), eta documented in `extensions.step_plan.StepPlan.eta`, against one server
-    (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
+    C (1 + eta), eta documented in `extensions.protocols.dpsgd_plan.StepPlan.eta`, against one
+    server (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
 
     **Raises.** ArgumentError when built with values out of range.
     """

@@ -4,24 +4,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions import console
+from extensions.cli import console
 from extensions.errors import ArgumentError, GradientError
-from extensions.fixed_point import Reals
-from extensions.losses import Loss
-from tfe_ext.aby3 import ABY3
-from tfe_ext.cost import Cost
-from tfe_ext.private_tensors import share_of, tensor_of
+from extensions.network.losses import Loss
+from extensions.ring.fixed_point import Reals
+from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.cost.cost import Cost
+from tfe_ext.keras import weights as weights_of
+from tfe_ext.keras.initialization import LocalStart
+from tfe_ext.keras.layers import Chain, chain_of, check_layer
+from tfe_ext.keras.losses import loss_of
+from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.step import logits_of
+from tfe_ext.keras.trainer import Trainer, steps_of
+from tfe_ext.ring.private_tensors import share_of, tensor_of
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.models import sequential as host
-
-from . import weights as weights_of
-from .initialization import LocalStart
-from .layers import Chain, chain_of, check_layer
-from .losses import loss_of
-from .optimizers import Optimizer
-from .step import logits_of
-from .trainer import Trainer, steps_of
 
 Progress = Callable[[int, int], None]
 
@@ -30,9 +29,9 @@ class Sequential(LocalStart, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
     Layers are the host's Dense (activation None, "relu" or "sigmoid"), Activation, ReLU and
-    Flatten. Activations are the piecewise-linear ones of `extensions.activations`: the sigmoid is
-    at most 0.0107 from the true one, and ReLU ends at 8, which bounds the norms that rounding
-    depends on.
+    Flatten. Activations are the piecewise-linear ones of `extensions.network.activations`: the
+    sigmoid is at most 0.0107 from the true one, and ReLU ends at 8, which bounds the norms that
+    rounding depends on.
 
     Args:
         layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows has

@@ -4,20 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from extensions.dpsgd import dpsgd_step
 from extensions.errors import ArgumentError
-from extensions.network import Parameters, backward, forward
-from extensions.randomness import NoiseSource
-from extensions.step_plan import StepPlan
-from tfe_ext.private_tensors import share_of
-from tfe_ext.ring import ABY3Ring
-from tfe_ext.shares import Replicated, Share
-
-from .batches import Batch
-from .layers import Chain
+from extensions.network.chain import Parameters, backward, forward
+from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.ring.interface import NoiseSource
+from tfe_ext.keras.batches import Batch
+from tfe_ext.keras.layers import Chain
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.private_tensors import share_of
+from tfe_ext.ring.shares import Replicated, Share
 
 if TYPE_CHECKING:
-    from tfe_ext.aby3 import ABY3
+    from tfe_ext.aby3.protocol import ABY3
 
 
 def parameters_of(prot: "ABY3", chain: Chain) -> Parameters:

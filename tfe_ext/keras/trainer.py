@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.evaluation import count_wrong
-from extensions.step_plan import StepPlan
-from tfe_ext.cost import Cost, cost_of_graph
-from tfe_ext.ring import ABY3Ring
-
-from .batches import OwnersRecords, Records, SharedRecords, check_owners, shapes_of
-from .layers import Chain
-from .optimizers import Optimizer
-from .step import logits_of, update
+from extensions.network.evaluation import count_wrong
+from extensions.protocols.dpsgd_plan import StepPlan
+from tfe_ext.cost.cost import Cost, cost_of_graph
+from tfe_ext.keras.batches import OwnersRecords, Records, SharedRecords, check_owners, shapes_of
+from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.step import logits_of, update
+from tfe_ext.ring.aby3_ring import ABY3Ring
 
 if TYPE_CHECKING:
-    from tfe_ext.aby3 import ABY3
+    from tfe_ext.aby3.protocol import ABY3
 
 DEFAULT_FEATURE_NORM = 32.0
 """Taken for evaluations before `compile` has said otherwise."""

@@ -8,17 +8,16 @@ from zipfile import BadZipFile
 import numpy as np
 import tensorflow as tf
 
-from extensions.data import write_private
 from extensions.errors import ArgumentError
-from extensions.fixed_point import Integers, Reals, decode, encode
-from tfe_ext.private_tensors import to_replicated
-from tfe_ext.ring import ABY3Ring
-
-from .layers import Chain
-from .step import store
+from extensions.owners.data import write_private
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.step import store
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.private_tensors import to_replicated
 
 if TYPE_CHECKING:
-    from tfe_ext.aby3 import ABY3
+    from tfe_ext.aby3.protocol import ABY3
 
 
 def assign(prot: "ABY3", variables: Sequence[Any], weights: Sequence[Any]) -> None:

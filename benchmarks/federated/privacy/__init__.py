@@ -1,0 +1,1 @@
+"""What differential privacy costs federated learning."""

@@ -1,0 +1,227 @@
+"""``python -m benchmarks fl-dp``: noise and clipping of clients against accuracy, exact epsilon."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+import fl
+from benchmarks import tables
+from benchmarks.accuracy.publishing import Line
+from benchmarks.federated.privacy.gaussian import classical_noise, gaussian_rows
+from benchmarks.federated.privacy.sweeps import (
+    DataDir,
+    Full,
+    Rounds,
+    Seeds,
+    Sweep,
+    Workers,
+    by_abscissa,
+    chosen,
+    final,
+    publish,
+    sized,
+    spent,
+)
+from benchmarks.federated.running import DELTA, FRACTION, Local, Run, Runs, Setting, Size
+from extensions.privacy.accounting import epsilon
+from fl.privacy.analytic_gaussian import analytic_noise
+
+USUAL = Size(model="mlp", rounds=20, epochs=3, batch_size=20, lr=0.3)
+CLIENTS = (1000, 100)
+SIGMAS = (0.5, 1.0, 2.0, 4.0, 8.0)
+CLIP = 1.0
+"""Bound of an update's norm where noise varies."""
+SIGMA = 4.0
+"""Noise multiplier where the bound varies."""
+CLIPS = (0.25, 0.5, 1.0, 2.0, 4.0)
+STARTS = (0.25, 4.0)
+"""Bounds from which adaptive clipping starts."""
+LOCAL = {10.0: 0.1, 100.0: 0.3, 1000.0: 1.0}
+"""Epsilon of one update, and the bound that was chosen for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Central(Setting):
+    """Noise of the server on the sum of clipped updates, Poisson rounds.
+
+    Attributes:
+        sigma: standard deviation of the noise over the bound.
+        clip: the bound, or that of the first round.
+        adaptive: whether it follows the median of norms.
+    """
+
+    sigma: float
+    clip: float
+    adaptive: bool = False
+
+    def mechanism(self) -> fl.Mechanism:
+        """Returns a new mechanism."""
+        adaptive = fl.AdaptiveClipping() if self.adaptive else None
+        return fl.CentralDP(noise_multiplier=self.sigma, clip=self.clip, adaptive=adaptive)
+
+
+def sigma_sweep(clients: Sequence[int]) -> Sweep:
+    """Returns noise multipliers at one bound, for populations of different sizes."""
+
+    def of(number: int, sigma: float) -> Setting:
+        return Central(clients=number, sigma=sigma, clip=CLIP) if sigma else Setting(clients=number)
+
+    points = [(number, sigma) for number in clients for sigma in (0.0, *SIGMAS)]
+
+    def rows(runs: Runs) -> list[dict[str, Any]]:
+        return [
+            {"clients": number, "sigma": sigma, "C": CLIP if sigma else "-"}
+            | _costs(runs[of(number, sigma)], sigma)
+            | final(runs[of(number, sigma)])
+            for number, sigma in points
+        ]
+
+    def figure(runs: Runs) -> Mapping[str, Line]:
+        drawn = {}
+        for number in clients:
+            by_sigma = {sigma: runs[of(number, sigma)] for sigma in SIGMAS}
+            drawn[f"{number} clients"] = by_abscissa(by_sigma)
+            flat = dict.fromkeys((SIGMAS[0], SIGMAS[-1]), runs[of(number, 0.0)])
+            drawn[f"{number}, without privacy"] = by_abscissa(flat)
+        return drawn
+
+    return Sweep(
+        settings=[of(*point) for point in points],
+        rows=rows,
+        figure=figure,
+        abscissa="sigma, noise over bound",
+    )
+
+
+def _costs(runs: Sequence[Run], sigma: float) -> dict[str, Any]:
+    """Returns the columns on epsilon: of the run, and of one round by three ways to count."""
+    one_round = {
+        "classical": classical_noise(sigma) if sigma else "-",
+        "analytic": _of_one(sigma, 1.0) if sigma else "-",
+        "sampled": _of_one(sigma, FRACTION) if sigma else "-",
+    }
+    return {
+        "epsilon": spent(runs),
+        "epsilon by RDP": spent(runs, "rdp"),
+        **{f"one round, {name}": value for name, value in one_round.items()},
+    }
+
+
+def _of_one(sigma: float, rate: float) -> float:
+    return epsilon(noise_multiplier=sigma, sample_rate=rate, steps=1, delta=DELTA)
+
+
+def clip_sweep(clients: Sequence[int]) -> Sweep:
+    """Returns bounds at one noise multiplier, fixed and adaptive, for the largest population.
+
+    Raises:
+        ArgumentError: too few clients for the private count of adaptive clipping.
+    """
+    fl.AdaptiveClipping().noise_of_sum(SIGMA, FRACTION * max(clients))
+    of = partial(Central, clients=max(clients), sigma=SIGMA)
+    settings = [of(clip=clip) for clip in CLIPS]
+    settings += [of(clip=clip, adaptive=True) for clip in STARTS]
+
+    def rows(runs: Runs) -> list[dict[str, Any]]:
+        return [
+            {
+                "clients": one.clients,
+                "sigma": one.sigma,
+                "clipping": "adaptive" if one.adaptive else "fixed",
+                "C at first": one.clip,
+                "C at last": _last_clip(runs[one]),
+                "epsilon": spent(runs[one]),
+                **final(runs[one]),
+            }
+            for one in settings
+        ]
+
+    def figure(runs: Runs) -> Mapping[str, Line]:
+        kinds = {"fixed": False, "adaptive, by its last C": True}
+        return {
+            title: by_abscissa(
+                {_last_clip(runs[one]): runs[one] for one in settings if one.adaptive == adaptive}
+            )
+            for title, adaptive in kinds.items()
+        }
+
+    return Sweep(settings=settings, rows=rows, figure=figure, abscissa="C, bound of the norm")
+
+
+def _last_clip(runs: Sequence[Run]) -> float:
+    mechanisms = [run.mechanism for run in runs]
+    return statistics.mean(one.clip for one in mechanisms if isinstance(one, fl.CentralDP))
+
+
+def local_sweep(clients: Sequence[int]) -> Sweep:
+    """Returns noise of clients beside that of the server, for the smallest population."""
+    settings = [Local(clients=min(clients), epsilon=e, clip=c) for e, c in LOCAL.items()]
+    trusted = [Central(clients=min(clients), sigma=sigma, clip=CLIP) for sigma in SIGMAS]
+
+    def rows(runs: Runs) -> list[dict[str, Any]]:
+        return [
+            {
+                "clients": one.clients,
+                "epsilon of one update": one.epsilon,
+                "C": one.clip,
+                "sigma": 2 * analytic_noise(one.epsilon, DELTA),
+                "epsilon of a client": spent(runs[one]),
+                **final(runs[one]),
+            }
+            for one in settings
+        ]
+
+    def figure(runs: Runs) -> Mapping[str, Line]:
+        ways: dict[str, Sequence[Setting]] = {"clients add noise": settings}
+        ways["the server adds noise"] = trusted
+        return {
+            title: by_abscissa({float(spent(runs[one])): runs[one] for one in several})
+            for title, several in ways.items()
+        }
+
+    return Sweep(
+        settings=[*settings, *trusted],
+        rows=rows,
+        figure=figure,
+        abscissa="epsilon of the whole run",
+    )
+
+
+SWEEPS: dict[str, Callable[[Sequence[int]], Sweep]] = {
+    "sigma": sigma_sweep,
+    "clip": clip_sweep,
+    "local": local_sweep,
+}
+GAUSSIAN = "gaussian"
+PARTS = (*SWEEPS, GAUSSIAN)
+
+
+def main(
+    data_dir: DataDir = None,
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+    ] = None,
+    clients: Annotated[
+        list[int] | None, typer.Option(help="Populations; by default 1000 and 100.", min=1)
+    ] = None,
+    rounds: Rounds = None,
+    full: Full = False,
+    seeds: Seeds = 3,
+    workers: Workers = 2,
+) -> None:
+    """Federated DP on MNIST: noise, bound and accuracy, with exact epsilon at delta = 1e-3."""
+    picked = chosen(part, PARTS)
+    size, suffix = sized(USUAL, full, rounds)
+    populations = tuple(clients or CLIENTS)
+    if populations != CLIENTS:
+        suffix += "-" + "-".join(map(str, populations)) + "-clients"
+    sweeps = {
+        f"fl-dp-{name}{suffix}": SWEEPS[name](populations) for name in picked if name in SWEEPS
+    }
+    if GAUSSIAN in picked:
+        tables.publish("fl-dp-gaussian", gaussian_rows(), delta=DELTA)
+    publish(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)

@@ -1,0 +1,35 @@
+"""Noise that is quick to draw: for comparing runs, never for data."""
+
+from typing import Any
+
+import numpy as np
+
+import fl
+from fl.privacy.clipping import norm_of
+
+
+class QuickLocalDP(fl.LocalDP):
+    """What `fl.LocalDP` does, but with noise in double precision.
+
+    Clip, scale and ledger are those of `fl.LocalDP`. Its noise is on a grid of 2^-20 of the scale
+    and exact; this noise is of the same law to that grid. It **protects nothing**, and takes some
+    50 nanoseconds a value instead of some 15 microseconds.
+
+    Args:
+        seed: of the noise, with round and client, so that everybody can replay it; None: the noise
+            is another one each time.
+        **arguments: those of `fl.LocalDP`.
+    """
+
+    def __init__(self, *, seed: int | None = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._seed = seed
+
+    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+        """Returns the update clipped, with noise."""
+        gaussian = self.noise == "gaussian"
+        place = None if self._seed is None else [self._seed, round.number, client]
+        draws = np.random.default_rng(place)
+        draw = draws.normal if gaussian else draws.laplace
+        clipped = update * (self.clip / max(self.clip, norm_of(update, 2 if gaussian else 1)))
+        return clipped + draw(0.0, self.scale, update.shape)

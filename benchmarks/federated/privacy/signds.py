@@ -1,0 +1,217 @@
+"""``python -m benchmarks fl-signds``: SignDS beside federated averaging and local noise."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import fl
+from benchmarks import tables
+from benchmarks.federated.privacy.sweeps import (
+    DataDir,
+    Full,
+    Rounds,
+    Seeds,
+    Sweep,
+    Workers,
+    by_round,
+    chosen,
+    final,
+    publish,
+    sized,
+    spent,
+)
+from benchmarks.federated.running import MODELS, Local, Run, Runs, Setting, Size
+
+USUAL = Size(model="mlp", rounds=40, epochs=1, batch_size=10, lr=0.1)
+CLIENTS = 100
+EPSILONS = {1.0: 0.03, 10.0: 0.1, 100.0: 0.3}
+"""Of one update; and the bound of its norm that was chosen for local noise."""
+SHARES = (0.01, 0.05, 0.25)
+DRAWN = 0.05
+"""The share of the figure."""
+DIMENSIONS = (5, 20, 50)
+LEARNING_RATES = (0.1, 0.3, 3.0)
+AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
+    "plain": fl.PlainAggregator,
+    "masked": fl.MaskedAggregator,
+    "chain": fl.ChainAggregator,
+    "Paillier": fl.PaillierAggregator,
+}
+SENDERS = 10
+"""Clients whose updates are aggregated where bytes are counted."""
+INDEX_BYTES, SIGN_BYTES = 4, 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sign(Setting):
+    """SignDS with its own names of parameters; `private` False: all dimensions from the top k."""
+
+    sign_k: float = 0.01
+    sign_eps: float = 100.0
+    sign_global_lr: float = 1.0
+    sign_dim_out: int = 0
+    private: bool = True
+
+    def signds(self) -> fl.SignDS:
+        """Returns SignDS with these parameters."""
+        return fl.SignDS(
+            sign_k=self.sign_k,
+            sign_eps=self.sign_eps,
+            sign_global_lr=self.sign_global_lr,
+            sign_dim_out=self.sign_dim_out,
+        )
+
+    def mechanism(self) -> fl.Mechanism:
+        """Returns a new mechanism."""
+        return self.signds() if self.private else TopSigns(self.signds())
+
+
+class TopSigns(fl.Mechanism):
+    """Sends as many dimensions as SignDS would, all of the top k: **nothing is private**."""
+
+    exchange = "delta"
+    equal_weights = True
+
+    def __init__(self, like: fl.SignDS) -> None:
+        self._like = like
+
+    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+        """Returns the sign, times the constant, in some of the top k dimensions."""
+        law, draws = self._like.selection(update.size), np.random.default_rng()
+        sign = draws.choice((-1.0, 1.0))
+        top = np.argpartition(-sign * update, law.top - 1)[: law.top]
+        result = np.zeros(update.size)
+        result[draws.choice(top, law.selected, replace=False)] = sign * self._like.sign_global_lr
+        return result
+
+
+def parameters(model: str) -> int:
+    """Returns how many values an update has."""
+    return sum(values.numel() for values in MODELS[model]().parameters())
+
+
+def sparse_bytes(dimensions: int) -> int:
+    """Returns the bytes of so many indices and one sign, which is not what is sent."""
+    return INDEX_BYTES * dimensions + SIGN_BYTES
+
+
+def bytes_rows(size: int) -> list[dict[str, Any]]:
+    """Returns what a client sends of an update of that size, by aggregator."""
+    mechanism = fl.SignDS()
+    round = fl.Round(number=1, size=size, weights=dict.fromkeys(range(SENDERS), 1))
+    draws = np.random.default_rng(0)
+    updates = {k: mechanism.client(draws.normal(size=size), round, k) for k in round.clients}
+    dimensions = mechanism.selection(size).selected
+    rows = []
+    for title, make in AGGREGATORS.items():
+        transcript = fl.aggregate(make(), updates).transcript
+        sent = sum(transcript.bytes(sender=client) for client in round.clients) / SENDERS
+        rows.append(
+            {
+                "aggregator": title,
+                "values": size,
+                "selected": dimensions,
+                "kB sent": sent / 1000,
+                "kB sparse": sparse_bytes(dimensions) / 1000,
+                "sent / sparse": sent / sparse_bytes(dimensions),
+            }
+        )
+    return rows
+
+
+def _row(one: Setting, runs: Runs, size: Size) -> dict[str, Any]:
+    """Returns a row of any mechanism."""
+    found = runs[one]
+    row: dict[str, Any] = {"mechanism": "FedAvg", "epsilon of one update": "infinite"}
+    row |= dict.fromkeys(("C", "sign_k", "sign_global_lr", "selected", "of the top k, %"), "-")
+    if isinstance(one, Local):
+        row |= {"mechanism": "LocalDP", "epsilon of one update": one.epsilon, "C": one.clip}
+    if isinstance(one, Sign):
+        law = one.signds().selection(parameters(size.model))
+        row |= {
+            "mechanism": "SignDS" if one.private else "SignDS, not private",
+            "epsilon of one update": one.sign_eps if one.private else "infinite",
+            "sign_k": one.sign_k,
+            "sign_global_lr": one.sign_global_lr,
+            "selected": law.selected,
+            "of the top k, %": 100 * law.mean / law.selected if one.private else 100.0,
+        }
+    rounds = max(_most_rounds(run) for run in found)
+    costs = {"most rounds of a client": rounds, "epsilon of that client": spent(found)}
+    return row | costs | final(found)
+
+
+def _most_rounds(run: Run) -> int:
+    return max(Counter(client for report in run.history for client in report.selected).values())
+
+
+def epsilon_sweep(size: Size, clients: int) -> Sweep:
+    """Returns epsilon of one update and the share of the top k, beside the other mechanisms."""
+    signs = [Sign(clients=clients, sign_k=k, sign_eps=e) for k in SHARES for e in EPSILONS]
+    open_sign = Sign(clients=clients, sign_k=DRAWN, private=False)
+    local = [Local(clients=clients, epsilon=e, clip=c) for e, c in EPSILONS.items()]
+    drawn: dict[str, Setting] = {"FedAvg": Setting(clients=clients)}
+    drawn["SignDS, not private"] = open_sign
+    drawn |= {f"SignDS, epsilon {s.sign_eps:g}": s for s in signs if s.sign_k == DRAWN}
+    drawn |= {f"LocalDP, epsilon {one.epsilon:g}": one for one in local}
+    return _sweep([drawn["FedAvg"], *signs, open_sign, *local], size, drawn)
+
+
+def parameter_sweep(size: Size, clients: int) -> Sweep:
+    """Returns how many dimensions are sent, and the constant, at epsilon 100."""
+    dimensions = [Sign(clients=clients, sign_dim_out=h) for h in DIMENSIONS]
+    rates = [Sign(clients=clients, sign_global_lr=lr) for lr in LEARNING_RATES]
+    usual = Sign(clients=clients)
+    drawn: dict[str, Setting] = {f"{one.sign_dim_out} dimensions": one for one in dimensions}
+    drawn["defaults"] = usual
+    drawn |= {f"sign_global_lr {one.sign_global_lr:g}": one for one in rates}
+    return _sweep([*dimensions, usual, *rates], size, drawn)
+
+
+def _sweep(settings: list[Setting], size: Size, drawn: Mapping[str, Setting]) -> Sweep:
+    return Sweep(
+        settings=settings,
+        rows=lambda runs: [_row(one, runs, size) for one in settings],
+        figure=lambda runs: {title: by_round(runs[one]) for title, one in drawn.items()},
+        abscissa="round",
+        logarithmic=False,
+    )
+
+
+SWEEPS: dict[str, Callable[[Size, int], Sweep]] = {
+    "epsilon": epsilon_sweep,
+    "parameters": parameter_sweep,
+}
+BYTES = "bytes"
+PARTS = (*SWEEPS, BYTES)
+
+
+def main(
+    data_dir: DataDir = None,
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+    ] = None,
+    clients: Annotated[int, typer.Option(help="A tenth of them are in a round.", min=1)] = CLIENTS,
+    rounds: Rounds = None,
+    full: Full = False,
+    seeds: Seeds = 3,
+    workers: Workers = 2,
+) -> None:
+    """SignDS on MNIST by epsilon and parameters, beside FedAvg and LocalDP, and its bytes."""
+    picked = chosen(part, PARTS)
+    size, suffix = sized(USUAL, full, rounds)
+    if clients != CLIENTS:
+        suffix += f"-{clients}-clients"
+    sweeps = {
+        f"fl-signds-{name}{suffix}": SWEEPS[name](size, clients)
+        for name in picked
+        if name in SWEEPS
+    }
+    if BYTES in picked:
+        rows = [row for name in MODELS for row in bytes_rows(parameters(name))]
+        tables.publish("fl-signds-bytes", rows, clients=SENDERS)
+    publish(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)

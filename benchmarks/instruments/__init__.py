@@ -1,0 +1,1 @@
+"""What benchmarks measure with: hosts, players and the counters of sockets."""

@@ -1,0 +1,1 @@
+"""What Protocol 2 draws, and what it costs."""

@@ -1,0 +1,1 @@
+"""What one private training step costs, and its parts."""

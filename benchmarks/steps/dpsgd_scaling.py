@@ -1,0 +1,153 @@
+"""The command `dpsgd-scaling`: how a step grows with batch, features, classes and parties."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.instruments.hosts import PARTIES
+from benchmarks.instruments.plots import Panel, draw
+from benchmarks.steps.growth import multilinear, power_law
+from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
+from benchmarks.steps.step_hosts import ABY3, CRYPTEN, Found, sweep
+from benchmarks.tables import publish
+
+FACTORS = ("batch", "features", "classes")
+MULTIPLES = (0.5, 1.0, 2.0, 4.0)
+NUMBERS_OF_PARTIES = (2, 3, 4, 5)
+
+Series = dict[str, list[tuple[int, Found]]]
+"""For each factor that is varied alone: its values in turn, with what was found."""
+
+
+def points_of(base: Sizes, multiples: Sequence[float]) -> list[Sizes]:
+    """Returns the base point, its changes in one factor, and corners that show products.
+
+    The corners lower two factors or all, so that the points determine a law linear in each.
+    """
+    points = [base]
+    for name in FACTORS:
+        points += [{**base, name: round(base[name] * m)} for m in multiples if m != 1.0]
+    low = {name: round(base[name] * min(multiples)) for name in FACTORS}
+    return points + [{**low, name: base[name]} for name in FACTORS] + [low]
+
+
+def series_of(base: Sizes, points: Sequence[Sizes], found: Sequence[Found]) -> Series:
+    """Returns the points that differ from the base in one factor alone, by that factor."""
+    by_factor: Series = {}
+    for name in FACTORS:
+        others = [other for other in FACTORS if other != name]
+        near = [
+            (point[name], costs)
+            for point, costs in zip(points, found, strict=True)
+            if all(point[other] == base[other] for other in others)
+        ]
+        by_factor[name] = sorted(near, key=lambda pair: pair[0])
+    return by_factor
+
+
+def growth_rows(host: str, series: Series, kinds: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns, for each factor and kind, the exponents of bytes and time with their R^2."""
+    rows = []
+    for name, pairs in series.items():
+        values = [value for value, _ in pairs]
+        for kind in kinds:
+            own = [found[kind] for _, found in pairs]
+            size = power_law(values, [cost["bytes"] for cost in own])
+            time = power_law(values, [statistics.median(cost["seconds"]) for cost in own])
+            rounds = sorted({cost["rounds"] for cost in own})
+            rows.append(
+                {
+                    "host": host,
+                    "step": kind,
+                    "varied": f"{name} {values[0]}..{values[-1]}",
+                    "rounds": "..".join(map(str, dict.fromkeys((rounds[0], rounds[-1])))),
+                    "MB/party": f"{own[0]['bytes'] / 1e6:.3g}..{own[-1]['bytes'] / 1e6:.3g}",
+                    "exponent of bytes": size.exponent,
+                    "R² of bytes": size.r_squared,
+                    "exponent of time": time.exponent,
+                    "R² of time": time.r_squared,
+                }
+            )
+    return rows
+
+
+def law_rows(
+    host: str, points: Sequence[Sizes], found: Sequence[Found], kinds: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Returns, for each kind, the bytes a party as a law in batch B, features F and classes K.
+
+    In CrypTen they are those of openings, by its own count.
+    """
+    rows = []
+    for kind in kinds:
+        own = [costs[kind] for costs in found]
+        law = multilinear(points, [cost.get("opened") or cost["bytes"] for cost in own])
+        terms = {
+            " ".join(name[0].upper() if name != "classes" else "K" for name in term) or "1": value
+            for term, value in law.coefficients.items()
+        }
+        rows.append({"host": host, "step": kind, **terms, "worst residual, %": 100 * law.worst})
+    return rows
+
+
+def panels_of(host: str, series: Series, kinds: Sequence[str]) -> list[Panel]:
+    """Returns the bytes and the times over each factor, to be drawn."""
+    panels = []
+    for name, pairs in series.items():
+        for quantity in ("MB/party", "ms"):
+            curves = {}
+            for kind in kinds:
+                costs = [found[kind] for _, found in pairs]
+                curves[kind] = [
+                    cost["bytes"] / 1e6
+                    if quantity == "MB/party"
+                    else 1000 * statistics.median(cost["seconds"])
+                    for cost in costs
+                ]
+            x = [float(value) for value, _ in pairs]
+            panels.append(Panel(title=host, x_label=name, y_label=quantity, x=x, curves=curves))
+    return panels
+
+
+def main(
+    batch: int = 128,
+    features: int = 128,
+    classes: int = 8,
+    steps: Annotated[int, typer.Option(help="Timed steps at each point.")] = 3,
+) -> None:
+    """The growth of one step around a base point, one factor varied at a time, and its law."""
+    base = {"batch": batch, "features": features, "classes": classes}
+    points = points_of(base, MULTIPLES)
+    growth, laws, panels, samples = [], [], [], {}
+    for host in (CRYPTEN, ABY3):
+        found = sweep(host, steps, points, KINDS)
+        samples[host] = [{**at, **costs} for at, costs in zip(points, found, strict=True)]
+        series = series_of(base, points, found)
+        if host == CRYPTEN:
+            others = {
+                m: sweep(host, steps, [base], KINDS, parties=m)[0]
+                for m in NUMBERS_OF_PARTIES
+                if m != PARTIES
+            }
+            series["parties"] = sorted({**others, PARTIES: found[0]}.items())
+            samples[f"{CRYPTEN}, parties"] = [{"parties": m, **f} for m, f in series["parties"]]
+        growth += growth_rows(host, series, KINDS)
+        laws += law_rows(host, points, found, KINDS)
+        panels += panels_of(host, series, KINDS)
+    settings: dict[str, Any] = {
+        "parties": PARTIES,
+        "frac_bits": FRAC_BITS,
+        "steps": steps,
+        "seed": 0,
+        "network": "loopback for CrypTen, one process for ABY3",
+        "bytes": "a party's mean, sent and received; TCP's count in CrypTen, the graph's in ABY3",
+        **base,
+    }
+    publish("dpsgd-scaling", growth, samples=samples, **settings)
+    settings["bytes"] = (
+        "a party's, sent and received; CrypTen's count of openings, the graph's in ABY3"
+    )
+    publish("dpsgd-law", laws, fitted_to=points, **settings)
+    draw("dpsgd-scaling", panels)

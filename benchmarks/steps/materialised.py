@@ -1,0 +1,67 @@
+"""DPSGD as it is usually written: every example's gradient is made, clipped and then summed.
+
+The baseline of `extensions.protocols.dpsgd.dpsgd_step`, over the same ring and with the same clip
+factor, noise and update; only the way to the norms and to the clipped sum differs.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from extensions.network.layers import LayerGradient, LayerShape
+from extensions.protocols.clipping import clip_factor, ratio_up
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.noise import add_gaussian_noise
+from extensions.ring.interface import NoiseSource, Ring, Share
+
+
+def materialised_step(
+    ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan, source: NoiseSource
+) -> list[tuple[Share, Share | None]]:
+    """Returns, for each layer, what to subtract from its weight and bias.
+
+    A linear layer costs 3 * rows * in_features * out_features products and roundings: gradients,
+    squares, clipped gradients.
+    """
+    f = ring.frac_bits
+    gradients = _gradients(ring, layers)
+    squares = ring.mul([(g, g) for g in gradients])
+    total = squares[0].sum(1)
+    for square in squares[1:]:
+        total = total + square.sum(1)
+    ratio = ratio_up(ring, total, 2 * f, plan.max_grad_norm)
+    factor = clip_factor(ring, ratio, plan.clip).reshape(-1, 1)
+    sums = [clipped.sum(0) for clipped in ring.mul([(factor, g) for g in gradients])]
+    noisy = add_gaussian_noise(
+        ring,
+        sums,
+        plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta),
+        frac_bits=2 * f,
+        source=source,
+        colluders=plan.colluders,
+    )
+    numerator, shift = plan.step_ratio
+    updates = iter(ring.truncate([(share * numerator, shift + f) for share in noisy]))
+    return [
+        _update(updates, layer, shape) for layer, shape in zip(layers, plan.layers, strict=True)
+    ]
+
+
+def _gradients(ring: Ring, layers: Sequence[LayerGradient]) -> list[Share]:
+    """Returns, for each weight and bias in turn, every example's gradient, (rows, entries)."""
+    rows = layers[0].deltas.shape[0]
+    products = ring.mul(
+        [(layer.deltas.reshape(rows, -1, 1), layer.inputs.reshape(rows, 1, -1)) for layer in layers]
+    )
+    weights = iter(ring.truncate([(product, ring.frac_bits) for product in products]))
+    gradients = []
+    for layer in layers:
+        gradients.append(next(weights).reshape(rows, -1))
+        if layer.has_bias:
+            gradients.append(layer.deltas)
+    return gradients
+
+
+def _update(
+    updates: Iterator[Share], layer: LayerGradient, shape: LayerShape
+) -> tuple[Share, Share | None]:
+    weight = next(updates).reshape(shape.out_features, shape.in_features)
+    return weight, next(updates) if layer.has_bias else None

@@ -1,0 +1,143 @@
+"""What a step of `benchmarks.steps.linear_step` costs in CrypTen and ABY3, at one size or many."""
+
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from benchmarks.instruments.child import in_child
+from benchmarks.instruments.hosts import (
+    PARTIES,
+    aby3_ring,
+    in_variables,
+    parties_cost,
+    servers_cost,
+    shared_in_crypten,
+)
+from benchmarks.instruments.players import local_players
+from benchmarks.instruments.spu import SpuParties
+from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes, inputs, step_of
+from extensions.ring.interface import Share
+
+CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
+HOSTS = (CRYPTEN, ABY3, SPU)
+
+Found = dict[str, dict[str, Any]]
+"""For each kind of step: "rounds" or None, "bytes" a party, in and out, "seconds" of each.
+
+"opened" are those bytes of them that a law can be given for: in CrypTen what is opened, by its own
+count, since TCP carries few words otherwise than many.
+"""
+
+
+def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) -> Found:
+    """Returns what each kind costs one party, by `hosts.parties_cost`; runs in all parties."""
+    ring, shares = shared_in_crypten(context, inputs(**sizes), FRAC_BITS)
+    return parties_cost({kind: partial(step_of, ring, kind, shares) for kind in kinds}, steps)
+
+
+def in_aby3(
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool
+) -> list[Found]:
+    """Returns what each kind costs at each size, by `hosts.servers_cost`.
+
+    Args:
+        steps: to time.
+        kinds: of step.
+        points: sizes.
+        processes: whether the servers are processes of their own, or devices of this one.
+    """
+    with ExitStack() as stack:
+        players = stack.enter_context(local_players()) if processes else None
+        ring = aby3_ring(FRAC_BITS, players and players.config)
+
+        def act(kind: str, shares: Callable[[], list[Share]]) -> tuple[Share, Share]:
+            return step_of(ring, kind, shares())
+
+        found = []
+        for sizes in points:
+            shares = in_variables(ring, inputs(**sizes))
+            found.append(
+                servers_cost(ring, {kind: partial(act, kind, shares) for kind in kinds}, steps)
+            )
+        return found
+
+
+def in_spu(
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str
+) -> list[Found]:
+    """Returns what each kind costs in SecretFlow SPU's ABY3, by TCP's count; no rounds are told.
+
+    Args:
+        steps: to time.
+        kinds: of step.
+        points: sizes.
+        python: an interpreter that has SPU.
+    """
+    found = []
+    with SpuParties(python, "benchmarks.steps.spu_step") as parties:
+        for sizes in points:
+            answers = {
+                kind: parties.run(task="measure", kind=kind, steps=steps, sizes=sizes, sigma=1.0)
+                for kind in kinds
+            }
+            found.append({kind: _mean(own) for kind, own in answers.items()})
+    return found
+
+
+def _mean(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    first = found[0]
+    return {
+        "rounds": first.get("rounds"),
+        "bytes": statistics.mean(one["bytes"] for one in found),
+        "opened": first.get("opened"),
+        "seconds": first["seconds"],
+    }
+
+
+def sweep(
+    host: str,
+    steps: int,
+    points: Sequence[Sizes],
+    kinds: Sequence[str] = KINDS,
+    *,
+    parties: int = PARTIES,
+    processes: bool = False,
+    spu_python: str = sys.executable,
+) -> list[Found]:
+    """Returns what each kind of step costs at each size, in one set of processes.
+
+    Bytes are the mean of the parties: what TCP carried in CrypTen, corrections included, and in
+    SPU; what the graph counts in ABY3.
+
+    Args:
+        host: one of `HOSTS`.
+        steps: to time.
+        points: sizes.
+        kinds: of step.
+        parties: of CrypTen; the others have three.
+        processes: whether ABY3's servers are processes of their own.
+        spu_python: an interpreter that has SPU.
+    """
+    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds)}
+    if host == ABY3:
+        task = "benchmarks.steps.step_hosts:in_aby3"
+        in_one: list[Found] = in_child(task, points=points, processes=processes, **options)
+        return in_one
+    if host == SPU:
+        return in_spu(points=points, python=spu_python, **options)
+    from crypten_ext.processes.launch import Parties
+
+    with Parties(parties, provider="dealer") as pool:
+        task = "benchmarks.steps.step_hosts:in_crypten"
+        runs = [pool.run(task, sizes=sizes, **options) for sizes in points]
+    return [{kind: _mean([one[kind] for one in found]) for kind in kinds} for found in runs]
+
+
+def measure(
+    host: str, steps: int, sizes: Sizes, kinds: Sequence[str] = KINDS, **options: Any
+) -> Found:
+    """Returns what each kind of step costs three parties at one size, as `sweep` does."""
+    return sweep(host, steps, [sizes], kinds, **options)[0]

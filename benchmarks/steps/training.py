@@ -1,0 +1,122 @@
+"""The command `dpsgd-train`: whole runs, secure and in plaintext, with privacy and without."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.tables import publish
+from extensions.cli import console
+from extensions.owners.data import Split, write_parts
+from extensions.owners.origin import Origin, Taking
+from extensions.runs.backends import find
+from extensions.runs.config import ABY3_SERVERS, Backend, TrainConfig
+
+BACKENDS: dict[Backend, str] = {"crypten": "CrypTen", "tfe": "ABY3", "clear": "plaintext"}
+
+
+def kinds_of(private: TrainConfig) -> dict[str, TrainConfig]:
+    """Returns the runs to compare, by name, from the settings of the private run in CrypTen."""
+    plain = replace(private, private=False, epsilon=None, delta=None)
+    kinds = {}
+    for backend, title in BACKENDS.items():
+        if backend != "tfe" or private.parties == ABY3_SERVERS:
+            kinds[f"{title}, private"] = replace(private, backend=backend)
+            kinds[f"{title}, not private"] = replace(plain, backend=backend)
+    return kinds
+
+
+def run(config: TrainConfig, files: Sequence[Path]) -> dict[str, Any]:
+    """Returns the report of one run, with "step_seconds" and without the model."""
+    ticks: list[float] = []
+    with console.progress(config) as show:
+
+        def after_step(event: dict[str, Any]) -> None:
+            ticks.append(time.perf_counter())
+            show(event)
+
+        engine = find(config.backend)
+        report = engine.train(config, files, after_step, save=None, timeout=600.0)
+    seconds = [after - before for before, after in zip(ticks[:-1], ticks[1:], strict=True)]
+    return {**report, "parameters": None, "step_seconds": seconds}
+
+
+def row_of(name: str, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the row of runs that differ in their randomness only."""
+    accuracies = [100 * report["accuracy"] for report in reports]
+    first = reports[0]
+    steps = [seconds for report in reports for seconds in report["step_seconds"]]
+    return {
+        "run": name,
+        "epsilon": first["epsilon"] or "infinite",
+        "accuracy, %": statistics.mean(accuracies),
+        "standard deviation": statistics.stdev(accuracies) if len(reports) > 1 else 0.0,
+        "steps": first["steps"],
+        "rounds": first["rounds"],
+        "MB/party": first["bytes_per_party"] / 1e6,
+        "MB dealt": (first["correction_bytes"] or 0) / 1e6,
+        "median ms/step": 1000 * statistics.median(steps),
+        "seconds": statistics.median(report["seconds"] for report in reports),
+    }
+
+
+def main(
+    seeds: Annotated[int, typer.Option(help="Runs of each kind, with fresh noise.")] = 3,
+    parties: int = 3,
+    epsilon: float = 2.0,
+    delta: float = 1e-5,
+    data: str = "digits",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data's files.")] = None,
+    features: str = "raw",
+    sample_rate: float = 0.1,
+    steps: Annotated[int, typer.Option(help="Updates of each run.", min=2)] = 120,
+    lr: float = 10.0,
+) -> None:
+    """Accuracy, epsilon, rounds, bytes and time of training, beside plain SGD and plaintext."""
+    parts = _records(Origin(data=data, data_dir=data_dir), features, parties)
+    private = TrainConfig(
+        parties=parties,
+        epsilon=epsilon,
+        delta=delta,
+        data=data,
+        features=features,
+        sample_rate=sample_rate,
+        steps=steps,
+        lr=lr,
+    )
+    samples: dict[str, list[dict[str, Any]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_parts(parts, Path(folder))
+        for name, config in kinds_of(private).items():
+            failure = find(config.backend).failure_probability(config, parts[0].train_x.shape[1])
+            resolved = config.resolved(failure)
+            samples[name] = [run(resolved, files) for _ in range(seeds)]
+    publish(
+        f"training-{data}-{parties}-parties",
+        [row_of(name, reports) for name, reports in samples.items()],
+        samples=samples,
+        seeds=seeds,
+        seed="the operating system's, but for the public split of the data, 0",
+        parties=parties,
+        network="loopback",
+        bytes="a party's, sent and received: CrypTen's count, the graph's in ABY3; "
+        "dealt: the dealer's corrections to the last party",
+        data=data,
+        features=features,
+        sample_rate=sample_rate,
+        lr=lr,
+        records=sum(len(part.train_x) for part in parts),
+        columns=parts[0].train_x.shape[1],
+    )
+
+
+def _records(origin: Origin, features: str, parties: int) -> list[Split]:
+    with console.extracting() as show:
+        return Taking(features=features).take(
+            [source.split for source in origin.read(parties)], show
+        )

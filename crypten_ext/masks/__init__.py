@@ -1,0 +1,1 @@
+"""Masks between parties of CrypTen, from keys that they agree on."""

@@ -1,0 +1,254 @@
+"""Poisson batches from every party's own records, shared without a message."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from crypten_ext.nn.tape import PublicBatch, SharedBatch
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
+from crypten_ext.run.agreement import Announcement, agree
+from extensions.errors import ArgumentError
+from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import (
+    OVERFLOW_PROBABILITY,
+    OwnRecords,
+    Rows,
+    capacity,
+    check_records,
+    check_sample_rate,
+    draw_rows,
+)
+from extensions.ring.fixed_point import ENCODING_SLACK, Integers
+from extensions.ring.interface import NoiseSource
+
+import crypten
+from crypten import communicator
+from crypten.mpc import MPCTensor
+from crypten.mpc.primitives import ArithmeticSharedTensor
+
+MAX_CLASSES = 4096
+
+
+def poisson_batches(
+    x: npt.ArrayLike | None,
+    y: npt.ArrayLike | None,
+    *,
+    sample_rate: float,
+    steps: int,
+    classes: int | None = None,
+    max_feature_norm: float = 1.0,
+    overflow_probability: float = OVERFLOW_PROBABILITY,
+    source: NoiseSource | None = None,
+    agreed: Sequence[float] = (),
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    """Yields encrypted batches in which each record of each party is present with `sample_rate`.
+
+    Every party calls it with its own plaintext records. It draws its own sample in private, and
+    pads it with rows that count for nothing to a public number of rows, so that nobody learns how
+    many records were drawn. The rows of all parties are concatenated in rank order.
+
+    Args:
+        x: this party's features, (records, features); None if it has none.
+        y: this party's labels: (records,) integers, or (records, classes) targets in [0, 1].
+        sample_rate: Poisson rate q in (0, 1].
+        steps: number of batches.
+        classes: number of outputs; by default the largest that any party's labels need, which
+            tells the others this party's largest label.
+        max_feature_norm: public bound of the Euclidean norm of a row of x.
+        overflow_probability: probability over the whole run that a sample exceeds its rows; the
+            accounting adds it to delta.
+        source: where the sampling comes from; by default the operating system.
+        agreed: further numbers that must be the same at every party.
+
+    Yields:
+        (features, targets), (rows, features) and (rows, classes): pass them on unchanged; they
+        carry what the optimizer needs.
+
+    **Cost.** One round before the first batch, in which shapes and settings are compared; none and
+    not a byte for each batch.
+
+    **Raises.** ArgumentError, in every party and before anything is shared, for NaN or infinite
+    features, rows beyond the norm bound, wrong labels or settings that differ between parties.
+    """
+    check_sample_rate(sample_rate)
+    if steps < 1:
+        raise ArgumentError("steps", steps, "at least 1")
+    ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
+    settings = (sample_rate, steps, max_feature_norm, overflow_probability, ring.frac_bits, *agreed)
+    records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
+    each = overflow_probability / (steps * ring.parties)
+    sizes = [a.records for a in announcements]
+    rows = [capacity(n, sample_rate, each) if n else 0 for n in sizes]
+    public = PublicBatch(
+        feature_norm=max_feature_norm * ENCODING_SLACK,
+        expected_size=sample_rate * sum(sizes),
+        sample_rate=sample_rate,
+        overflow_probability=overflow_probability / steps,
+    )
+    features = max(a.features for a in announcements)
+    outputs = classes or max(a.classes for a in announcements)
+    drawn_from = source or SystemSource()
+    return _batches(
+        ring, records, rows, (features, outputs), public, sample_rate, steps, drawn_from
+    )
+
+
+def _batches(
+    ring: CrypTenRing,
+    records: OwnRecords | None,
+    rows: list[int],
+    widths: tuple[int, int],
+    public: PublicBatch,
+    sample_rate: float,
+    steps: int,
+    source: NoiseSource,
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    for _ in range(steps):
+        own: Rows | None = None
+        if records is not None:
+            own = draw_rows(
+                records,
+                party=ring.rank,
+                sample_rate=sample_rate,
+                rows=rows[ring.rank],
+                source=source,
+            )
+        x, y, norms, padding = share_rows(
+            rows,
+            [(widths[0],), (widths[1],), (), ()],
+            None if own is None else [own.features, own.labels, own.squared_norms, own.padding],
+        )
+        shared = SharedBatch(squared_norms=norms, padding=padding)
+        batch = as_tensor(ring, x), as_tensor(ring, y)
+        for tensor in batch:
+            tensor.public_batch, tensor.shared_batch = public, shared
+        yield batch
+
+
+def share_rows(
+    rows: Sequence[int], shapes: Sequence[tuple[int, ...]], own: Sequence[Integers] | None
+) -> list[torch.Tensor]:
+    """Returns shares of every party's rows, one after the other in rank order; local.
+
+    Args:
+        rows: public number of rows of each party.
+        shapes: shape of one row, for each tensor.
+        own: this party's ring integers, one array for each tensor; None if it has no rows.
+    """
+    rank = communicator.get().get_rank()
+    start = sum(rows[:rank])
+    shares = []
+    for i, shape in enumerate(shapes):
+        share = ArithmeticSharedTensor.PRZS(torch.Size((sum(rows), *shape))).share
+        if own is not None:
+            share[start : start + rows[rank]] += torch.from_numpy(np.asarray(own[i]))
+        shares.append(share)
+    return shares
+
+
+def share_records(
+    x: npt.ArrayLike | None,
+    y: npt.ArrayLike | None,
+    *,
+    classes: int | None = None,
+    max_feature_norm: float = 1.0,
+) -> tuple[MPCTensor, MPCTensor]:
+    """Returns all parties' records encrypted, in rank order, unpadded: for evaluation.
+
+    Args and errors are those of `poisson_batches`.
+    """
+    ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
+    settings = (max_feature_norm, ring.frac_bits)
+    records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
+    rows = [a.records for a in announcements]
+    widths = (
+        max(a.features for a in announcements),
+        classes or max(a.classes for a in announcements),
+    )
+    own = None if records is None else [records.features, records.labels]
+    features, targets = share_rows(rows, [(widths[0],), (widths[1],)], own)
+    return as_tensor(ring, features), as_tensor(ring, targets)
+
+
+def _prepare(
+    x: Any,
+    y: Any,
+    ring: CrypTenRing,
+    classes: int | None,
+    max_feature_norm: float,
+    settings: tuple[float, ...],
+) -> tuple[OwnRecords | None, list[Announcement]]:
+    """Checks this party's records and compares shapes with the others, in one round.
+
+    The labels are encoded only once the number of classes is agreed.
+    """
+    problem: ArgumentError | None = None
+    own = Announcement()
+    try:
+        features, labels = _as_arrays(x, y)
+        if features is not None and labels is not None:
+            needed = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
+            check_records(
+                features,
+                labels,
+                frac_bits=ring.frac_bits,
+                classes=needed,
+                max_feature_norm=max_feature_norm,
+            )
+            own = Announcement(
+                records=len(features),
+                features=features.shape[1],
+                classes=needed,
+                columns=labels.shape[1] if labels.ndim == 2 else 0,
+            )
+    except ArgumentError as error:
+        problem = error
+    announcements = agree(own, (*settings, classes or 0), problem)
+    if not any(a.records for a in announcements):
+        raise ArgumentError("x", "no records at any party", "records of at least one party")
+    if features is None or labels is None:
+        return None, announcements
+    records = check_records(
+        features,
+        labels,
+        frac_bits=ring.frac_bits,
+        classes=classes or max(a.classes for a in announcements),
+        max_feature_norm=max_feature_norm,
+    )
+    return records, announcements
+
+
+def _as_arrays(
+    x: Any, y: Any
+) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.generic] | None]:
+    for name, value in (("x", x), ("y", y)):
+        if isinstance(value, crypten.CrypTensor):
+            raise ArgumentError(
+                name,
+                "an encrypted tensor",
+                "this party's own plaintext records",
+                "Private sampling is drawn by the owner of a record, before it is shared.",
+            )
+    if x is None or y is None:
+        if x is not y:
+            raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
+        return None, None
+    try:
+        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
+        finite = np.isfinite(labels.astype(np.float64)).all()
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("x, y", "something else", "arrays of numbers") from error
+    if features.ndim != 2 or 0 in features.shape:
+        raise ArgumentError("x", features.shape, "a shape (records, features), both at least 1")
+    if labels.ndim not in (1, 2) or len(labels) != len(features):
+        raise ArgumentError(
+            "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"
+        )
+    if not finite:
+        raise ArgumentError("y", "NaN or infinity", "finite")
+    if labels.ndim == 1 and labels.max() >= MAX_CLASSES:
+        raise ArgumentError("y", labels.max().item(), f"a label below {MAX_CLASSES}")
+    return features, labels

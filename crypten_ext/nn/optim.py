@@ -1,0 +1,162 @@
+"""Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crypten_ext.nn.recorded_step import RecordedStep
+from crypten_ext.nn.tape import PublicBatch, Recorded, SummedLoss
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from extensions.checks import check_not_negative, check_positive
+from extensions.errors import GradientError
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.sampling import check_sample_rate
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.ring.interface import NoiseSource
+
+
+class DPSGD(RecordedStep):
+    """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
+
+    Args:
+        model: an encrypted model of `crypten_ext.nn` layers, or of CrypTen's own Linear, Gemm,
+            ReLU, Sigmoid and Flatten, which are adopted in place.
+        lr: learning rate; the update is lr / expected_batch_size times the noisy sum.
+        max_grad_norm: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
+        noise_multiplier: sigma / C of the noise that `colluders` parties still face after they
+            subtract their own; the total standard deviation is sqrt(1.5) times that (3 parties or
+            more) or sqrt(2) times (2 parties).
+        sample_rate: Poisson sampling rate of the batches; with 1.0 every batch is the whole data.
+        expected_batch_size: public divisor; by default what the batch says, else its rows.
+        max_feature_norm: public bound of the norm of an input row; by default what the batch says,
+            else 32. You declare it; `poisson_batches` checks it.
+        max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
+            for models of more than one linear layer. A quarter of it is for the initial weights;
+            a run that might use up the rest is stopped.
+        colluders: number of parties whose pooled knowledge must not weaken the guarantee.
+        degree: of the clip factor's polynomial (2, 3 or 4).
+        steps: number of steps that are planned, if known: a run that could not be completed within
+            max_weight_norm is then refused at its first step.
+        source: where noise comes from; by default each party's operating system.
+
+    **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
+    C (1 + eta), eta documented in `extensions.protocols.dpsgd.StepPlan.eta`, against the other
+    parties (semi-honest, at most `colluders` together) and whoever sees the model. Nothing is
+    opened.
+
+    **Cost.** One step of a linear model is 19 rounds after the backward pass.
+
+    **Raises.** ArgumentError when built with values out of range.
+    """
+
+    private = True
+
+    def __init__(
+        self,
+        model: Any,
+        lr: float,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        sample_rate: float,
+        *,
+        expected_batch_size: float | None = None,
+        max_feature_norm: float | None = None,
+        max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        colluders: int = 1,
+        degree: int = 2,
+        steps: int | None = None,
+        source: NoiseSource | None = None,
+    ) -> None:
+        check_positive("lr", lr)
+        check_positive("max_grad_norm", max_grad_norm)
+        check_not_negative("noise_multiplier", noise_multiplier)
+        self._sample_rate = check_sample_rate(sample_rate)
+        super().__init__(
+            model,
+            lr=lr,
+            max_grad_norm=max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            expected_batch_size=expected_batch_size,
+            colluders=colluders,
+            degree=degree,
+            source=source,
+            steps=steps,
+        )
+        self.ledger = Ledger()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was counted so far, the ledger included."""
+        return {**super().state_dict(), "ledger": self.ledger.to_json()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """What `state_dict` returned counts as done and spent, with the parameters of then."""
+        super().load_state_dict(state)
+        self.ledger = Ledger.from_json(state["ledger"])
+
+    def _account(self, public: PublicBatch | None) -> None:
+        self.ledger.record(
+            "training",
+            noise_multiplier=self._noise_multiplier,
+            sample_rate=self._sample_rate,
+            steps=1,
+            overflow_probability=public.overflow_probability if public else 0.0,
+        )
+
+    def _plan(
+        self,
+        ring: CrypTenRing,
+        records: list[Recorded],
+        loss: SummedLoss,
+        public: PublicBatch | None,
+    ) -> StepPlan:
+        drawn = public.sample_rate if public else None
+        if drawn is not None and drawn != self._sample_rate:
+            raise GradientError(
+                f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
+                f"{self._sample_rate}. Give both the same rate."
+            )
+        return super()._plan(ring, records, loss, public)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Returns the epsilon spent so far at `delta`, by the PLD accountant.
+
+        The neighbouring relation is adding or removing one record of one party.
+        """
+        return self.ledger.get_epsilon(delta)
+
+
+class SGD(RecordedStep):
+    """Plain SGD with our truncation: no clipping, no noise, **no privacy of the model**.
+
+    It exists to be compared with; lr and expected_batch_size mean what they mean in `DPSGD`.
+    """
+
+    private = False
+
+    def __init__(
+        self,
+        model: Any,
+        lr: float,
+        *,
+        expected_batch_size: float | None = None,
+        max_feature_norm: float | None = None,
+        max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+    ) -> None:
+        check_positive("lr", lr)
+        super().__init__(
+            model,
+            lr=lr,
+            max_grad_norm=1.0,
+            noise_multiplier=0.0,
+            max_feature_norm=max_feature_norm,
+            max_weight_norm=max_weight_norm,
+            expected_batch_size=expected_batch_size,
+            colluders=1,
+            degree=2,
+            source=None,
+            steps=None,
+        )
+
+    def _account(self, public: PublicBatch | None) -> None:
+        """Nothing to account for: the model is not private."""

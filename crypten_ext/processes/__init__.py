@@ -1,0 +1,1 @@
+"""One process a party of CrypTen: starting them, and knowing when one is lost."""

@@ -1,0 +1,248 @@
+"""Parties on this machine: one process each, which no trouble of a peer can hang or orphan.
+
+    with Parties(3) as parties:
+        results = parties.run("package.module:function", per_party=[{}, {}, {}], rounds=4)
+
+A party that fails, dies or stops answering ends the whole pool, and the error names the party
+that was first, not those that only saw a connection break.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty
+from typing import Any, Self
+
+from crypten_ext.dealer import beside
+from crypten_ext.processes.failures import Failure, PartyFailedError, root_cause
+from crypten_ext.processes.process import Inbox, PartyProcess
+from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.runs.providers import Provider
+
+__all__ = ["Parties", "PartyFailedError"]
+
+_TICK = 0.1
+_SETTLING = 1.5
+_LEAVING = 5.0
+_LONGEST_STEP = 1.0
+
+OnEvent = Callable[[int, dict[str, Any]], None]
+
+
+class Parties:
+    """A pool of `world_size` CrypTen parties on this machine, ready for one task after another.
+
+    Args:
+        world_size: Number of parties, at least 1.
+        timeout: Seconds that starting, and each task, may take.
+        env: Environment variables for the parties, over those of this process.
+        silence: Seconds without a sign of life after which a party counts as lost.
+        provider: Who deals correlated randomness: "tfp" starts nobody, "dealer" and "ttp" start
+            a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
+            beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
+
+    **Guarantees**: traffic between the parties stays on the loopback interface; what they print
+    is kept out of sight, and only its end is shown when a party dies; no process outlives the
+    `with` block, nor this process if it is killed. Arguments and results are never logged.
+
+    **Edge cases**: a party counts as silent only if none of its threads can run (it is stopped,
+    or native code holds the interpreter); an endless loop in a task is found by the timeout.
+    Time during which this process is itself stopped does not count.
+    """
+
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        timeout: float = 600.0,
+        env: dict[str, str] | None = None,
+        silence: float = 20.0,
+        provider: Provider = "tfp",
+    ) -> None:
+        if world_size < 1:
+            raise ArgumentError("world_size", world_size, "at least 1")
+        beside.check_provider(provider, world_size)
+        self.world_size = world_size
+        self._timeout = _positive("timeout", timeout)
+        self._silence = _positive("silence", silence)
+        self._env = dict(env or {})
+        self._parties: list[PartyProcess] = []
+        self._provider = provider
+        self._beside: beside.Beside | None = None
+        self._inbox: Inbox = Inbox()
+        self._directory = ""
+        self._closed = "it was never opened"
+        self._busy = threading.Lock()
+
+    def __enter__(self) -> Self:
+        if self._directory:
+            raise PeaError("This pool was opened before. Open a new one: with Parties(...).")
+        with self._busy, self._all_or_none():
+            self._directory = tempfile.mkdtemp(prefix="parties-")
+            common = self._environment()
+            self._beside = beside.start(
+                self._provider, self.world_size, common, Path(self._directory), self._silence
+            )
+            for rank in range(self.world_size):
+                env = {**common, "RANK": str(rank)}
+                self._parties.append(PartyProcess(rank, env, self._inbox))
+            self._gather(self._timeout, None)
+            self._closed = ""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and not self._closed:
+                for party in self._parties:
+                    party.send(b"")
+                deadline = time.monotonic() + _LEAVING
+                for party in self._parties:
+                    party.wait(max(0.0, deadline - time.monotonic()))
+        finally:
+            self._closed = self._closed or "its block has ended"
+            self._end()
+
+    @property
+    def pids(self) -> list[int]:
+        """The parties' process ids, by rank."""
+        return [party.pid for party in self._parties]
+
+    @property
+    def dealer_pid(self) -> int | None:
+        """The process id of the dealer or the third party; None without one."""
+        return None if self._beside is None else self._beside.pid
+
+    def run(
+        self,
+        task: str,
+        *,
+        per_party: Sequence[dict[str, Any]] | None = None,
+        on_event: OnEvent | None = None,
+        timeout: float | None = None,
+        **common: Any,
+    ) -> list[Any]:
+        """What ``task(context, **arguments)`` returned in each party, by rank.
+
+        Args:
+            task: Where the parties find the function: "package.module:function".
+            per_party: Further keyword arguments for each rank, over the common ones.
+            on_event: Called here as ``on_event(rank, event)`` for each event that a task emits.
+            timeout: Seconds for this task, instead of the pool's.
+            **common: Keyword arguments for all parties; they are pickled.
+
+        Raises:
+            PartyFailedError: A task raised. An error of this project that all parties raised
+                alike is raised here with its own type.
+            PartyLostError: A party died, stopped answering or did not finish in time.
+            DealerLostError: The dealer died.
+            ThirdPartyLostError: The third party died or stopped answering.
+            PeaError: The pool is closed, as it is after any error while parties work.
+        """
+        if not all(task.partition(":")):
+            raise ArgumentError("task", task, "'package.module:function'")
+        own = [{}] * self.world_size if per_party is None else list(per_party)
+        if len(own) != self.world_size:
+            allowed = f"a list of {self.world_size} dicts, one a party"
+            raise ArgumentError("per_party", f"{len(own)} entries", allowed)
+        limit = self._timeout if timeout is None else _positive("timeout", timeout)
+        frames = [pickle.dumps((task, {**common, **extra})) for extra in own]
+        with self._busy:
+            if self._closed:
+                raise PeaError(f"The pool is closed: {self._closed}. Open a new Parties(...).")
+            with self._all_or_none():
+                for party, frame in zip(self._parties, frames, strict=True):
+                    party.send(frame)
+                return self._gather(limit, on_event)
+
+    def _environment(self) -> dict[str, str]:
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        return {
+            **os.environ,
+            "OMP_NUM_THREADS": str(max(1, cores // self.world_size)),
+            **self._env,
+            "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+            "DISTRIBUTED_BACKEND": "gloo",
+            "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
+            "RENDEZVOUS": f"file://{self._directory}/rendezvous",
+            "WORLD_SIZE": str(self.world_size),
+        }
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """No party survives an error in this block, and the pool says from then on what it was."""
+        try:
+            yield
+        except BaseException as error:
+            self._closed = str(error).rstrip(".") or type(error).__name__
+            self._end()
+            if type(error) is PartyLostError and (lines := self._parties[error.rank].last_lines()):
+                error.add_note(f"The last lines that party {error.rank} printed:\n{lines}")
+            raise
+
+    def _end(self) -> None:
+        for party in self._parties:
+            party.end()
+        if self._beside is not None:
+            self._beside.end()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _gather(self, limit: float, on_event: OnEvent | None) -> list[Any]:
+        """One answer from each party, by rank, within `limit` seconds."""
+        answers: dict[int, Any] = {}
+        failures: dict[int, Failure] = {}
+        elapsed, settling, before = 0.0, 0.0, time.monotonic()
+        for party in self._parties:
+            party.listen_from_now()
+        while len(answers) < self.world_size:
+            for rank, kind, body in self._frames():
+                if kind == "event":
+                    if on_event is not None:
+                        on_event(rank, body)
+                elif kind == "failed":
+                    failures[rank] = body
+                else:
+                    answers[rank] = body
+            now = time.monotonic()
+            step, before = min(now - before, _LONGEST_STEP), now
+            elapsed += step
+            ended = {p.rank: status for p in self._parties if (status := p.status) is not None}
+            loss = self._beside.loss(step) if self._beside is not None else None
+            if failures or ended or loss:
+                settling += step
+                if settling >= _SETTLING or len(failures) + len(ended) >= self.world_size:
+                    if loss is not None and not ended:
+                        raise loss
+                    raise root_cause(failures, ended, self.world_size)
+                continue
+            for party in self._parties:
+                if party.silence_after(step) >= self._silence:
+                    raise PartyLostError(party.rank, f"stopped answering for {self._silence:g} s")
+            if elapsed >= limit:
+                late = [rank for rank in range(self.world_size) if rank not in answers]
+                others = "".join(f", nor had party {rank}" for rank in late[1:])
+                raise PartyLostError(late[0], f"had not finished after {limit:g} s{others}")
+        return [answers[rank] for rank in range(self.world_size)]
+
+    def _frames(self) -> Iterator[tuple[int, str, Any]]:
+        """What the parties told, as (rank, kind, body), after a short wait if there is nothing."""
+        with suppress(Empty):
+            rank, frame = self._inbox.get(timeout=_TICK)
+            yield rank, *pickle.loads(frame)
+            for _ in range(self._inbox.qsize()):
+                rank, frame = self._inbox.get_nowait()
+                yield rank, *pickle.loads(frame)
+
+
+def _positive(name: str, seconds: float) -> float:
+    if not seconds > 0:
+        raise ArgumentError(name, seconds, "a positive number of seconds")
+    return seconds

@@ -1,0 +1,240 @@
+"""Word from every party while a computation runs, for parties started by hand on several hosts.
+
+    crypten.init()
+    with watch_parties():
+        ...                      # the computation
+
+Each party writes its latest word to the store at which the parties met: a count that rises while
+it lives, at the end a farewell. A party whose word stops changing is lost. If one is, every other
+party ends and names it, rather than wait for it inside a collective operation.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import signal
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from crypten_ext.processes.failures import is_connection_loss
+from crypten_ext.processes.peers import UNSAID, Peers
+from extensions.errors import ArgumentError, PartyLostError, PeaError
+
+PARTY_LOST_STATUS = 70
+_HOST = 0
+_LAST_SECONDS = 10
+_sessions = itertools.count()
+
+
+class Watch:
+    """The other parties' state, kept by two threads until the `with` block ends.
+
+    One thread exchanges words through the store. The other notices when the store no longer
+    answers, and ends the process if a party is lost while the main thread is blocked.
+
+    **Edge cases**: the party that hosts a TCP store waits at the end of its block until the
+    others have left too, for at most `silence` seconds; those that work longer are no longer
+    watched, and learn of a loss only from a broken connection.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        *,
+        has_host: bool,
+        rank: int,
+        world_size: int,
+        interval: float,
+        silence: float,
+    ) -> None:
+        self._server = store
+        self._store = store.clone()
+        self._host = _HOST if has_host else None
+        self._rank = rank
+        self._interval = interval
+        self._silence = self._limit = silence
+        self._key = f"watch_parties/{next(_sessions)}/"
+        self._peers = Peers(peer for peer in range(world_size) if peer != rank)
+        self._exchanges = 0
+        self._farewell = ""
+        self._verdict: PartyLostError | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._known = threading.Event()
+        self._in_hand = threading.Event()
+        self._told = threading.Event()
+        self._all_left = threading.Event()
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=loop, daemon=True) for loop in (self._talk, self._guard)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._in_hand.set()
+        lost: PartyLostError | None = None
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self._leave("bye")
+        elif is_connection_loss(error) and error is not self._verdict:
+            lost = self.explain(error)
+            self._leave("")
+        else:
+            self._leave(f"raised {type(error).__name__}")
+        if lost is not None and lost is not error:
+            raise lost from error
+
+    def explain(self, error: BaseException, *, wait: float | None = None) -> PartyLostError:
+        """The error that names the party which was lost first, given what its loss caused here.
+
+        Args:
+            error: What a collective operation raised when a connection broke.
+            wait: Seconds for the parties' words to tell; the default suffices for a silent one.
+        """
+        self._in_hand.set()
+        self._limit = min(self._silence, 5 * self._interval)
+        self._known.wait(self._silence + 3 * self._interval if wait is None else wait)
+        if self._verdict is None:
+            likely = self._peers.likely_lost(out_of_touch=self._known.is_set())
+            if isinstance(error, PartyLostError):
+                likely = error
+            reason = "lost a connection, though every party still answers"
+            self._conclude(likely or PartyLostError(self._rank, reason))
+        assert self._verdict is not None
+        return self._verdict
+
+    def _conclude(self, lost: PartyLostError) -> None:
+        """The first verdict stands, the other parties are told, and this process can end.
+
+        gloo's threads may wait for each other across parties while the interpreter shuts down;
+        an alarm, which needs no interpreter, bounds that.
+        """
+        with self._lock:
+            if self._verdict is None:
+                self._verdict = lost
+                reason = str(lost).removeprefix(f"party {lost.rank} ")
+                self._farewell = self._farewell or f"lost {lost.rank} {reason}"
+                atexit.register(signal.alarm, _LAST_SECONDS)
+        self._known.set()
+        self._wake.set()
+
+    def _leave(self, farewell: str) -> None:
+        self._farewell = self._farewell or farewell
+        self._wake.set()
+        self._told.wait(_LAST_SECONDS)
+        if self._rank == self._host:
+            self._all_left.wait(self._silence)
+        self._over.set()
+        self._wake.set()
+        for thread in self._threads:
+            thread.join(self._interval)
+
+    def _talk(self) -> None:
+        before = time.monotonic()
+        while not self._over.is_set():
+            farewell = self._farewell
+            try:
+                heard = self._exchange(farewell or f"alive {self._exchanges}")
+            except RuntimeError:
+                self._lose_store("closed the store at which the parties met")
+                return
+            now = time.monotonic()
+            step, before = min(now - before, 3 * self._interval), now
+            self._exchanges += 1
+            self._peers.hear(heard, step)
+            if farewell:
+                self._told.set()
+            elif lost := self._peers.lost(self._limit):
+                self._conclude(lost)
+            if self._peers.nobody_left(self._limit):
+                self._all_left.set()
+            self._wake.wait(self._interval)
+            self._wake.clear()
+
+    def _exchange(self, own: str) -> dict[int, str]:
+        """The peers' latest words; one round trip each, none waits for a word not yet said."""
+        self._store.set(f"{self._key}{self._rank}", own)
+        heard = {}
+        for peer in self._peers.ranks:
+            said: bytes = self._store.compare_set(f"{self._key}{peer}", UNSAID, UNSAID)
+            heard[peer] = said.decode(errors="replace")
+        return heard
+
+    def _lose_store(self, reason: str) -> None:
+        """The store's host is lost, or, if it had said goodbye, watching ends without a verdict."""
+        if self._host not in self._peers.ranks:
+            self._conclude(PartyLostError(self._rank, "cannot reach its rendezvous store any more"))
+        elif self._peers.said_bye(self._host):
+            self._known.set()
+        else:
+            self._conclude(PartyLostError(self._host, reason))
+        self._told.set()
+        self._all_left.set()
+
+    def _guard(self) -> None:
+        stalled, seen, before = 0.0, 0, time.monotonic()
+        while not self._known.wait(self._interval / 2):
+            if self._over.is_set():
+                return
+            now = time.monotonic()
+            step, before = min(now - before, self._interval), now
+            stalled = stalled + step if self._exchanges == seen else 0.0
+            seen = self._exchanges
+            if stalled >= self._silence:
+                self._lose_store(f"stopped answering for {self._silence:g} s")
+        grace = (4 if self._rank == self._host else 2) * self._interval
+        if self._verdict is not None and not self._in_hand.wait(grace):
+            os.write(2, f"{self._verdict}\n".encode())
+            os._exit(PARTY_LOST_STATUS)
+
+
+def watch_parties(*, interval: float = 2.0, silence: float = 20.0) -> Watch:
+    """A watch over the parties of an initialised CrypTen, to be entered by all of them at once.
+
+    A lost party ends the block with a PartyLostError that names it; a process whose main thread
+    is blocked prints the same message to stderr and ends with status 70.
+
+    Args:
+        interval: Seconds between two words of one party.
+        silence: Seconds without a new word after which a party is lost, at least three intervals.
+            Once a connection broke, five intervals are enough.
+
+    Raises:
+        PeaError: CrypTen is not initialised with one process a party.
+    """
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import PrefixStore, TCPStore
+    from torch.distributed.distributed_c10d import _get_default_store
+
+    from crypten import communicator
+
+    if not interval > 0:
+        raise ArgumentError("interval", interval, "a positive number of seconds")
+    if not silence >= 3 * interval:
+        raise ArgumentError("silence", silence, f"at least three intervals, {3 * interval:g} s")
+    if not (communicator.is_initialized() and dist.is_initialized()):
+        raise PeaError("CrypTen is not initialised: call crypten.init() before watch_parties().")
+    store: Any = _get_default_store()
+    base = store
+    while isinstance(base, PrefixStore):
+        base = base.underlying_store
+    return Watch(
+        store,
+        has_host=isinstance(base, TCPStore),
+        rank=communicator.get().get_rank(),
+        world_size=communicator.get().get_world_size(),
+        interval=interval,
+        silence=silence,
+    )

@@ -1,0 +1,1 @@
+"""CrypTen as a host of whole training runs."""

@@ -1,0 +1,259 @@
+"""The CrypTen backend of `pea train` and `pea party`."""
+
+import datetime
+import functools
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crypten_ext import dealer as dealing
+from crypten_ext.dealer.wire import parse_address
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.liveness import watch_parties
+from crypten_ext.processes.worker import Context
+from crypten_ext.run.preparation import prepare as prepare_here
+from crypten_ext.run.training import train as train_here
+from extensions.errors import ArgumentError, PeaError
+from extensions.owners.data import Sizes, read_party_file
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.runs.backends import Progress
+from extensions.runs.checkpoints import CheckpointOptions, check_files
+from extensions.runs.config import TrainConfig
+
+import crypten
+
+NOTICE = ""
+
+
+def failure_probability(config: TrainConfig, features: int) -> float:
+    """Returns the probability that a padded batch of a run is too small."""
+    return OVERFLOW_PROBABILITY
+
+
+def train(
+    config: TrainConfig,
+    files: Sequence[Path],
+    progress: Progress,
+    *,
+    save: Path | None,
+    timeout: float,
+    material: Path | None = None,
+    players: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
+) -> dict[str, Any]:
+    """Returns the report of a run with one process for each party, and for who deals, if any.
+
+    Each process opens its own file only and writes its own shares only.
+
+    Args:
+        config: resolved settings.
+        files: each party's records, by rank.
+        progress: called after each step.
+        save: folder for the parties' shares, or None.
+        timeout: seconds.
+        material: folder of `prepare`, instead of a running dealer.
+        players: None.
+        checkpoints: where and how often each party keeps its shares, or None.
+
+    Raises:
+        ArgumentError: players; a run that cannot be resumed; or material for another run, or with
+            another provider than the dealer.
+        MaterialError: material that was used before.
+        PartyLostError: a party died, stopped answering or ran out of time; it is named.
+        DealerLostError: the dealer died.
+        ThirdPartyLostError: the third party died or stopped answering.
+    """
+    if players is not None:
+        raise ArgumentError("players", str(players), "left out, except for --backend tfe")
+    started = time.perf_counter()
+
+    def first_party(rank: int, event: dict[str, Any]) -> None:
+        if rank == 0:
+            progress(event)
+
+    if checkpoints is not None:
+        check_files(checkpoints, config, files)
+    prepared: list[Path | None] = [None] * config.parties
+    beside = config.provider
+    if material is not None:
+        _check_provider(config)
+        beside = "tfp"
+        prepared = [*dealing.paths_in(material, config.parties)]
+        for rank, path in enumerate(prepared):
+            _check_material(path, rank, config)
+    with Parties(config.parties, timeout=timeout, provider=beside) as parties:
+        reports = parties.run(
+            "crypten_ext.run.backend:train_task",
+            per_party=[
+                {"records": records, "material": own}
+                for records, own in zip(files, prepared, strict=True)
+            ],
+            on_event=first_party,
+            config=config.to_dict(),
+            save=save,
+            checkpoints=checkpoints,
+        )
+    return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
+
+
+def train_task(
+    context: Context,
+    *,
+    config: dict[str, Any],
+    records: Path,
+    material: Path | None,
+    save: Path | None,
+    checkpoints: CheckpointOptions | None,
+) -> dict[str, Any]:
+    """Returns one party's report, from inside its process."""
+    return train_here(
+        TrainConfig(**config),
+        records,
+        context.emit,
+        save,
+        material=material,
+        options=checkpoints,
+    )
+
+
+def prepare(
+    config: TrainConfig, sizes: Sizes, folder: Path, progress: Callable[[int, int], None]
+) -> list[Path]:
+    """Returns each party's file of all tuples of one run."""
+    return prepare_here(config, sizes, folder, progress)
+
+
+def _check_provider(config: TrainConfig) -> None:
+    if config.provider != "dealer":
+        raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
+
+
+def _check_material(path: Path | None, rank: int, config: TrainConfig) -> None:
+    """What can be checked before the parties meet: whose file it is, for which run, and unused."""
+    assert path is not None
+    material = dealing.Material(path)
+    try:
+        material.header.check(rank, config.workload())
+    finally:
+        material.finish()
+
+
+def train_party(
+    config: TrainConfig,
+    records: Path,
+    *,
+    rank: int,
+    rendezvous: str,
+    progress: Progress,
+    save: Path | None,
+    join_timeout: float,
+    dealer: str | None = None,
+    material: Path | None = None,
+    checkpoints: CheckpointOptions | None = None,
+) -> dict[str, Any]:
+    """Returns this party's report of a run whose parties were started one by one.
+
+    Args:
+        config: resolved settings, equal at every party.
+        records: this party's file.
+        rank: 0..parties - 1.
+        rendezvous: tcp://HOST:PORT of party 0, or file://PATH on one machine.
+        progress: called after each step.
+        save: folder for this party's shares, or None.
+        join_timeout: seconds within which all parties must have joined.
+        dealer: HOST:PORT of the dealer; None without one.
+        material: this party's file of `prepare`; None without one. With the dealer as provider
+            there is either a running one or material, with any other provider neither.
+        checkpoints: where and how often this party keeps its shares, or None.
+
+    Raises:
+        ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without records,
+            material for another run, or a run that cannot be resumed.
+        MaterialError: material that was used before.
+        DealerLostError: the dealer died, is late, or sent what cannot be used.
+        PartyLostError: another party died or fell silent; within 60 s.
+    """
+    if config.provider == "ttp":
+        raise ArgumentError(
+            "provider",
+            config.provider,
+            "'dealer' or 'tfp' where parties are started one by one",
+            "Start `pea dealer` on a host that holds no data and choose --provider dealer; only "
+            "`pea train` starts CrypTen's third party.",
+        )
+    if not 0 <= rank < config.parties:
+        raise ArgumentError("rank", rank, f"in 0..{config.parties - 1}")
+    if not rendezvous.startswith(("tcp://", "file://")):
+        raise ArgumentError("rendezvous", rendezvous, "tcp://HOST:PORT of party 0, or file://PATH")
+    if [dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
+        raise ArgumentError(
+            "dealer, material",
+            (dealer, None if material is None else str(material)),
+            "one of them given with the provider 'dealer', none with any other",
+            "Start `pea dealer` on a host that holds no data, or have it `pea prepare` the run, "
+            "or accept that party 0 sees everything: --provider tfp.",
+        )
+    read_party_file(records)
+    if dealer is not None:
+        parse_address(dealer)
+        os.environ[dealing.ADDRESS] = dealer
+    if material is not None:
+        _check_material(material, rank, config)
+    os.environ.update(
+        RANK=str(rank),
+        WORLD_SIZE=str(config.parties),
+        RENDEZVOUS=rendezvous,
+        DISTRIBUTED_BACKEND="gloo",
+    )
+    _join(rendezvous, config.parties, join_timeout)
+    with watch_parties():
+        report = train_here(config, records, progress, save, material=material, options=checkpoints)
+        dealing.disconnect()
+    crypten.uninit()
+    return report
+
+
+def _join(rendezvous: str, parties: int, seconds: float) -> None:
+    """CrypTen is initialised, or an error says that parties are missing.
+
+    CrypTen passes no timeout on, so that it is lent to torch's function for this one call.
+    """
+    host = torch.distributed.init_process_group
+    limit = datetime.timedelta(seconds=seconds)
+    torch.distributed.init_process_group = functools.partial(host, timeout=limit)
+    try:
+        crypten.init()
+    except torch.distributed.DistError as error:
+        raise PeaError(
+            f"Not all {parties} parties joined at {rendezvous} within {seconds:g} s. Start the "
+            "missing ones with the same --world-size and --rendezvous; party 0 must be reachable."
+        ) from error
+    finally:
+        torch.distributed.init_process_group = host
+
+
+def deal(bind: str, parties: int) -> dict[str, Any]:
+    """Returns what was dealt: "tuples" and "bytes" of corrections, once all parties are done.
+
+    Args:
+        bind: HOST:PORT to listen at.
+        parties: number of parties.
+
+    Raises:
+        ArgumentError: not an address of this host.
+        PartyLostError: a party left without a goodbye.
+    """
+    host, port = parse_address(bind)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ArgumentError("bind", bind, "a free HOST:PORT of this host", str(error)) from error
+    with listener:
+        return asdict(dealing.serve(listener, parties))

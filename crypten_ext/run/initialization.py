@@ -1,0 +1,135 @@
+"""Protocol 4 in CrypTen: an encrypted model starts from what the parties trained locally."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from crypten_ext.nn.batches import share_rows
+from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
+from crypten_ext.run.agreement import Announcement, agree
+from extensions.errors import ArgumentError
+from extensions.network.activations import PiecewiseLinear, relu, sigmoid
+from extensions.protocols.initialization import (
+    STRATEGIES,
+    WEIGHTINGS,
+    Strategy,
+    Weighting,
+    check_weighting,
+    encode_model,
+)
+from extensions.protocols.initialization import initialize as initialize_shares
+from extensions.ring.fixed_point import Integers, Reals
+
+from crypten.mpc import MPCTensor
+from crypten.nn import ReLU, Sigmoid
+
+
+def initialize(
+    model: Any,
+    local: Sequence[tuple[Reals, Reals]],
+    records: int,
+    *,
+    strategy: Strategy = "local",
+    held_out: tuple[MPCTensor, MPCTensor] | None = None,
+    weighting: Weighting = "records",
+) -> None:
+    """Sets an encrypted model's parameters to a start made of all parties' local models.
+
+    Every party calls it with its own local model, trained by DPSGD on its own records from the
+    parameters that `model` has now; it is shared, never sent. Nothing is opened
+    (`extensions.protocols.initialization.initialize`). Charge the local training to the optimizer's
+    ledger: ``optimizer.ledger.record("local training", ...)``.
+
+    Args:
+        model: an encrypted model of Linear layers with biases, and ReLU or Sigmoid between them.
+        local: this party's (weight, bias) of each layer; their norm together is at most 100.
+        records: number of this party's training records, public.
+        strategy: "local", "local-average" or "local-accuracy".
+        held_out: encrypted features and one-hot labels (`share_records`) to try candidates on;
+            "local-average" does without.
+        weighting: of the average: "records" by the parties' numbers of records, or "uniform".
+
+    **Cost.** One round in which numbers of records are exchanged, and those of the protocol.
+
+    **Raises.** ArgumentError, in every party and before anything is shared, for a local model of
+    other shapes or too large, a strategy or weighting that differs between parties, a weighting
+    where nothing is averaged, or missing held-out records.
+    """
+    pairs = parameter_pairs(model)
+    functions = _activations(model, len(pairs))
+    ring = ring_of(pairs[0][0])
+    problem, own = None, None
+    try:
+        own = _encoded(ring, pairs, local, records, strategy)
+        check_weighting(strategy, weighting)
+        if strategy != "local-average" and held_out is None:
+            raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
+    except ArgumentError as error:
+        problem = error
+    number = STRATEGIES.index(strategy) if strategy in STRATEGIES else -1
+    weighted = WEIGHTINGS.index(weighting) if weighting in WEIGHTINGS else -1
+    settings = (number, weighted, ring.frac_bits)
+    everybody = agree(Announcement(records=max(records, 0)), settings, problem)
+    shapes = [tuple(part.size()) for pair in pairs for part in pair]
+    shares = share_rows([1] * ring.parties, shapes, own)
+    stacked = list(zip(shares[::2], shares[1::2], strict=True))
+    started = initialize_shares(
+        ring,
+        strategy,
+        stacked,
+        [announced.records for announced in everybody],
+        start=[(weight.share, bias.share) for weight, bias in pairs],
+        held_out=None if held_out is None else (held_out[0].share, held_out[1].share),
+        weighting=weighting,
+        activations=functions,
+    )
+    for pair, values in zip(pairs, started, strict=True):
+        for parameter, value in zip(pair, values, strict=True):
+            parameter.share = value
+
+
+def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
+    """Returns the encrypted (weight, bias) of each linear layer.
+
+    Raises:
+        ArgumentError: the parameters are not those of linear layers with biases.
+    """
+    parameters = list(model.parameters())
+    if [p.dim() for p in parameters] != [2, 1] * (len(parameters) // 2):
+        shapes = [tuple(p.size()) for p in parameters]
+        raise ArgumentError("model", shapes, "the weights and biases of linear layers")
+    return list(zip(parameters[::2], parameters[1::2], strict=True))
+
+
+def _activations(model: Any, layers: int) -> list[PiecewiseLinear]:
+    """The functions between the layers, CrypTen's own modules being what they are adopted as."""
+    found = [module for module in model.modules() if isinstance(module, ReLU | Sigmoid)]
+    if len(found) != layers - 1:
+        kinds = [type(module).__name__ for module in found]
+        raise ArgumentError(
+            "model", f"{layers} layers with {kinds}", f"with {layers - 1} activations between them"
+        )
+    return [
+        sigmoid() if isinstance(module, Sigmoid) else relu(getattr(module, "max_value", 8.0))
+        for module in found
+    ]
+
+
+def _encoded(
+    ring: CrypTenRing,
+    pairs: Sequence[tuple[Any, Any]],
+    local: Sequence[tuple[Reals, Reals]],
+    records: int,
+    strategy: str,
+) -> list[Integers]:
+    """This party's model as ring integers with a leading axis of one, checked."""
+    if strategy not in STRATEGIES:
+        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    if records < 1:
+        raise ArgumentError("records", records, "at least 1")
+    wanted = [(tuple(w.size()), tuple(b.size())) for w, b in pairs]
+    given = [(np.shape(w), np.shape(b)) for w, b in local]
+    if given != wanted:
+        raise ArgumentError("local", given, f"of the model's shapes, {wanted}")
+    return encode_model(local, ring.frac_bits)

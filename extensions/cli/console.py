@@ -1,0 +1,173 @@
+"""What the `pea` command shows: notices, progress and the report."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from extensions.owners.data import write_private
+from extensions.privacy.accounting import Ledger
+from extensions.runs.config import TrainConfig
+from extensions.runs.providers import DEALINGS
+
+EPSILON_EVERY = 2.0
+
+_err = Console(stderr=True)
+_out = Console()
+
+
+def notices(config: TrainConfig, backend_notice: str) -> None:
+    """Prints, once a run, what is not protected."""
+    lines = [backend_notice] if backend_notice else []
+    if config.backend == "crypten":
+        lines.append(DEALINGS[config.provider].notice)
+    if not config.private:
+        lines.append("--no-dp: the model is not private; it may give training records away.")
+    if config.insecure_seed is not None:
+        lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
+    for line in lines:
+        notice(line)
+
+
+def notice(line: str) -> None:
+    """Prints one thing that is not protected."""
+    _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
+
+
+def prepare(json_out: Path | None, save: Path | None) -> None:
+    """Makes sure, before anything runs, that the results can be written."""
+    if json_out is not None:
+        json_out.parent.mkdir(parents=True, exist_ok=True)
+        json_out.open("a").close()
+    if save is not None:
+        save.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+@contextmanager
+def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Shows steps, rounds, bytes and epsilon so far; yields what to call after each step."""
+    columns = (
+        TextColumn("step {task.completed}/{task.total}"),
+        BarColumn(),
+        TextColumn("{task.fields[traffic]}"),
+        TextColumn("{task.fields[spent]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err) as bar:
+        task = bar.add_task("", total=config.steps, traffic="", spent="")
+        last = 0.0
+
+        def show(event: dict[str, Any]) -> None:
+            nonlocal last
+            traffic = f"{event['rounds']} rounds, {event['bytes'] / 1e6:.1f} MB"
+            bar.update(task, completed=event["step"], traffic=traffic)
+            now = time.monotonic()
+            if now - last > EPSILON_EVERY or event["step"] == config.steps:
+                bar.update(task, spent=_spent(config, event["step"]))
+                last = now
+
+        yield show
+
+
+@contextmanager
+def counted(unit: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many units of work are done; yields what to call with their number and that of all.
+
+    Args:
+        unit: what is counted, such as "tuple".
+        shown: False shows nothing.
+    """
+    columns = (
+        TextColumn(unit + " {task.completed}/{task.total}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err, disable=not shown) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def extracting() -> Iterator[Callable[[int, int, int], None]]:
+    """Shows whose features are being taken; yields what to call with owner, done and total."""
+    columns = (
+        TextColumn("features of party {task.fields[owner]}: {task.completed}/{task.total}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err, transient=True) as bar:
+        task = bar.add_task("", total=None, owner=0, visible=False)
+        yield lambda owner, done, total: bar.update(
+            task, owner=owner, completed=done, total=total, visible=True
+        )
+
+
+def classes(names: Sequence[str]) -> None:
+    """Prints the numbers of a table's classes, which are public; nothing if they have no names."""
+    if names:
+        listed = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
+        _err.print(f"classes: {listed}", highlight=False, markup=False)
+
+
+def _spent(config: TrainConfig, steps: int) -> str:
+    if not config.private or config.delta is None or config.noise_multiplier is None:
+        return "not private"
+    if config.noise_multiplier == 0.0:
+        return "epsilon infinite"
+    ledger = Ledger()
+    parts = [(config.noise_multiplier, steps)]
+    if config.strategy is not None:
+        parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
+    for noise, count in parts:
+        ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
+    return f"epsilon <= {ledger.get_epsilon(config.delta, 'rdp'):.2f}"
+
+
+def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
+    """Prints the report, and writes it and the opened model where asked to."""
+    parameters = report.pop("parameters")
+    show(report)
+    if json_out is not None:
+        write(report, json_out)
+    if save is not None and parameters is not None:
+        arrays = {
+            name: value
+            for i, pair in enumerate(parameters)
+            for name, value in zip((f"weight_{i}", f"bias_{i}"), pair, strict=True)
+        }
+        write_private(save / "model.npz", **arrays)
+
+
+def show(report: dict[str, Any]) -> None:
+    """Prints what a report has to say, a line each."""
+    table = Table(show_header=False, box=None)
+    for key, value in report.items():
+        if value is not None:
+            table.add_row(key.replace("_", " "), _show(value))
+    _out.print(table)
+
+
+def write(report: dict[str, Any], path: Path) -> None:
+    """Writes a report as JSON, in which a number that is not finite is null."""
+    path.write_text(json.dumps(_finite(report), indent=2, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,1 @@
+"""Chains of layers on shares: forward, backward, losses and counting errors."""

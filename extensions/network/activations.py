@@ -1,0 +1,151 @@
+"""Piecewise-linear activations: every comparison at once, one product, an exact derivative."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extensions.errors import ArgumentError
+from extensions.ring.interface import Ring, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiecewiseLinear:
+    """A continuous function that is linear between thresholds.
+
+    Attributes:
+        thresholds: t_1 < ... < t_k, where the slope changes.
+        slopes: k + 1 slopes, as integers over 2^slope_bits.
+        offset: the value at t_1.
+        slope_bits: fractional bits of the slopes; 0 saves the truncation.
+        bound: the largest magnitude that the function takes, or infinity.
+    """
+
+    name: str
+    thresholds: tuple[float, ...]
+    slopes: tuple[int, ...]
+    offset: float
+    slope_bits: int
+    bound: float
+
+    def __post_init__(self) -> None:
+        if list(self.thresholds) != sorted(set(self.thresholds)) or not self.thresholds:
+            raise ArgumentError("thresholds", self.thresholds, "strictly increasing, at least one")
+        if len(self.slopes) != len(self.thresholds) + 1:
+            raise ArgumentError("slopes", self.slopes, f"{len(self.thresholds) + 1} integers")
+
+    def integers(self, frac_bits: int) -> tuple[list[int], list[int]]:
+        """Returns thresholds and intercepts as ring integers that make it exactly continuous.
+
+        The intercepts carry frac_bits + slope_bits fractional bits.
+        """
+        t = [round(value * (1 << frac_bits)) for value in self.thresholds]
+        first = round(self.offset * (1 << (frac_bits + self.slope_bits))) - self.slopes[0] * t[0]
+        intercepts = [first]
+        for threshold, left, right in zip(t, self.slopes[:-1], self.slopes[1:], strict=True):
+            intercepts.append(intercepts[-1] + (left - right) * threshold)
+        return t, intercepts
+
+
+SIGMOID_KNOTS: Sequence[tuple[float, float]] = (
+    (0.9375, 0.7292),
+    (2.28125, 0.9179),
+    (4.578125, 1.0),
+)
+
+OUTPUT_SLACK = 1.0 + 2.0**-10
+"""Rounding and the sigmoid's ends leave an activation's range by less than this factor."""
+
+
+@functools.cache
+def sigmoid(slope_bits: int = 14) -> PiecewiseLinear:
+    """Returns a sigmoid of five sloped pieces, at most 0.0107 from 1 / (1 + exp(-x)).
+
+    Constant, and within 2^-13 of 0 and 1, beyond the outermost knots. The knots are the best found
+    by minimising the largest distance, rounded to 2^-6.
+    """
+    points = [(-t, 1.0 - y) for t, y in reversed(SIGMOID_KNOTS)] + list(SIGMOID_KNOTS)
+    slopes = [
+        round((b[1] - a[1]) / (b[0] - a[0]) * (1 << slope_bits))
+        for a, b in zip(points[:-1], points[1:], strict=True)
+    ]
+    rise = sum(
+        s * (b[0] - a[0]) for s, a, b in zip(slopes, points[:-1], points[1:], strict=True)
+    ) / (1 << slope_bits)
+    return PiecewiseLinear(
+        name="sigmoid",
+        thresholds=tuple(t for t, _ in points),
+        slopes=(0, *slopes, 0),
+        offset=(1.0 - rise) / 2,
+        slope_bits=slope_bits,
+        bound=1.0,
+    )
+
+
+@functools.cache
+def relu(max_value: float = 8.0) -> PiecewiseLinear:
+    """Returns min(max(x, 0), max_value).
+
+    The cap is what bounds the norm of a hidden layer, and with it what rounding can add to a
+    clipped gradient.
+
+    Raises:
+        ArgumentError: max_value outside (0, 64].
+    """
+    if not 0.0 < max_value <= 64.0:
+        raise ArgumentError("max_value", max_value, "in (0, 64]")
+    return PiecewiseLinear(
+        name="relu",
+        thresholds=(0.0, max_value),
+        slopes=(0, 1, 0),
+        offset=0.0,
+        slope_bits=0,
+        bound=max_value,
+    )
+
+
+def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tuple[Share, Share]:
+    """Returns (function(x), its derivative), for x with `bits` fractional bits; nothing is rounded.
+
+    The value carries bits + slope_bits fractional bits, the derivative slope_bits.
+
+    **Guarantees.** Exact while |x - t| < 2^(63 - bits) for every threshold t and the value stays
+    below 2^(63 - bits - slope_bits); at a threshold the derivative is the one on the right.
+
+    **Cost.** The rounds of one comparison and one conversion, and a product.
+    """
+    thresholds, intercepts = function.integers(bits)
+    below = ring.bits_to_arithmetic(ring.less_than(x, thresholds), [0])[0]
+    slopes = function.slopes
+    slope, intercept = ring.linear(
+        below,
+        [
+            [a - b for a, b in zip(slopes[:-1], slopes[1:], strict=True)],
+            [a - b for a, b in zip(intercepts[:-1], intercepts[1:], strict=True)],
+        ],
+    )
+    slope = ring.add_public(slope, slopes[-1])
+    (product,) = ring.mul([(slope, x)])
+    return ring.add_public(product + intercept, intercepts[-1]), slope
+
+
+def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Share]:
+    """Returns (function(x), its derivative), the derivative with `slope_bits` fractional bits.
+
+    **Guarantees.** Right within one ulp for every x whose product with the steepest slope stays
+    below 2^62; at a threshold the derivative is the one on the right.
+
+    **Cost.** The rounds of one comparison and one conversion, a product, and a truncation if
+    slope_bits > 0. All thresholds share them.
+    """
+    value, slope = piecewise(ring, x, function, ring.frac_bits)
+    if function.slope_bits:
+        (value,) = ring.truncate([(value, function.slope_bits)])
+    return value, slope
+
+
+def through(ring: Ring, gradient: Share, slope: Share, function: PiecewiseLinear) -> Share:
+    """Returns the gradient at the input, given that at the output; 1 round or 2."""
+    (product,) = ring.mul([(gradient, slope)])
+    if function.slope_bits:
+        (product,) = ring.truncate([(product, function.slope_bits)])
+    return product

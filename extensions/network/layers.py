@@ -1,0 +1,101 @@
+"""Linear layers over a ring: their arithmetic, their bounds, and what a private step remembers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extensions.errors import ArgumentError
+from extensions.ring.interface import Ring, Share
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerGradient:
+    """Per-example gradients of one linear layer, unmaterialised: g_j = delta_j (x) (a_j, 1).
+
+    Attributes:
+        inputs: shares of a, (rows, in_features).
+        deltas: shares of delta, (rows, out_features): the gradient of the sum-reduced loss.
+        squared_norm: shares of ||a_j||^2 with 2f fractional bits, (rows,), where the owner of the
+            row supplied it; None to compute it.
+        has_bias: whether the layer has a bias.
+    """
+
+    inputs: Share
+    deltas: Share
+    squared_norm: Share | None = None
+    has_bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """The public facts about one linear layer that the bounds need.
+
+    Attributes:
+        in_features: columns of its weight.
+        out_features: rows of its weight.
+        has_bias: whether it has a bias.
+        input_norm: bound of ||a_j||, the Euclidean norm of one row of its input.
+        delta_norm: bound of ||delta_j||.
+    """
+
+    in_features: int
+    out_features: int
+    has_bias: bool
+    input_norm: float
+    delta_norm: float
+
+    def __post_init__(self) -> None:
+        for name in ("input_norm", "delta_norm"):
+            value = getattr(self, name)
+            if not 0.0 < value <= 2.0**20:
+                raise ArgumentError(
+                    name, value, "in (0, 2^20]", "Rescale the features or cap them."
+                )
+
+
+def chain_of_shapes(
+    layers: Sequence[tuple[int, int, bool, float]], *, delta_norm: float, weight_norm: float
+) -> tuple[LayerShape, ...]:
+    """Returns the shapes of a chain of linear layers, from input to output.
+
+    Args:
+        layers: (in_features, out_features, has_bias, input_norm) of each.
+        delta_norm: bound of ||delta_j|| at the output.
+        weight_norm: bound of each weight's Frobenius norm; slopes in between are at most 1.
+    """
+    shapes: list[LayerShape] = []
+    for in_features, out_features, has_bias, input_norm in reversed(layers):
+        shapes.insert(
+            0,
+            LayerShape(
+                in_features=in_features,
+                out_features=out_features,
+                has_bias=has_bias,
+                input_norm=input_norm,
+                delta_norm=delta_norm,
+            ),
+        )
+        delta_norm *= weight_norm
+    return tuple(shapes)
+
+
+def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None) -> Share:
+    """Returns inputs @ weight.T + bias, rounded once; 2 rounds.
+
+    Args:
+        ring: the host.
+        inputs: shares of (rows, in_features).
+        weight: shares of (out_features, in_features).
+        bias: shares of (out_features,), or None.
+    """
+    (product,) = ring.matmul([(inputs, weight.T)])
+    if bias is not None:
+        product = product + bias * (1 << ring.frac_bits)
+    (output,) = ring.truncate([(product, ring.frac_bits)])
+    return output
+
+
+def backpropagate(ring: Ring, deltas: Share, weight: Share) -> Share:
+    """Returns deltas @ weight, the gradient at a linear layer's input; 2 rounds."""
+    (product,) = ring.matmul([(deltas, weight)])
+    (result,) = ring.truncate([(product, ring.frac_bits)])
+    return result

@@ -1,0 +1,1 @@
+"""What an owner does with its own records before anything is shared."""

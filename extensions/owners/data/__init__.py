@@ -1,0 +1,39 @@
+"""Data sets for `pea train`, cut into one file for each party."""
+
+from extensions.owners.data.files import (
+    read_party_file,
+    read_raw_file,
+    write_parts,
+    write_party_files,
+    write_private,
+)
+from extensions.owners.data.mnist import MNIST_FILES
+from extensions.owners.data.partition import split_among
+from extensions.owners.data.records import Labels, Raw, RawSplit, Sizes, Split
+from extensions.owners.data.rows import bounded_rows, standard_rows
+from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows
+from extensions.owners.data.tables import Columns, is_table
+
+__all__ = [
+    "MNIST_FILES",
+    "Columns",
+    "Labels",
+    "Raw",
+    "RawSplit",
+    "Sizes",
+    "Source",
+    "Split",
+    "bounded_rows",
+    "is_table",
+    "load",
+    "load_own",
+    "load_raw",
+    "raw_rows",
+    "read_party_file",
+    "read_raw_file",
+    "split_among",
+    "standard_rows",
+    "write_parts",
+    "write_party_files",
+    "write_private",
+]

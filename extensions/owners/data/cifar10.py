@@ -1,0 +1,113 @@
+"""CIFAR-10 from the folder of its binary version, or from lossless strips of images."""
+
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError, MissingExtraError
+from extensions.owners.data.download import Published, cache_home, fetch_folder
+from extensions.owners.data.records import Labels, RawSplit
+
+BINARY = "cifar-10-batches-bin"
+PICKLED = "cifar-10-batches-py"
+BATCHES = {
+    "train": [f"data_batch_{i}.bin" for i in range(1, 6)],
+    "test": ["test_batch.bin"],
+}
+SHAPE = (3, 32, 32)
+RECORD = 1 + 3 * 32 * 32
+ARCHIVE = Published(
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    "md5:c32a1d4ab5d03f1284b67883e8d87530",
+)
+
+
+def read_cifar10(folder: Path | None, download: bool) -> RawSplit:
+    """Returns the images (records, 32, 32, 3), in their order.
+
+    Args:
+        folder: holds ``cifar-10-batches-bin`` or is that folder; or holds ``labels.npz`` (y_train,
+            y_test) beside ``train_*.webp`` and ``test_*.webp``, lossless strips of images one above
+            the other.
+        download: fetch the binary version into the folder, or into this user's cache.
+
+    Raises:
+        ArgumentError: files that are missing or damaged, or the version for Python: reading it
+            would run whatever code the file holds.
+        MissingExtraError: strips are given and Pillow is not installed.
+    """
+    if download:
+        folder = folder or cache_home() / "data" / "cifar10"
+        fetch_folder(ARCHIVE, folder, BINARY)
+    if folder is None:
+        raise ArgumentError("data_dir", None, f"the folder that holds {BINARY}", "Or --download.")
+    for binary in (folder / BINARY, folder):
+        if (binary / BATCHES["test"][0]).is_file():
+            return _read_binary(binary)
+    if (folder / "labels.npz").is_file():
+        return _read_strips(folder)
+    advice = f"{PICKLED} is refused: reading it runs code." if _pickled(folder) else ""
+    raise ArgumentError(
+        "data_dir",
+        str(folder),
+        f"a folder that holds {BINARY}, the binary version of CIFAR-10",
+        advice or "Or give --download.",
+    )
+
+
+def _pickled(folder: Path) -> bool:
+    return (folder / PICKLED).is_dir() or (folder / "data_batch_1").is_file()
+
+
+def _read_binary(folder: Path) -> RawSplit:
+    parts: dict[str, npt.NDArray[Any]] = {}
+    for part, names in BATCHES.items():
+        records = np.concatenate([_read_batch(folder / name) for name in names])
+        images = records[:, 1:].reshape(-1, *SHAPE).transpose(0, 2, 3, 1)
+        parts |= {f"{part}_x": images, f"{part}_y": records[:, 0].astype(np.int64)}
+    return RawSplit(**parts)
+
+
+def _read_batch(path: Path) -> npt.NDArray[np.uint8]:
+    if not path.is_file():
+        raise ArgumentError("data_dir", str(path.parent), f"a folder that holds {path.name}")
+    raw = np.fromfile(path, dtype=np.uint8)
+    records = raw[: len(raw) // RECORD * RECORD].reshape(-1, RECORD)
+    if len(raw) % RECORD or not len(raw) or records[:, 0].max() > 9:
+        raise ArgumentError("data_dir", path.name, "an undamaged batch", "Download it again.")
+    return records
+
+
+def _read_strips(folder: Path) -> RawSplit:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise MissingExtraError("pillow", "features") from None
+    parts: dict[str, npt.NDArray[Any]] = {}
+    for part in BATCHES:
+        strips = []
+        for path in sorted(folder.glob(f"{part}_*.webp")):
+            try:
+                with Image.open(path) as strip:
+                    strips.append(np.asarray(strip.convert("RGB")).reshape(-1, 32, 32, 3))
+            except (UnidentifiedImageError, OSError, ValueError) as error:
+                allowed = "a strip of 32x32 images"
+                raise ArgumentError("data_dir", path.name, allowed) from error
+        y = _read_labels(folder / "labels.npz", f"y_{part}")
+        if sum(map(len, strips)) != len(y):
+            raise ArgumentError("data_dir", str(folder), f"as many {part} images as labels")
+        parts |= {f"{part}_x": np.concatenate(strips), f"{part}_y": y}
+    return RawSplit(**parts)
+
+
+def _read_labels(path: Path, name: str) -> Labels:
+    try:
+        with np.load(path, allow_pickle=False) as labels:
+            y: Labels = labels[name].astype(np.int64)
+    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile) as error:
+        allowed = "an .npz file with arrays y_train and y_test"
+        raise ArgumentError("data_dir", path.name, allowed) from error
+    return y

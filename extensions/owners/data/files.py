@@ -1,0 +1,98 @@
+"""A party's own .npz file: training and held-out records, readable by their owner alone."""
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.partition import split_among
+from extensions.owners.data.records import KINDS, Kind, RawSplit, Split, kind_of
+
+NAMES = tuple(Split.__dataclass_fields__)
+
+
+def write_party_files(split: Split, parties: int, folder: Path) -> list[Path]:
+    """Writes ``party-R.npz`` for each party, readable by the owner only, and returns the paths."""
+    return write_parts(split_among(split, parties), folder)
+
+
+def write_parts(parts: Sequence[Split | RawSplit], folder: Path) -> list[Path]:
+    """Writes each part to the ``party-R.npz`` of its rank, and returns the paths."""
+    return [
+        write_private(folder / f"party-{rank}.npz", **vars(part)) for rank, part in enumerate(parts)
+    ]
+
+
+def write_private(path: Path, **arrays: npt.ArrayLike) -> Path:
+    """Writes an .npz file that its owner alone may read, in a folder likewise if it is new."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    with path.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+    return path
+
+
+def read_party_file(path: Path) -> Split:
+    """Returns the features in a file with arrays train_x, train_y, test_x and test_y.
+
+    Raises:
+        ArgumentError: the file or an array is missing, is not numeric, or they do not belong
+            together.
+    """
+    return Split(**_read(path, ("table",)))
+
+
+def read_raw_file(path: Path) -> RawSplit:
+    """Returns the records in such a file: images, a table or texts, before features are taken.
+
+    Raises:
+        ArgumentError: as `read_party_file`.
+    """
+    arrays = _read(path, KINDS)
+    if arrays["train_x"].dtype.kind == "U":
+        arrays |= {name: arrays[name].astype(object) for name in ("train_x", "test_x")}
+    return RawSplit(**arrays)
+
+
+def _read(path: Path, kinds: Sequence[Kind]) -> dict[str, npt.NDArray[Any]]:
+    if not path.is_file():
+        raise ArgumentError("records", str(path), "an existing .npz file")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+            arrays = {name: loaded[name] for name in NAMES}
+    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
+        allowed = f"an .npz file with arrays {', '.join(NAMES)}"
+        raise ArgumentError("records", str(path), allowed) from error
+    shapes = {name: array.shape for name, array in arrays.items()}
+    kind, *others = {kind_of(arrays["train_x"]), kind_of(arrays["test_x"])}
+    if kind is None or others or not _belong(arrays):
+        raise ArgumentError(
+            "records",
+            str(path),
+            "numeric, with as many labels as rows and equally wide rows for training and testing",
+            f"Its shapes are {shapes}.",
+        )
+    if kind not in kinds:
+        raise ArgumentError(
+            "records",
+            f"{path}: {kind}",
+            f"a file of the kind {' or '.join(kinds)}",
+            "Turn images and texts into features first: `pea features`, or --features.",
+        )
+    return arrays
+
+
+def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
+    train_x, train_y, test_x, test_y = (arrays[name] for name in NAMES)
+    return (
+        train_x.shape[1:] == test_x.shape[1:]
+        and train_x.shape[:1] == train_y.shape[:1]
+        and test_x.shape[:1] == test_y.shape[:1]
+        and all(labels.dtype.kind in "biuf" for labels in (train_y, test_y))
+    )

@@ -1,0 +1,67 @@
+"""MNIST from its four idx files, gzipped or not."""
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.download import Published, cache_home, fetch
+from extensions.owners.data.records import RawSplit
+
+MNIST_FILES = {
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+IDX_MAGIC = {1: 0x0801, 3: 0x0803}
+MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+DIGESTS = {
+    "train-images-idx3-ubyte": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
+
+
+def read_mnist(folder: Path | None, download: bool) -> RawSplit:
+    """Returns the images (records, 28, 28), in their order.
+
+    Raises:
+        ArgumentError: files that are missing, damaged or do not belong together.
+    """
+    if download:
+        folder = folder or cache_home() / "data" / "mnist"
+        for name, digest in DIGESTS.items():
+            fetch(Published(f"{MIRROR}{name}.gz", f"sha256:{digest}"), folder)
+    if folder is None:
+        raise ArgumentError(
+            "data_dir", None, "the folder of the four MNIST idx files", "Or give --download."
+        )
+    parts: dict[str, npt.NDArray[Any]] = {}
+    for part, (images, labels) in MNIST_FILES.items():
+        x, y = _read_idx(folder, images, 3), _read_idx(folder, labels, 1)
+        if len(x) != len(y):
+            raise ArgumentError("data_dir", str(folder), "images and labels of equal number")
+        parts |= {f"{part}_x": x, f"{part}_y": y.astype(np.int64)}
+    return RawSplit(**parts)
+
+
+def _read_idx(folder: Path, name: str, dimensions: int) -> npt.NDArray[np.uint8]:
+    path, plain = folder / name, folder / name.removesuffix(".gz")
+    if not path.is_file() and not plain.is_file():
+        raise ArgumentError("data_dir", str(folder), f"a folder that holds {name}")
+    damaged = ArgumentError("data_dir", name, "an undamaged idx file", "Download it again.")
+    header = 4 * (1 + dimensions)
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.is_file() else plain.read_bytes()
+        magic, *shape = struct.unpack_from(f">{1 + dimensions}I", raw)
+    except (OSError, EOFError, zlib.error, struct.error) as error:
+        raise damaged from error
+    if magic != IDX_MAGIC[dimensions] or len(raw) != header + math.prod(shape):
+        raise damaged
+    return np.frombuffer(raw, dtype=np.uint8, offset=header).reshape(shape)

@@ -1,0 +1,75 @@
+"""Records dealt out among parties, evenly or sorted by label, by a public seed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.records import Labels, RawSplit, Split
+
+Part = TypeVar("Part", Split, RawSplit)
+Rows = list[npt.NDArray[np.int64]]
+
+SHARDS_OF_A_PARTY = 2
+
+
+def iid(labels: Labels, parties: int, seed: int) -> Rows:
+    """Returns each party's rows: every so many-th of the records, which come shuffled."""
+    return [np.arange(rank, len(labels), parties) for rank in range(parties)]
+
+
+def shards(labels: Labels, parties: int, seed: int) -> Rows:
+    """Returns each party's rows: two random runs of the records sorted by label.
+
+    So most parties see few of the classes.
+
+    **Source**: McMahan et al., AISTATS 2017, section 3 (the pathological non-IID partition).
+    """
+    count = SHARDS_OF_A_PARTY * parties
+    if len(labels) < count:
+        raise ArgumentError("parties", parties, f"at most {len(labels) // 2} for as many shards")
+    runs = np.array_split(np.argsort(labels, kind="stable"), count)
+    order = np.random.default_rng(seed).permutation(count)
+    return [
+        np.sort(np.concatenate([runs[i] for i in order[rank::parties]])) for rank in range(parties)
+    ]
+
+
+PARTITIONS: dict[str, Callable[[Labels, int, int], Rows]] = {"iid": iid, "shards": shards}
+
+
+def split_among(split: Part, parties: int, partition: str = "iid", seed: int = 0) -> list[Part]:
+    """Returns one share of the records for each party.
+
+    Args:
+        split: shuffled records.
+        parties: their number.
+        partition: "iid" (sizes differ by one at most) or "shards", of the training records;
+            those held out are always dealt evenly, since the model is judged by all of them.
+        seed: of the shards; public.
+
+    Raises:
+        ArgumentError: fewer records than parties (or than shards), or an unknown partition.
+    """
+    for name, count in (("training", len(split.train_x)), ("held-out", len(split.test_x))):
+        if count < parties:
+            raise ArgumentError(
+                "parties", parties, f"at most {count}, the number of {name} records"
+            )
+    if partition not in PARTITIONS:
+        raise ArgumentError("partition", partition, f"one of {tuple(PARTITIONS)}")
+    train = PARTITIONS[partition](split.train_y, parties, seed)
+    test = iid(split.test_y, parties, seed)
+    return [
+        replace(
+            split,
+            train_x=split.train_x[own],
+            train_y=split.train_y[own],
+            test_x=split.test_x[held_out],
+            test_y=split.test_y[held_out],
+        )
+        for own, held_out in zip(train, test, strict=True)
+    ]

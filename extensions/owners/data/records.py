@@ -1,0 +1,137 @@
+"""Records of one data set or one party: as they are, and as the numbers that a model is given."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.ring.fixed_point import Reals
+
+Labels = npt.NDArray[np.int64]
+Raw = npt.NDArray[Any]
+"""Records of one kind:
+
+- images, (records, height, width) or (records, height, width, 3), values in 0..255;
+- a table, (records, columns), numbers;
+- texts, (records,), each a string.
+"""
+Kind = Literal["images", "table", "texts"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def kind_of(x: Raw) -> Kind | None:
+    """Returns what the records are, by shape, type and range of their array; None if nothing."""
+    numeric = x.dtype.kind in "biuf"
+    if numeric and x.ndim == 2:
+        return "table"
+    if numeric and (x.ndim == 3 or (x.ndim == 4 and x.shape[-1] == 3)):
+        within = np.isfinite(x).all() and x.min(initial=0) >= 0 and x.max(initial=0) <= 255
+        return "images" if within else None
+    if x.ndim == 1 and x.dtype.kind in "OU" and all(isinstance(text, str) for text in x):
+        return "texts"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawSplit:
+    """Records and labels (records,), for training and for testing, before features are taken.
+
+    Raises:
+        ArgumentError: records of no kind, or of two kinds.
+    """
+
+    train_x: Raw
+    train_y: Labels
+    test_x: Raw
+    test_y: Labels
+
+    def __post_init__(self) -> None:
+        kinds = [kind_of(self.train_x), kind_of(self.test_x)]
+        if kinds[0] is None or kinds[0] != kinds[1]:
+            given = [f"{x.shape} {x.dtype}" for x in (self.train_x, self.test_x)]
+            allowed = (
+                "images (records, height, width) or (records, height, width, 3) with values in "
+                "0..255, a table (records, columns) of numbers, or texts (records,)"
+            )
+            raise ArgumentError("records", given, allowed)
+
+    @property
+    def kind(self) -> Kind:
+        """What the records are."""
+        kind = kind_of(self.train_x)
+        assert kind is not None
+        return kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Features (records, features) and labels (records,), for training and for testing."""
+
+    train_x: Reals
+    train_y: Labels
+    test_x: Reals
+    test_y: Labels
+
+    def facts(self, rank: int) -> dict[str, int]:
+        """Returns the public sizes, by name, of the records that party `rank` holds."""
+        return _facts(rank, len(self.train_x), len(self.test_x), self.train_x.shape[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Public sizes of all parties' records.
+
+    Attributes:
+        train: number of training records of each party.
+        test: number of held-out records of each party.
+        features: columns.
+
+    Raises:
+        ArgumentError: not one number of each kind for every party, or one below 1.
+    """
+
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+    features: int
+
+    def __post_init__(self) -> None:
+        if len(self.train) != len(self.test):
+            given = (len(self.train), len(self.test))
+            raise ArgumentError("records, held_out", given, "as many numbers of either")
+        for name in ("train", "test"):
+            if min(getattr(self, name), default=0) < 1:
+                raise ArgumentError(name, getattr(self, name), "at least 1 record a party")
+        if self.features < 1:
+            raise ArgumentError("features", self.features, "at least 1")
+
+    @property
+    def parties(self) -> int:
+        """Number of parties."""
+        return len(self.train)
+
+    @classmethod
+    def of(cls, parts: Sequence[Split]) -> "Sizes":
+        """Returns the sizes of each party's records."""
+        return cls(
+            train=tuple(len(part.train_x) for part in parts),
+            test=tuple(len(part.test_x) for part in parts),
+            features=parts[0].train_x.shape[1],
+        )
+
+    def facts(self) -> dict[str, int]:
+        """Returns the sizes by name, of every party."""
+        facts: dict[str, int] = {}
+        for rank, (train, test) in enumerate(zip(self.train, self.test, strict=True)):
+            facts |= _facts(rank, train, test, self.features)
+        return facts
+
+
+def _facts(rank: int, train: int, test: int, features: int) -> dict[str, int]:
+    return {
+        f"training records of party {rank}": train,
+        f"held-out records of party {rank}": test,
+        "features": features,
+    }

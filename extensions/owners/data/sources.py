@@ -1,0 +1,180 @@
+"""Data sets by name, and files of one's own."""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.cifar10 import read_cifar10
+from extensions.owners.data.files import read_raw_file
+from extensions.owners.data.imdb import read_imdb
+from extensions.owners.data.mnist import read_mnist
+from extensions.owners.data.records import Labels, Raw, RawSplit, Split
+from extensions.owners.data.rows import bounded_rows, standard_rows
+from extensions.owners.data.tables import Columns, class_names, class_numbers, is_table, read_table
+
+TEST_SHARE = 0.2
+DIGITS_SCALE = 255 / 16
+NO_COLUMNS = Columns(label=None)
+
+READERS: dict[str, tuple[Callable[[Path | None, bool], RawSplit], int]] = {
+    "mnist": (read_mnist, 10),
+    "cifar10": (read_cifar10, 10),
+    "imdb": (read_imdb, 2),
+}
+FORMATS = ("csv", "parquet", "npz")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Records of one owner, or of all, with the number of their classes.
+
+    Attributes:
+        split: the records.
+        classes: number of classes.
+        names: what the labels of a table were, in the order of their numbers; else empty.
+    """
+
+    split: RawSplit
+    classes: int
+    names: tuple[str, ...] = ()
+
+
+def load(name: str, data_dir: Path | None, seed: int) -> Split:
+    """Returns a data set by name, every row centred and scaled to Euclidean norm 1.
+
+    A table is not centred, and its rows are only shortened if they are longer than that.
+
+    Raises:
+        ArgumentError: an unknown name, files that are missing or damaged, or texts, which have no
+            numbers before features are taken.
+    """
+    raw = load_raw(name, data_dir, seed).split
+    return Split(
+        train_x=raw_rows(raw.train_x),
+        train_y=raw.train_y,
+        test_x=raw_rows(raw.test_x),
+        test_y=raw.test_y,
+    )
+
+
+def raw_rows(x: Raw, bound: float = 1.0) -> Raw:
+    """Returns pixels as centred rows of norm `bound`, and rows of a table cut to it.
+
+    Raises:
+        ArgumentError: texts.
+    """
+    if x.dtype == object:
+        raise ArgumentError(
+            "features", "raw", "an extractor for texts", "Give --features hashed or wordllama."
+        )
+    return bounded_rows(x, bound) if x.ndim == 2 else standard_rows(x.reshape(len(x), -1), bound)
+
+
+def load_raw(
+    name: str,
+    data_dir: Path | None,
+    seed: int,
+    *,
+    columns: Columns = NO_COLUMNS,
+    names: Sequence[str] | None = None,
+    download: bool = False,
+) -> Source:
+    """Returns records before features are taken, in an order shuffled by the seed.
+
+    Args:
+        name: "digits" (scikit-learn's 1,797 embedded 8x8 digits; a seeded fifth is held out);
+            "mnist", "cifar10" or "imdb" (files with their own test split); "csv:PATH" or
+            "parquet:PATH" (a seeded fifth is held out) or "npz:PATH" (train_x, train_y, test_x,
+            test_y).
+        data_dir: folder of the files of mnist, cifar10 or imdb.
+        seed: of shuffling and holding out; public.
+        columns: of a table.
+        names: of the classes of a table, in order; None: the distinct labels of the file, which
+            become public.
+        download: fetch what is missing from where it is published.
+
+    Raises:
+        ArgumentError: an unknown name, or files that are missing or damaged.
+    """
+    if name == "digits":
+        return Source(split=_digits(seed), classes=10)
+    if name in READERS:
+        read, classes = READERS[name]
+        return Source(split=_shuffled(read(data_dir, download), seed), classes=classes)
+    form, colon, path = name.partition(":")
+    if form not in FORMATS or not colon:
+        known = ", ".join(repr(each) for each in ("digits", *READERS))
+        raise ArgumentError("data", name, f"{known}, or csv:PATH, parquet:PATH or npz:PATH")
+    if Path(path).suffix != f".{form}":
+        raise ArgumentError("data", name, f"the path of a file whose name ends in .{form}")
+    return load_own([Path(path)], seed, columns=columns, names=names)[0]
+
+
+def load_own(
+    paths: Sequence[Path],
+    seed: int,
+    *,
+    columns: Columns = NO_COLUMNS,
+    names: Sequence[str] | None = None,
+) -> list[Source]:
+    """Returns the records of each file, with the same classes for all.
+
+    Args:
+        paths: .npz with train_x, train_y, test_x, test_y; or .csv or .parquet, of which a seeded
+            fifth is held out.
+        seed: of shuffling and holding out; public.
+        columns: of tables.
+        names: of the classes of tables; None: all distinct labels of all files.
+
+    Raises:
+        ArgumentError: as `read_raw_file` and `read_table`; files of different width or kind.
+    """
+    tables = {path: read_table(path, columns) for path in paths if is_table(path)}
+    labels = [label for _, own in tables.values() for label in own]
+    known = tuple(names) if names is not None else class_names(labels)
+    splits = [
+        _held_out(tables[path][0], class_numbers(tables[path][1], known), seed)
+        if path in tables
+        else _shuffled(read_raw_file(path), seed)
+        for path in paths
+    ]
+    shapes = {(split.kind, split.train_x.shape[1:]) for split in splits}
+    if len(shapes) > 1:
+        raise ArgumentError("records", sorted(shapes), "of one kind and width at all parties")
+    most = max(int(max(split.train_y.max(), split.test_y.max())) for split in splits)
+    classes = max(2, len(known), most + 1)
+    return [Source(split=split, classes=classes, names=known) for split in splits]
+
+
+def _digits(seed: int) -> RawSplit:
+    """Reads the file in scikit-learn, whose import would take 3 s."""
+    spec = importlib.util.find_spec("sklearn")
+    assert spec is not None
+    assert spec.origin is not None
+    path = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    rows = np.loadtxt(path, delimiter=",")
+    images = rows[:, :-1].reshape(-1, 8, 8)
+    return _held_out(images * DIGITS_SCALE, rows[:, -1].astype(np.int64), seed)
+
+
+def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
+    order = np.random.default_rng(seed).permutation(len(x))
+    cut = round(TEST_SHARE * len(x))
+    if not 0 < cut < len(x):
+        raise ArgumentError("records", len(x), "at least 3, so that a fifth can be held out")
+    x, y = x[order], y[order]
+    return RawSplit(train_x=x[cut:], train_y=y[cut:], test_x=x[:cut], test_y=y[:cut])
+
+
+def _shuffled(split: RawSplit, seed: int) -> RawSplit:
+    order = np.random.default_rng(seed).permutation(len(split.train_x))
+    return RawSplit(
+        train_x=split.train_x[order],
+        train_y=split.train_y[order],
+        test_x=split.test_x,
+        test_y=split.test_y,
+    )

@@ -1,0 +1,88 @@
+"""Features on disk, so that they are taken once: for their owner alone, whole or not at all."""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.download import cache_home
+from extensions.owners.data.records import Raw
+from extensions.owners.features.extractor import Extractor, Features
+
+FORMAT = "1"
+DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def digest_of(x: Raw) -> str:
+    """Returns a digest of the records: of their kind, number, shape, and every value."""
+    digest = hashlib.sha256(f"{x.dtype} {x.shape} ".encode())
+    if x.dtype == object:
+        for text in x:
+            encoded = str(text).encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    else:
+        digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()
+
+
+class Cache:
+    """Features by what they were taken from and how.
+
+    A file begins with the SHA-256 of its rest, so that one that is damaged counts as absent; it
+    appears under its name only whole; only its owner can read it.
+
+    Args:
+        folder: of the files; None: ``pea/features`` in the user's cache (``XDG_CACHE_HOME``).
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = cache_home() / "features" if folder is None else folder
+
+    def path(self, extractor: Extractor, x: Raw) -> Path:
+        """Returns the file of the features of these records."""
+        assert extractor.identity is not None
+        fixed = [FORMAT, extractor.name, sorted(extractor.identity.items()), digest_of(x)]
+        return self._folder / hashlib.sha256(json.dumps(fixed).encode()).hexdigest()
+
+    def read(self, path: Path) -> Features | None:
+        """Returns the features in the file; None if there are none, or it is damaged."""
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        stated, body = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        if hashlib.sha256(body).digest() != stated:
+            return None
+        return np.load(io.BytesIO(body), allow_pickle=False)  # type: ignore[no-any-return]
+
+    def write(self, path: Path, features: Features) -> None:
+        """The features are in the file, once this returns.
+
+        Raises:
+            ArgumentError: the folder cannot be written.
+        """
+        buffer = io.BytesIO()
+        np.save(buffer, features, allow_pickle=False)
+        body = buffer.getvalue()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, name = tempfile.mkstemp(dir=path.parent)
+            part = Path(name)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(hashlib.sha256(body).digest() + body)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError as error:
+            raise ArgumentError(
+                "XDG_CACHE_HOME",
+                str(path.parent),
+                "a folder that can be written",
+                f"{error.strerror}. Or give --no-feature-cache.",
+            ) from error

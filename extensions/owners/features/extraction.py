@@ -1,0 +1,130 @@
+"""Features of one owner's records, taken on its own machine before anything is shared."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.records import Raw, RawSplit, Split
+from extensions.owners.data.rows import standard_rows
+from extensions.owners.data.sources import raw_rows
+from extensions.owners.features.cache import Cache
+from extensions.owners.features.extractor import Extractor, Features
+from extensions.ring.fixed_point import Reals
+
+ALONE_TOLERANCE = 1e-3
+"""How far a record's row may move, relative to its norm, by which others it came with."""
+
+Progress = Callable[[int, int], None]
+
+
+def extract(
+    split: RawSplit,
+    extractor: Extractor,
+    *,
+    bound: float = 1.0,
+    cache: Cache | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Split:
+    """Returns the owner's features, each row of norm at most `bound`.
+
+    Rows of a table that are left raw are shortened if they are longer; all others are centred and
+    brought to that norm. Either is a function of the row alone.
+
+    Args:
+        split: the owner's records.
+        extractor: of `find`.
+        bound: the public norm.
+        cache: where features are kept between runs; None: nowhere.
+        progress: called with the number of records done and that of all.
+
+    Raises:
+        ArgumentError: records of a kind that the extractor does not take; a function of one's own
+            that returns other than one finite row a record, or whose rows depend on each other.
+    """
+    if split.kind not in extractor.kinds:
+        raise ArgumentError(
+            "features",
+            extractor.name,
+            f"an extractor for {split.kind}",
+            f"This one takes {' and '.join(extractor.kinds)}.",
+        )
+    total = len(split.train_x) + len(split.test_x)
+
+    def rows(x: Raw, before: int) -> Reals:
+        if extractor.name == "raw":
+            return raw_rows(x, bound)
+        taken = _cached(x, extractor, cache, lambda done: progress(before + done, total))
+        return standard_rows(taken, bound)
+
+    return Split(
+        train_x=rows(split.train_x, 0),
+        train_y=split.train_y,
+        test_x=rows(split.test_x, len(split.train_x)),
+        test_y=split.test_y,
+    )
+
+
+def _cached(
+    x: Raw, extractor: Extractor, cache: Cache | None, progress: Callable[[int], None]
+) -> Features:
+    if cache is None or extractor.identity is None:
+        return _taken(x, extractor, progress)
+    path = cache.path(extractor, x)
+    kept = cache.read(path)
+    if kept is not None and len(kept) == len(x):
+        progress(len(x))
+        return kept
+    features = _taken(x, extractor, progress)
+    cache.write(path, features)
+    return features
+
+
+def _taken(x: Raw, extractor: Extractor, progress: Callable[[int], None]) -> Features:
+    if extractor.checks_rows:
+        _check_alone(x, extractor)
+    parts = []
+    for start in range(0, len(x), extractor.batch):
+        batch = x[start : start + extractor.batch]
+        parts.append(_checked(extractor, batch))
+        progress(start + len(batch))
+    if len({part.shape[1] for part in parts}) > 1:
+        raise ArgumentError("features", extractor.name, "a function with rows of one width")
+    return np.concatenate(parts)
+
+
+def _checked(extractor: Extractor, batch: Raw) -> Features:
+    rows = np.asarray(extractor.function(batch))
+    if (
+        rows.ndim != 2
+        or len(rows) != len(batch)
+        or 0 in rows.shape
+        or rows.dtype.kind not in "biuf"
+    ):
+        raise ArgumentError(
+            "features",
+            f"{extractor.name}, which returned {rows.shape} {rows.dtype} for {len(batch)} records",
+            f"a function that returns numbers of shape ({len(batch)}, features)",
+        )
+    features = rows.astype(np.float32)
+    if not np.isfinite(features).all():
+        raise ArgumentError("features", extractor.name, "a function that returns finite numbers")
+    return features
+
+
+def _check_alone(x: Raw, extractor: Extractor) -> None:
+    together = _checked(extractor, x[: extractor.batch])
+    for row in range(min(2, len(x))):
+        alone = _checked(extractor, x[row : row + 1])
+        moved = alone.shape[1:] != together.shape[1:] or not (
+            np.linalg.norm(alone[0] - together[row])
+            <= ALONE_TOLERANCE * np.linalg.norm(together[row])
+        )
+        if moved:
+            raise ArgumentError(
+                "features",
+                extractor.name,
+                "a function of each record alone",
+                f"Record {row} has other features alone than among {len(together)}: nothing may "
+                "be fitted to the records, for that would release what nothing accounts for.",
+            )

@@ -1,0 +1,38 @@
+"""Functions from one record to its features, fixed before any data is seen."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.owners.data.records import Kind, Raw
+
+Features = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extractor:
+    """A function from records to rows, each row a function of its own record alone.
+
+    **Guarantees**: what a record's row is does not depend on any other record, so that neighbouring
+    data sets still differ in one row, and the accounting of DPSGD holds for records as for rows. No
+    extractor here is fitted; `extensions.owners.features.custom` says what that asks of one's own.
+
+    Attributes:
+        name: as in the report.
+        kinds: the kinds of records that it takes.
+        function: from a batch of records to an array (batch, features).
+        identity: all that fixes the features beside the record: options, versions, digests of
+            weights. None: unknown, so that features are not kept on disk.
+        batch: number of records of one call.
+        checks_rows: whether to make sure, on a few records, that rows do not depend on each other.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    function: Callable[[Raw], npt.NDArray[Any]]
+    identity: Mapping[str, str] | None
+    batch: int = 64
+    checks_rows: bool = False

@@ -1,0 +1,187 @@
+"""What each owner does with its own records before anything is shared: read them, take features."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from extensions.owners.data import (
+    Columns,
+    RawSplit,
+    Sizes,
+    Source,
+    Split,
+    load_own,
+    load_raw,
+    split_among,
+    write_private,
+)
+from extensions.owners.features import Cache, extract, find
+
+Progress = Callable[[int, int, int], None]
+"""Called with the owner's rank, the number of its records that are done, and that of all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where records come from.
+
+    Attributes:
+        data: name of a data set of which every party gets a share (`load_raw`), or None.
+        data_dir: folder of its files.
+        own: each party's own file as ``R=PATH``, instead of `data`.
+        columns: of tables.
+        names: of the classes of tables, in order; None: all distinct labels.
+        partition: how `data` is dealt out (`split_among`).
+        seed: of shuffling, holding out and dealing; public.
+        download: fetch the files of `data` from where they are published.
+    """
+
+    data: str | None = None
+    data_dir: Path | None = None
+    own: Sequence[str] = ()
+    columns: Columns = field(default_factory=lambda: Columns(label=None))
+    names: tuple[str, ...] | None = None
+    partition: str = "iid"
+    seed: int = 0
+    download: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the report says of the data."""
+        return "own records" if self.own else self.data or "digits"
+
+    def read(self, parties: int) -> list[Source]:
+        """Returns each party's records.
+
+        Raises:
+            ArgumentError: both or wrong origins, files that are missing or damaged.
+        """
+        self._check()
+        if not self.own:
+            whole = self._load()
+            parts = split_among(whole.split, parties, self.partition, self.seed)
+            return [replace(whole, split=part) for part in parts]
+        return load_own(
+            _by_rank(self.own, parties), self.seed, columns=self.columns, names=self.names
+        )
+
+    def _check(self) -> None:
+        """No option is out of range, or left without a use unnoticed."""
+        if self.seed < 0:
+            raise ArgumentError("seed_data", self.seed, "at least 0")
+        if self.own and self.data is not None:
+            given = (self.data, list(self.own))
+            raise ArgumentError("data, data_for_party", given, "at most one of them given")
+        tables = self.own or (self.data or "").startswith(("csv:", "parquet:"))
+        for name, value in (
+            ("label", self.columns.label),
+            ("text", self.columns.text),
+            ("class_names", self.names),
+        ):
+            if value is not None and not tables:
+                raise ArgumentError(name, value, "left out, except for a table")
+        if self.own and self.partition != "iid":
+            raise ArgumentError("partition", self.partition, "left out with --data-for-party")
+
+    def _load(self) -> Source:
+        return load_raw(
+            self.data or "digits",
+            self.data_dir,
+            self.seed,
+            columns=self.columns,
+            names=self.names,
+            download=self.download,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taking:
+    """How features are taken, the same for every owner.
+
+    Attributes:
+        features: name of the extractor (`extensions.owners.features.find`).
+        weights: of a backbone.
+        bound: the public norm.
+        keep: whether features are kept on disk between runs.
+    """
+
+    features: str = "raw"
+    weights: Path | None = None
+    bound: float = 1.0
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive("max_feature_norm", self.bound)
+
+    def take(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
+        """Returns the features of each owner's records.
+
+        Raises:
+            ArgumentError: an unknown extractor, or one for other records.
+            MissingExtraError: what it needs is not installed.
+        """
+        extractor = find(self.features, self.weights)
+        cache = Cache() if self.keep else None
+
+        def one(rank: int, part: RawSplit) -> Split:
+            def show(done: int, total: int) -> None:
+                progress(rank, done, total)
+
+            return extract(part, extractor, bound=self.bound, cache=cache, progress=show)
+
+        return [one(rank, part) for rank, part in enumerate(parts)]
+
+
+def sizes_of(origin: Origin, taking: Taking, parties: int) -> Sizes:
+    """Returns what a run over these records and features will be told of their sizes."""
+    parts = [source.split for source in origin.read(parties)]
+    few = {name: value[:2] for name, value in vars(parts[0]).items()}
+    (sample,) = replace(taking, keep=False).take([RawSplit(**few)], lambda *_: None)
+    return Sizes(
+        train=tuple(len(part.train_x) for part in parts),
+        test=tuple(len(part.test_x) for part in parts),
+        features=sample.train_x.shape[1],
+    )
+
+
+def own_features(
+    records: Path, origin: Origin, classes: int, taking: Taking, progress: Progress
+) -> Split:
+    """Returns one owner's features, of its file.
+
+    Args:
+        records: .npz, .csv or .parquet.
+        origin: says which columns of a table are what, which classes there are, and the seed.
+        classes: number of classes; without names a table's labels must be 0..classes - 1.
+        taking: how features are taken.
+        progress: called while features are taken.
+
+    Raises:
+        ArgumentError: as `load_own` and `extract`.
+    """
+    names = origin.names or tuple(map(str, range(classes)))
+    (source,) = replace(origin, own=[f"0={records}"], names=names).read(1)
+    (features,) = taking.take([source.split], progress)
+    return features
+
+
+def write_features(split: Split | RawSplit, path: Path) -> Path:
+    """Writes one owner's file, readable by the owner only."""
+    return write_private(path, **vars(split))
+
+
+def _by_rank(own: Sequence[str], parties: int) -> list[Path]:
+    paths: dict[int, Path] = {}
+    for text in own:
+        rank, equals, path = text.partition("=")
+        if not equals or not rank.isdecimal() or int(rank) in paths or int(rank) >= parties:
+            allowed = f"RANK=PATH, one for each rank in 0..{parties - 1}"
+            raise ArgumentError("data_for_party", text, allowed)
+        paths[int(rank)] = Path(path)
+    if len(paths) < parties:
+        missing = min(set(range(parties)) - set(paths))
+        allowed = f"RANK=PATH for all {parties} parties"
+        raise ArgumentError("data_for_party", list(own), allowed, f"Party {missing} has none.")
+    return [paths[rank] for rank in range(parties)]

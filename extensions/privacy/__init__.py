@@ -1,0 +1,1 @@
+"""Differential privacy: what happened, what it costs, and what is drawn."""

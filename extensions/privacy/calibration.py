@@ -1,0 +1,221 @@
+"""Epsilon of a DPSGD run, and the noise that a wanted epsilon takes."""
+
+import math
+from collections.abc import Callable
+
+from extensions.errors import ArgumentError
+from extensions.privacy.composition import (
+    ACCOUNTANTS,
+    privacy_curve,
+    smallest_delta,
+    solve_overflow,
+    total_epsilon,
+)
+from extensions.privacy.mechanisms import SubsampledGaussian, check_choice, check_real
+
+CALIBRATIONS = (*ACCOUNTANTS, "paper")
+
+_PRECISION = 5e-5  # relative, of a calibrated noise multiplier
+_LARGEST_NOISE = 1e12
+_PAPER_LIMIT = 8 - 4 * math.sqrt(2)
+
+
+def epsilon(
+    *,
+    noise_multiplier: float,
+    sample_rate: float,
+    steps: int,
+    delta: float,
+    accountant: str = "pld",
+    overflow_probability: float = 0.0,
+) -> float:
+    """An upper bound on epsilon of `steps` Poisson-subsampled Gaussian mechanisms.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, AFTER the noise
+            that a curious party can subtract has been taken off: with n parties that each add
+            variance v, a party that knows its own share faces (n - 1) v.
+        sample_rate: probability with which each record enters a batch.
+        steps: number of steps.
+        delta: wanted delta of the whole run.
+        accountant: "pld" (privacy loss distributions, tight) or "rdp" (Renyi, looser, fast).
+        overflow_probability: probability, over the whole run, that a batch padded to a public
+            size overflowed, so that the sampling deviated from the analysed one.
+
+    Guarantees:
+        The run is (result, delta)-differentially private for data sets that differ by one added
+        or removed record. With overflow probability b the result is the smallest e whose
+        delta'(e) + (1 + exp(e)) b is at most delta, where delta' is that of the analysed run.
+
+    Edge cases:
+        A noise multiplier of 0, or so small that it protects nothing (1e-3), gives infinity. A
+        sample rate of 1 is composed exactly, as one Gaussian.
+
+    Raises:
+        ArgumentError: an argument lies outside its range, delta is below the accountant's
+            rounding error, or the overflow probability leaves nothing of delta.
+    """
+    mechanism = SubsampledGaussian(
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
+        steps=steps,
+        overflow_probability=overflow_probability,
+    )
+    delta = check_real("delta", delta)
+    check_choice("accountant", accountant, ACCOUNTANTS)
+    return total_epsilon([mechanism], delta=delta, accountant=accountant)
+
+
+def calibrate_noise(
+    *,
+    epsilon: float,
+    delta: float,
+    sample_rate: float,
+    steps: int,
+    calibration: str = "pld",
+    overflow_probability: float = 0.0,
+) -> float:
+    """The smallest noise multiplier that gives the run (epsilon, delta)-differential privacy.
+
+    Args:
+        epsilon: wanted epsilon of the whole run.
+        delta: wanted delta of the whole run.
+        sample_rate: probability with which each record enters a batch.
+        steps: number of steps.
+        calibration: "pld", "rdp", or "paper" for 2 sqrt(steps ln(1/delta)) / epsilon.
+        overflow_probability: as for `epsilon`.
+
+    Guarantees:
+        For "pld" and "rdp", `epsilon` of the result, with the same accountant, is at most the
+        wanted one, and the result is at most 5e-5 (relative) above the smallest such value.
+
+    Source:
+        "paper" is the noise of Protocol 3 in Ruan et al., "Private, Efficient, and Accurate"
+        (IEEE S&P 2023): sigma >= 2 C sqrt(T log(1/delta)) / epsilon.
+
+    Deviation:
+        The paper's noise ignores subsampling, hence it is far more than the accountants ask for.
+        It proves the guarantee only for epsilon <= (8 - 4 sqrt(2)) ln(1/delta) (by concentrated
+        differential privacy), so a larger epsilon is refused.
+        Test: test_paper_formula_fails_past_its_limit.
+
+    Raises:
+        ArgumentError: an argument lies outside its range, or no noise can give the guarantee.
+    """
+    epsilon, delta = check_real("epsilon", epsilon), check_real("delta", delta)
+    check_choice("calibration", calibration, CALIBRATIONS)
+    accountant = "pld" if calibration == "paper" else calibration
+
+    def mechanism(noise: float) -> SubsampledGaussian:
+        return SubsampledGaussian(
+            noise_multiplier=noise,
+            sample_rate=sample_rate,
+            steps=steps,
+            overflow_probability=overflow_probability,
+        )
+
+    example = mechanism(1.0)
+    overflow = example.overflow_probability
+    left = _delta_left(epsilon, delta, overflow)
+    if calibration == "paper":
+        return _paper_noise(epsilon, left, example.steps)
+    least = smallest_delta([example], accountant)
+    if left <= least:
+        raise ArgumentError(
+            "delta",
+            delta,
+            f"above {delta - left + least:.3g}, overflow and rounding error of these steps",
+            "Use calibration='rdp' or pad the batches to a larger size.",
+        )
+
+    def cost(noise: float, coarse: bool) -> float:
+        curve = privacy_curve([mechanism(noise)], accountant, coarse=coarse)
+        return solve_overflow(curve, delta=delta, overflow=overflow)
+
+    noise = example.sample_rate * math.sqrt(2 * example.steps * math.log(1.25 / left)) / epsilon
+    noise = min(max(noise, 0.1), _LARGEST_NOISE)
+    slope = 1.0
+    if accountant == "pld":
+        noise, slope = _smallest_noise(
+            lambda v: cost(v, True), epsilon, start=noise, slope=slope, precision=10 * _PRECISION
+        )
+    noise, _ = _smallest_noise(
+        lambda v: cost(v, False), epsilon, start=noise, slope=slope, precision=_PRECISION
+    )
+    return noise
+
+
+def _delta_left(epsilon: float, delta: float, overflow: float) -> float:
+    """What (1 + exp(epsilon)) times the overflow probability leaves of delta, above 0."""
+    if overflow == 0:
+        return delta
+    left = delta - (1 + math.exp(min(epsilon, 700.0))) * overflow
+    if left <= 0:
+        raise ArgumentError(
+            "overflow_probability",
+            overflow,
+            f"below delta / (1 + exp(epsilon)) = {delta / (1 + math.exp(min(epsilon, 700))):.3g}",
+            "Pad the batches to a larger size or accept a larger delta.",
+        )
+    return left
+
+
+def _paper_noise(epsilon: float, delta: float, steps: int) -> float:
+    """The paper's noise multiplier, for an epsilon at which it proves the guarantee."""
+    largest = _PAPER_LIMIT * math.log(1 / delta)
+    if epsilon > largest:
+        raise ArgumentError(
+            "epsilon",
+            epsilon,
+            f"at most {largest:.4g} for this delta, where the paper's formula still holds",
+            "Use calibration='pld'.",
+        )
+    return 2 * math.sqrt(steps * math.log(1 / delta)) / epsilon
+
+
+def _smallest_noise(
+    cost: Callable[[float], float], target: float, *, start: float, slope: float, precision: float
+) -> tuple[float, float]:
+    """The smallest noise, to a relative precision from above, whose cost is at most the target.
+
+    Works on logarithms, where cost over noise is close to a falling line; `slope` is a guess at
+    how fast it falls. The slope that was found is returned beside the noise.
+    """
+
+    def gap(x: float) -> float:
+        value = cost(math.exp(x))
+        return max(-40.0, min(40.0, math.log(value / target))) if value > 0 else -40.0
+
+    low = high = math.log(start)
+    gap_low = gap_high = gap(low)
+    stride = min(abs(gap_low) / slope, 3.0) + 0.5 * precision
+    while gap_high > 0:
+        if high > math.log(_LARGEST_NOISE):
+            raise ArgumentError(
+                "epsilon",
+                target,
+                "large enough for this accountant to reach it with some noise",
+                "Use calibration='pld', a larger epsilon or a larger delta.",
+            )
+        low, gap_low = high, gap_high
+        high += stride
+        gap_high, stride = gap(high), 2 * stride
+    while gap_low <= 0:
+        high, gap_high = low, gap_low
+        low -= stride
+        gap_low, stride = gap(low), 2 * stride
+
+    rounds = 0
+    while high - low > precision:
+        rounds += 1
+        # Aim beside the interpolated root, so that the interval closes from both sides.
+        root = low + (high - low) * gap_low / (gap_low - gap_high)
+        aim = root + 0.45 * precision * (1 if high - root > precision else -1)
+        x = (low + high) / 2 if rounds % 4 == 0 else aim
+        x = min(max(x, low + 0.05 * precision), high - 0.05 * precision)
+        gap_x = gap(x)
+        if gap_x > 0:
+            low, gap_low = x, gap_x
+        else:
+            high, gap_high = x, gap_x
+    return math.exp(high), min(max((gap_low - gap_high) / (high - low), 0.5), 10.0)

@@ -1,0 +1,204 @@
+"""The privacy ledger: what was computed on the records, what it costs, what was opened."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.privacy.composition import ACCOUNTANTS, total_epsilon
+from extensions.privacy.mechanisms import SubsampledGaussian, check_choice, check_real
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianPhase(SubsampledGaussian):
+    """A named run of Poisson-subsampled Gaussian steps."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        super().__post_init__()
+
+    def like(self, other: "GaussianPhase") -> bool:
+        """Whether both bear one name and repeat one mechanism."""
+        return (self.name, self.noise_multiplier, self.sample_rate) == (
+            other.name,
+            other.noise_multiplier,
+            other.sample_rate,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """A named release that is (epsilon, delta)-differentially private; delta may be 0."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon))
+        pure = self.delta == 0 and not isinstance(self.delta, bool)
+        object.__setattr__(self, "delta", 0.0 if pure else check_real("delta", self.delta))
+
+
+Phase = GaussianPhase | Charge
+
+_KINDS: dict[str, type[GaussianPhase] | type[Charge]] = {
+    "gaussian": GaussianPhase,
+    "charge": Charge,
+}
+
+
+class Ledger:
+    """The account of everything that touched the training records.
+
+    Guarantees:
+        All recorded and charged phases together are (get_epsilon(delta), delta)-differentially
+        private for data sets that differ by one added or removed record, in whatever order. What
+        a phase computes may depend on the results of earlier ones; its noise, rate and number of
+        steps, and a charge's epsilon and delta, must not.
+
+    Edge cases:
+        An empty ledger costs 0. A phase without noise costs infinity. Opened values that are only
+        disclosed cost nothing: the caller vouches that they do not depend on training records.
+    """
+
+    def __init__(self) -> None:
+        self._phases: list[Phase] = []
+        self._opened: list[str] = []
+
+    def record(
+        self,
+        name: str,
+        *,
+        noise_multiplier: float,
+        sample_rate: float,
+        steps: int,
+        overflow_probability: float = 0.0,
+    ) -> None:
+        """Adds subsampled Gaussian steps; like the phase before, they are merged into it.
+
+        Args:
+            name: what was computed.
+            noise_multiplier: standard deviation of the noise over the clipping norm, after the
+                noise that a curious party can subtract has been taken off.
+            sample_rate: probability with which each record enters a batch.
+            steps: number of steps in this call.
+            overflow_probability: that of these steps together; merged phases add theirs up.
+
+        Raises:
+            ArgumentError: an argument lies outside its range; the ledger is then unchanged.
+        """
+        phase = GaussianPhase(
+            name=name,
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            steps=steps,
+            overflow_probability=overflow_probability,
+        )
+        last = self._phases[-1] if self._phases else None
+        if isinstance(last, GaussianPhase) and last.like(phase):
+            overflow = last.overflow_probability + phase.overflow_probability
+            self._phases[-1] = replace(
+                phase,
+                steps=last.steps + phase.steps,
+                overflow_probability=min(overflow, math.nextafter(1.0, 0.0)),
+            )
+            return
+        self._phases.append(phase)
+
+    def charge(self, name: str, *, epsilon: float, delta: float) -> None:
+        """Adds an opened release that is (epsilon, delta)-differentially private in itself."""
+        self._phases.append(Charge(name=name, epsilon=epsilon, delta=delta))
+        self._opened.append(name)
+
+    def disclose(self, name: str) -> None:
+        """Notes that something was opened which is not charged against the training records."""
+        _check_name(name)
+        self._opened.append(name)
+
+    def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
+        """An upper bound on epsilon of all phases together.
+
+        The Gaussian phases are composed tightly by the accountant. Charges are added by basic
+        composition: their epsilons to the result, their deltas taken off delta.
+
+        Args:
+            delta: wanted delta of everything together.
+            accountant: "pld" or "rdp".
+
+        Raises:
+            ArgumentError: an argument lies outside its range, or delta is used up by the charges
+                or by the overflow probabilities.
+        """
+        delta = check_real("delta", delta)
+        check_choice("accountant", accountant, ACCOUNTANTS)
+        charges = [phase for phase in self._phases if isinstance(phase, Charge)]
+        gaussians = [phase for phase in self._phases if isinstance(phase, GaussianPhase)]
+        spent = math.fsum(charge.delta for charge in charges)
+        offset = math.fsum(charge.epsilon for charge in charges)
+        if delta < spent or (gaussians and delta == spent):
+            raise ArgumentError(
+                "delta",
+                delta,
+                f"above {spent!r}, the delta of the charges",
+                "Ask for a larger one.",
+            )
+        if not gaussians:
+            return offset
+        return total_epsilon(gaussians, delta=delta - spent, accountant=accountant, offset=offset)
+
+    @property
+    def opened(self) -> list[str]:
+        """Names of what was opened, charged or only disclosed, in order."""
+        return list(self._opened)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The recorded and charged phases, in order."""
+        return tuple(self._phases)
+
+    def to_json(self) -> str:
+        """The ledger as JSON text, from which `from_json` makes an equal one."""
+        kinds = {cls: kind for kind, cls in _KINDS.items()}
+        phases = [{"kind": kinds[type(phase)], **asdict(phase)} for phase in self._phases]
+        return json.dumps({"format": _FORMAT, "phases": phases, "opened": self._opened})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Ledger":
+        """The ledger that `to_json` wrote, every phase validated again.
+
+        Raises:
+            ArgumentError: the text is not a ledger of this format, or a value in it is refused.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise ValueError("unknown format")
+            phases = [_phase(**entry) for entry in data["phases"]]
+            opened = list(data["opened"])
+        except ArgumentError:
+            raise
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArgumentError(
+                "text", text, "what Ledger.to_json wrote", f"Reading failed: {error!r}."
+            ) from error
+        ledger = cls()
+        for name in opened:
+            ledger.disclose(name)
+        ledger._phases = phases
+        return ledger
+
+
+def _phase(kind: str, **values: Any) -> Phase:
+    return _KINDS[kind](**values)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise ArgumentError("name", name, "a string that is not empty", "Say what was computed.")

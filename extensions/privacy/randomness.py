@@ -1,0 +1,81 @@
+"""Where noise and sampling come from: each party's operating system, unless a test says not."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.privacy.discrete import discrete_gaussian
+from extensions.ring.fixed_point import Integers
+
+
+class SystemSource:
+    """The source to use: seeded by the operating system, anew in every process.
+
+    `torch.manual_seed`, `numpy.random.seed` and their like have no influence on it.
+    """
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        return discrete_gaussian(scale, shape)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        draws = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+        if probability >= 1.0:
+            return np.ones(size, dtype=np.bool_)
+        return draws < np.uint64(int(probability * 2.0**64))
+
+
+class InsecureSeededSource:
+    """A source that everybody who knows the seed can replay: for comparing runs, never for data.
+
+    Each party has its own stream, a function of (seed, party) and of the number of its previous
+    draws, so that a plaintext run and a secure run with equal seeds see equal noise.
+    """
+
+    def __init__(self, seed: int) -> None:
+        if not 0 <= seed < 2**63:
+            raise ArgumentError("seed", seed, "in 0..2^63 - 1")
+        self._seed = seed
+        self._streams: dict[tuple[str, int], np.random.Generator] = {}
+
+    def _stream(self, purpose: str, party: int) -> np.random.Generator:
+        key = (purpose, party)
+        if key not in self._streams:
+            entropy = [self._seed, party, int.from_bytes(purpose.encode(), "big")]
+            self._streams[key] = np.random.Generator(
+                np.random.Philox(np.random.SeedSequence(entropy))
+            )
+        return self._streams[key]
+
+    def rounding(self, party: int = 0) -> np.random.Generator:
+        """Returns what draws the coins of plaintext rounding, so that a run can be repeated."""
+        return self._stream("rounding", party)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where each stream stands, as values that JSON can hold."""
+        return {
+            f"{purpose} {party}": _plain(stream.bit_generator.state)
+            for (purpose, party), stream in self._streams.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The streams go on from where they stood when `state_dict` was called."""
+        for name, stands in state.items():
+            purpose, party = name.split()
+            self._stream(purpose, int(party)).bit_generator.state = stands
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        draws = self._stream("gaussian", party).normal(0.0, scale, shape)
+        return np.rint(draws).astype(np.int64)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        return self._stream("bernoulli", party).random(size) < probability
+
+
+def _plain(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {name: _plain(value) for name, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray) else state

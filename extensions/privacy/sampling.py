@@ -1,0 +1,165 @@
+"""Poisson batches that hide who was sampled: owners draw in private, and pad to a public size."""
+
+import bisect
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.ring.fixed_point import Integers, encode
+from extensions.ring.interface import NoiseSource
+
+OVERFLOW_PROBABILITY = 1e-9
+"""Default probability that any batch of a run has more records than rows; it is part of delta."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRecords:
+    """One party's records, checked and encoded; secret.
+
+    Attributes:
+        features: ring integers, (records, features).
+        labels: ring integers in [0, 2^f], (records, classes).
+        frac_bits: their fractional bits.
+    """
+
+    features: Integers
+    labels: Integers
+    frac_bits: int
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """One party's rows of one batch: real records first, then padding; secret.
+
+    Attributes:
+        features: (capacity, features); zero in padding rows.
+        labels: (capacity, classes).
+        squared_norms: exact ||a_j||^2 with 2f fractional bits, (capacity,).
+        padding: 1 in padding rows, else 0, (capacity,).
+    """
+
+    features: Integers
+    labels: Integers
+    squared_norms: Integers
+    padding: Integers
+
+
+def check_records(
+    features: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    frac_bits: int,
+    classes: int,
+    max_feature_norm: float,
+) -> OwnRecords:
+    """Returns the records encoded, or says what is wrong with them before anything is shared.
+
+    Args:
+        features: (records, features) real numbers.
+        labels: (records,) integers in 0..classes - 1, or (records, classes) targets in [0, 1].
+        frac_bits: fractional bits f.
+        classes: number of outputs of the model.
+        max_feature_norm: public bound of the Euclidean norm of a row.
+
+    Raises:
+        ArgumentError: a wrong shape, NaN or infinity, a norm beyond the bound, a label outside its
+            range.
+    """
+    x = np.asarray(features, dtype=np.float64)
+    if x.ndim != 2 or 0 in x.shape:
+        raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
+    if not np.isfinite(x).all():
+        row = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
+        raise ArgumentError(
+            "features", "NaN or infinity", "finite", f"Look at row {row}; impute or drop it."
+        )
+    y = np.asarray(labels)
+    if y.shape not in ((len(x),), (len(x), classes)):
+        raise ArgumentError("labels", y.shape, f"a shape ({len(x)},) or ({len(x)}, {classes})")
+    targets = _one_hot(y, classes) if y.ndim == 1 else y.astype(np.float64)
+    if not ((targets >= 0.0) & (targets <= 1.0)).all():
+        raise ArgumentError("labels", "targets outside their range", "in [0, 1]")
+    encoded = encode(x, frac_bits, name="features")
+    norms = np.sqrt((np.ldexp(encoded.astype(np.float64), -frac_bits) ** 2).sum(axis=1))
+    slack = math.sqrt(x.shape[1]) * 2.0**-frac_bits
+    if not norms.max() <= max_feature_norm + slack:
+        row = int(norms.argmax())
+        raise ArgumentError(
+            "features",
+            f"a row of norm {norms[row]:.6g}",
+            f"rows of norm at most max_feature_norm = {max_feature_norm:g}",
+            f"Look at row {row}; rescale the rows or declare a larger bound.",
+        )
+    return OwnRecords(
+        features=encoded, labels=encode(targets, frac_bits, name="labels"), frac_bits=frac_bits
+    )
+
+
+def _one_hot(labels: npt.NDArray[np.generic], classes: int) -> npt.NDArray[np.float64]:
+    wrong = ~np.isin(labels, np.arange(classes))
+    if wrong.any():
+        raise ArgumentError("labels", labels[wrong][0].item(), f"an integer in 0..{classes - 1}")
+    return np.eye(classes)[labels.astype(np.int64)]
+
+
+def check_sample_rate(sample_rate: float) -> float:
+    """Returns `sample_rate` if it is a probability above 0.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not 0.0 < sample_rate <= 1.0:
+        raise ArgumentError("sample_rate", sample_rate, "in (0, 1]")
+    return sample_rate
+
+
+def capacity(records: int, sample_rate: float, overflow_probability: float) -> int:
+    """Returns the rows that one owner's batch needs: more are drawn with at most that probability.
+
+    Args:
+        records: number of records of the owner; public.
+        sample_rate: Poisson sampling rate q.
+        overflow_probability: of one batch of one owner.
+    """
+    from scipy.special import bdtrc
+
+    check_sample_rate(sample_rate)
+    if not 0.0 < overflow_probability < 1.0:
+        raise ArgumentError("overflow_probability", overflow_probability, "in (0, 1)")
+    rows = bisect.bisect_left(
+        range(records),
+        True,
+        key=lambda fit: bool(bdtrc(fit, records, sample_rate) <= overflow_probability),
+    )
+    return max(1, rows)
+
+
+def draw_rows(
+    records: OwnRecords, *, party: int, sample_rate: float, rows: int, source: NoiseSource
+) -> Rows:
+    """Returns a fresh Poisson sample of the records, padded to a public number of rows.
+
+    Should more records be drawn than fit, a random choice of them stays; `capacity` bounds the
+    probability of that, which is charged to delta.
+    """
+    chosen = np.flatnonzero(source.bernoulli(party, sample_rate, len(records)))
+    if len(chosen) > rows:
+        chosen = np.random.default_rng().choice(chosen, rows, replace=False)
+    features = np.zeros((rows, records.features.shape[1]), dtype=np.int64)
+    labels = np.zeros((rows, records.labels.shape[1]), dtype=np.int64)
+    padding = np.ones(rows, dtype=np.int64)
+    features[: len(chosen)] = records.features[chosen]
+    labels[: len(chosen)] = records.labels[chosen]
+    padding[: len(chosen)] = 0
+    return Rows(
+        features=features,
+        labels=labels,
+        squared_norms=(features * features).sum(axis=1),
+        padding=padding,
+    )

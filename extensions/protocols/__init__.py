@@ -1,0 +1,1 @@
+"""The protocols of the papers, each written once against a ring."""

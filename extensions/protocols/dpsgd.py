@@ -1,0 +1,148 @@
+"""Protocol 3: one step of secure DPSGD, stated once for every ring.
+
+Per-example gradients are never materialised: for a linear layer ||g_j||^2 is
+||delta_j||^2 (||a_j||^2 + 1), one factor is computed per example, and the clipped sum is one
+matrix product a layer.
+"""
+
+from collections.abc import Sequence
+
+from extensions.errors import ArgumentError
+from extensions.network.layers import LayerGradient
+from extensions.protocols.clipping import ClipPlan, clip_factor, inverse_square_up
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.noise import add_gaussian_noise
+from extensions.ring.interface import NoiseSource, Ring, Share
+
+
+def squared_norm_ratios(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> Share:
+    """Returns ||g_j||^2 / C^2 of every example, rounded up, f fractional bits; 4 rounds."""
+    f = ring.frac_bits
+    wanted = [layer for layer in layers if layer.squared_norm is None]
+    squares = ring.mul(
+        [(layer.deltas, layer.deltas) for layer in layers] + [(w.inputs, w.inputs) for w in wanted]
+    )
+    computed = iter(squares[len(layers) :])
+    raw = []
+    for layer, square, (delta_bits, input_bits) in zip(
+        layers, squares, plan.norm_bits, strict=False
+    ):
+        norm = next(computed).sum(-1) if layer.squared_norm is None else layer.squared_norm
+        if layer.has_bias:
+            norm = ring.add_public(norm, 1 << (2 * f))
+        raw += [(square.sum(-1), 2 * f - delta_bits), (norm, 2 * f - input_bits)]
+    norms = [ring.add_public(value, 1) for value in ring.truncate(raw)]
+    products = ring.mul(list(zip(norms[::2], norms[1::2], strict=True)))
+    total = products[0]
+    for product in products[1:]:
+        total = total + product
+    numerator, shift = inverse_square_up(plan.max_grad_norm)
+    shift += sum(plan.norm_bits[0]) - f
+    (ratio,) = ring.truncate([(total * numerator, shift)])
+    return ring.add_public(ratio, 1)
+
+
+def padding_offset(plan: ClipPlan) -> int:
+    """Returns what to add to the ratio of a padding row, so that its factor is exactly 0."""
+    return 1 << (plan.live_bits + 1)
+
+
+def clipped_sums(
+    ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan, padding: Share | None
+) -> list[tuple[Share, Share | None]]:
+    """Returns, for each layer, the sum over the batch of clipped gradients, exact in its last bit.
+
+    Args:
+        ring: the host.
+        layers: per-example gradients of every linear layer of the model.
+        plan: the public constants.
+        padding: shares of the integers 1 for rows that are padding and 0 for real ones, (rows,);
+            None if all rows are real. Padding rows cost no round: they are put beyond the range in
+            which the clip factor is not 0.
+
+    Returns:
+        (weight, bias) pairs with frac_bits + factor_bits fractional bits.
+
+    **Guarantees.** Adding or removing one example changes the result, over all layers together, by
+    an L2 norm of at most max_grad_norm (1 + plan.eta).
+
+    **Cost.** 4 rounds for the norms, one `clip_factor`, 3 for the sums; one ring element a row for
+    the factor and no (rows, parameters) tensor anywhere.
+    """
+    _check_match(ring, layers, plan)
+    f = ring.frac_bits
+    if plan.private:
+        ratios = squared_norm_ratios(ring, layers, plan)
+        if padding is not None:
+            ratios = ratios + padding * padding_offset(plan.clip)
+        factor = clip_factor(ring, ratios, plan.clip).reshape(-1, 1)
+        products = ring.mul([(factor, layer.deltas) for layer in layers])
+        scaled = ring.truncate([(product, 2 * f - plan.factor_bits) for product in products])
+    else:
+        deltas = [layer.deltas for layer in layers]
+        if padding is not None:
+            real = ring.add_public(-padding, 1).reshape(-1, 1)
+            deltas = ring.mul([(real, delta) for delta in deltas])
+        scaled = _rescale(ring, deltas, f, plan.factor_bits)
+    weights = ring.matmul(
+        [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
+    )
+    return [
+        (weight, delta.sum(0) * (1 << f) if layer.has_bias else None)
+        for weight, delta, layer in zip(weights, scaled, layers, strict=True)
+    ]
+
+
+def _check_match(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> None:
+    for name in ("frac_bits", "parties"):
+        ours, theirs = getattr(plan, name), getattr(ring, name)
+        if ours != theirs:
+            raise ArgumentError("plan", f"{name} {ours}", f"made for the ring's {name}, {theirs}")
+    biases, planned = [[x.has_bias for x in of] for of in (layers, plan.layers)]
+    if biases != planned:
+        raise ArgumentError(
+            "layers", f"has_bias {biases}", f"those of the plan: has_bias {planned}"
+        )
+
+
+def _rescale(ring: Ring, shares: list[Share], bits: int, new_bits: int) -> list[Share]:
+    if new_bits >= bits:
+        return [share * (1 << (new_bits - bits)) for share in shares]
+    return ring.truncate([(share, bits - new_bits) for share in shares])
+
+
+def dpsgd_step(
+    ring: Ring,
+    layers: Sequence[LayerGradient],
+    plan: StepPlan,
+    source: NoiseSource,
+    padding: Share | None = None,
+) -> list[tuple[Share, Share | None]]:
+    """Returns, for each layer, what to subtract from its weight and bias.
+
+    **Guarantees.** The update is post-processing of a Gaussian mechanism with sensitivity
+    max_grad_norm (1 + eta) and standard deviation at least noise_multiplier times that, against
+    any `colluders` parties together. Nothing is opened.
+
+    **Cost.** `clipped_sums` and one round.
+
+    **Source.** Ruan et al., S&P 2023, Protocol 3. **Deviation**: comparison, inverse root and
+    selection are fused, norms are ghost norms, noise is discrete.
+    """
+    sums = clipped_sums(ring, layers, plan, padding)
+    flat = [share for pair in sums for share in pair if share is not None]
+    bits = ring.frac_bits + plan.factor_bits
+    if plan.private:
+        flat = add_gaussian_noise(
+            ring,
+            flat,
+            plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta),
+            frac_bits=bits,
+            source=source,
+            colluders=plan.colluders,
+        )
+    numerator, shift = plan.step_ratio
+    updates = iter(
+        ring.truncate([(share * numerator, shift + bits - ring.frac_bits) for share in flat])
+    )
+    return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]

@@ -1,0 +1,221 @@
+"""The public constants of one private step, and the bounds that they prove."""
+
+import math
+from dataclasses import dataclass, field
+
+from extensions.checks import check_not_negative, check_positive
+from extensions.errors import ArgumentError
+from extensions.network.layers import LayerShape
+from extensions.privacy.discrete import TAIL
+from extensions.protocols.clipping import ClipPlan, inverse_square_up
+from extensions.protocols.noise import party_variance
+from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
+
+MIN_TRAINING_BITS = 12
+LEARNING_RATE_BITS = 10
+FACTOR_EXTRA_BITS = 6
+MIN_NORM_BITS = 8
+DEFAULT_WEIGHT_NORM = 400.0
+INITIAL_WEIGHT_SHARE = 0.25
+"""The part of the bound on a weight's norm that is for its initial value."""
+PLAIN_NORM = 64.0
+"""Plain SGD, which clips nothing, fits the ring while gradients average at most this norm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPlan:
+    """The public constants of one step, and the bounds that they prove.
+
+    Args:
+        frac_bits: fractional bits f.
+        layers: shapes of the linear layers.
+        rows: rows of the batch, padding included.
+        learning_rate: public; the noisy sum is multiplied by learning_rate / expected_batch_size.
+        expected_batch_size: public divisor of the sum.
+        max_grad_norm: C.
+        noise_multiplier: sigma / C that any `colluders` parties still face.
+        colluders: how many parties may subtract their own noise.
+        degree: of the clip factor's polynomial.
+        private: False leaves clipping and noise out (plain SGD, for comparison).
+
+    Raises:
+        ArgumentError: a value out of range, or a step whose integers do not fit the ring.
+    """
+
+    frac_bits: int
+    layers: tuple[LayerShape, ...]
+    rows: int
+    learning_rate: float
+    expected_batch_size: float
+    max_grad_norm: float
+    noise_multiplier: float
+    parties: int
+    colluders: int = 1
+    degree: int = 2
+    private: bool = True
+    clip: ClipPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        if check_frac_bits(self.frac_bits) < MIN_TRAINING_BITS:
+            raise ArgumentError(
+                "frac_bits",
+                self.frac_bits,
+                f"at least {MIN_TRAINING_BITS} for training",
+                "Below, an ulp is more than the slack of the bounds on activations.",
+            )
+        for name in ("learning_rate", "expected_batch_size", "max_grad_norm"):
+            check_positive(name, getattr(self, name))
+        check_not_negative("noise_multiplier", self.noise_multiplier)
+        inverse_square_up(self.max_grad_norm, name="max_grad_norm")
+        if not self.layers:
+            raise ArgumentError("layers", self.layers, "at least one LayerShape")
+        if self.rows < 1:
+            raise ArgumentError("rows", self.rows, "at least 1")
+        party_variance(self.parties, self.colluders)
+        clip = ClipPlan(
+            frac_bits=self.frac_bits,
+            degree=self.degree,
+        )
+        object.__setattr__(self, "clip", clip)
+        if self.private:
+            self._check_norms()
+        self._check_update()
+
+    def _check_norms(self) -> None:
+        worst = max(max(s.delta_norm, s.input_norm) for s in self.layers)
+        room = 2.0 ** ((SAFE_BITS - 1) / 2 - self.frac_bits)
+        if worst > room or min(bits for bits, _ in self.norm_bits) < MIN_NORM_BITS:
+            raise ArgumentError(
+                "layers",
+                [(s.input_norm, s.delta_norm) for s in self.layers],
+                f"norm bounds (input, delta) below {room:.3g} whose product leaves "
+                f"{MIN_NORM_BITS} bits for squared norms",
+                "Lower the bounds on features, activations or weights, or lower frac_bits.",
+            )
+        if self.eta > MAX_ETA:
+            raise ArgumentError(
+                "frac_bits",
+                self.frac_bits,
+                f"such that eta, now {self.eta:.3g}, is at most {MAX_ETA}",
+                "Raise frac_bits or max_grad_norm.",
+            )
+
+    def _check_update(self) -> None:
+        shift = self.step_ratio[1] + self.factor_bits
+        if not 0 <= shift < SAFE_BITS:
+            raise ArgumentError(
+                "learning_rate",
+                self.learning_rate,
+                "such that learning_rate / expected_batch_size is in "
+                f"2^{self.factor_bits - 52} .. 2^{self.factor_bits + 9}",
+            )
+
+    @property
+    def norm_bits(self) -> list[tuple[int, int]]:
+        """Fractional bits of ||delta||^2 and of ||a||^2 + 1, for each layer.
+
+        Their sum is the same for all layers and leaves the sum of the products, scaled by
+        1 / C^2, below 2^61.
+        """
+        ranges = [
+            (math.ceil(2 * math.log2(s.delta_norm)) + 1, math.ceil(math.log2(s.input_norm**2 + 2)))
+            for s in self.layers
+        ]
+        numerator, shift = inverse_square_up(self.max_grad_norm)
+        taken = max(max(d, 0) + a for d, a in ranges) + math.ceil(math.log2(len(ranges)))
+        budget = SAFE_BITS - 1 - taken - numerator.bit_length()
+        budget = min(
+            budget, 4 * self.frac_bits, 2 * (SAFE_BITS // 2 - 1), SAFE_BITS + self.frac_bits - shift
+        )
+        result = []
+        for _, a in ranges:
+            a_bits = min(max((budget - a) // 2, 3), 2 * self.frac_bits)
+            result.append((min(budget - a_bits, 2 * self.frac_bits), a_bits))
+        total = min(d + a for d, a in result)
+        if total + shift < self.frac_bits:
+            raise ArgumentError(
+                "max_grad_norm",
+                self.max_grad_norm,
+                "larger for layers with these norm bounds",
+                "Lower the bounds on features, activations or weights, or rescale the data.",
+            )
+        return [(total - a, a) for _, a in result]
+
+    @property
+    def factor_bits(self) -> int:
+        """Fractional bits of the clipped deltas: what the sum and the update leave free."""
+        if self.private:
+            largest = self.rows * self.max_grad_norm * (1 + MAX_ETA) + TAIL * self.noise_scale(1.0)
+        else:
+            largest = self.rows * PLAIN_NORM
+        free = SAFE_BITS - 1 - self.frac_bits - LEARNING_RATE_BITS - math.ceil(math.log2(largest))
+        if free < self.frac_bits - 4:
+            raise ArgumentError(
+                "frac_bits",
+                self.frac_bits,
+                f"at most {(free + self.frac_bits + 4) // 2} for this batch, bound and noise",
+                "Lower frac_bits, the batch size or the noise.",
+            )
+        return min(free, self.frac_bits + FACTOR_EXTRA_BITS)
+
+    def noise_scale(self, slack: float) -> float:
+        """Returns the standard deviation of all parties' noise together, before the division."""
+        variance = party_variance(self.parties, self.colluders)
+        return (
+            self.noise_multiplier * self.max_grad_norm * slack * math.sqrt(variance * self.parties)
+        )
+
+    @property
+    def eta(self) -> float:
+        """One example moves the sum by at most max_grad_norm (1 + eta): the sensitivity.
+
+        The factor is one-sided, squared norms and 1 / C^2 are rounded up, and the final product
+        is not rounded at all; what remains is the rounding of delta * factor, below one unit of
+        2^-factor_bits in each of out_features coordinates, times the norm of (a_j, 1).
+        """
+        error = (
+            sum(s.out_features * (s.input_norm**2 + s.has_bias) for s in self.layers)
+            * 4.0**-self.factor_bits
+        )
+        return math.sqrt(error) / self.max_grad_norm
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights and biases of all layers."""
+        return sum(s.out_features * (s.in_features + s.has_bias) for s in self.layers)
+
+    @property
+    def largest_pull(self) -> float:
+        """Bound of the Frobenius norm by which the clipped sum of one step moves all weights."""
+        ratio = self.learning_rate / self.expected_batch_size
+        return ratio * self.rows * self.max_grad_norm * (1 + self.eta)
+
+    @property
+    def largest_noise(self) -> float:
+        """Bound of the norm by which one step's noise moves them, but with probability 2^-70.
+
+        Over several steps these bounds add in squares.
+        """
+        ratio = self.learning_rate / self.expected_batch_size
+        return ratio * self.noise_scale(1 + self.eta) * (math.sqrt(self.parameters) + 10.0)
+
+    def check_drift(self, steps: int, max_weight_norm: float) -> None:
+        """Raises ArgumentError if weights might leave their bound within so many such steps.
+
+        Only the gradients of hidden layers depend on that bound.
+        """
+        moved = steps * self.largest_pull + math.sqrt(steps) * self.largest_noise
+        allowed = (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
+        if self.private and len(self.layers) > 1 and moved > allowed:
+            raise ArgumentError(
+                "learning_rate",
+                self.learning_rate,
+                f"such that {steps} steps move weights by {allowed:g} at most, not {moved:.4g}",
+                "Lower it, or train for fewer steps.",
+            )
+
+    @property
+    def step_ratio(self) -> tuple[int, int]:
+        """(K, m) with K / 2^m nearest to learning_rate / expected_batch_size, K of 10 bits."""
+        mantissa, exponent = math.frexp(self.learning_rate / self.expected_batch_size)
+        return round(mantissa * (1 << LEARNING_RATE_BITS)), LEARNING_RATE_BITS - exponent

@@ -1,0 +1,231 @@
+"""Protocol 4: the weights that training starts from, out of models that owners trained locally.
+
+Candidates are stacked: of each layer the weights (candidates, out_features, in_features) and the
+biases (candidates, out_features), so that all candidates take the same rounds as one.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.network.activations import PiecewiseLinear, activate, relu
+from extensions.network.chain import Parameters
+from extensions.network.evaluation import MAX_CLASSES
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
+from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
+from extensions.ring.interface import Ring, Share
+
+Strategy = Literal["local", "local-average", "local-accuracy"]
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+AVERAGING: tuple[Strategy, ...] = ("local", "local-average")
+
+Weighting = Literal["records", "uniform"]
+"""What owners count in the average: their numbers of records, or all the same."""
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
+
+MAX_NORM = INITIAL_WEIGHT_SHARE * DEFAULT_WEIGHT_NORM
+"""Bound of the Frobenius norm of a layer's weights and biases together, before training."""
+
+MAX_CANDIDATES = 62
+_NORM_BITS = 7
+_ROUNDING = 1.0 + 2.0**-8
+
+Stacked = Sequence[tuple[Share, Share]]
+
+
+def initialize(
+    ring: Ring,
+    strategy: Strategy,
+    local: Stacked,
+    records: Sequence[int],
+    *,
+    start: Sequence[tuple[Share, Share]],
+    held_out: tuple[Share, Share] | None = None,
+    weighting: Weighting = "records",
+    activations: Sequence[PiecewiseLinear] | None = None,
+) -> Parameters:
+    """Returns shares of the weights and biases that training starts from; opens nothing.
+
+    Args:
+        ring: the host.
+        strategy: "local-average": the average of the local models. "local-accuracy": the local
+            model with the fewest misses on the held-out records. "local": of the average, the local
+            models and the public start, in this order, the first with the fewest misses.
+        local: all owners' models, stacked; each layer's norm is at most MAX_NORM.
+        records: public number of training records of each owner.
+        start: the public start that the local models share.
+        held_out: shares of features (records, features) and one-hot labels (records, classes) of
+            all parties, which no local model was trained on. Only the average does without.
+        weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
+            as in the paper.
+        activations: between the layers; ReLU if left out.
+
+    **Guarantees.** Given the local models and the held-out records the result is determined, but
+    for the rounding of the average. Counts of misses, comparisons and the winner stay shared. What
+    differential privacy the local models have, the result has for the training records. Held-out
+    records influence which candidate is taken; nothing is charged for them.
+
+    **Cost.** 1 round of truncation for the average. A selection costs the rounds of one forward
+    pass, two comparisons, two suffix-ors, two conversions and two products, whatever the number of
+    candidates; in CrypTen 18 for a model of one layer.
+
+    **Source.** Ruan et al., S&P 2023, Protocol 4.
+
+    **Deviation.** The paper compares one strategy's candidates; "local" compares all. The paper
+    averages equally; the default counts every record the same.
+
+    **Raises.** ArgumentError for a strategy, a weighting, a number of owners or classes out of
+    range, for a weighting where nothing is averaged, and for missing held-out records.
+    """
+    if strategy not in STRATEGIES:
+        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    check_weighting(strategy, weighting)
+    counts = [1] * len(records) if weighting == "uniform" else records
+    if strategy == "local-average":
+        return average(ring, local, counts)
+    candidates = local
+    if strategy == "local":
+        mean = average(ring, local, counts)
+        candidates = [
+            (_join(ring, m[0], w, s[0]), _join(ring, m[1], b, s[1]))
+            for m, (w, b), s in zip(mean, local, start, strict=True)
+        ]
+    if held_out is None:
+        raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
+    x, targets = held_out
+    misses = count_misses(ring, logits_of(ring, candidates, x, activations), targets)
+    return choose(ring, candidates, first_smallest(ring, misses))
+
+
+def check_weighting(strategy: str | None, weighting: str, name: str = "weighting") -> None:
+    """Returns only if there is such a weighting and, but for the default, an average to weight.
+
+    Args:
+        strategy: of `initialize`, or None if there are no local models.
+        weighting: of the average.
+        name: what to call it in an error.
+
+    Raises:
+        ArgumentError: there is not.
+    """
+    if weighting not in WEIGHTINGS:
+        raise ArgumentError(name, weighting, f"one of {WEIGHTINGS}")
+    if weighting != WEIGHTINGS[0] and strategy not in AVERAGING:
+        raise ArgumentError(name, weighting, f"left out, but with {AVERAGING}, which average")
+
+
+def encode_model(model: Sequence[tuple[Reals, Reals]], frac_bits: int) -> list[Integers]:
+    """Returns each layer's weights and biases as ring integers, with a leading axis of one.
+
+    Raises:
+        ArgumentError: a layer's norm is above MAX_NORM by more than rounding, or not a number.
+    """
+    for weight, bias in model:
+        norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+        if not norm <= MAX_NORM * _ROUNDING:
+            raise ArgumentError(
+                "local", f"a layer of norm {norm:.4g}", f"of norm at most {MAX_NORM:g}"
+            )
+    return [encode(part, frac_bits, name="local")[None] for pair in model for part in pair]
+
+
+def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
+    """Returns the local models' average, weighted by positive integers, `records`; 1 round.
+
+    The weights are rounded to 54 - f bits and sum to exactly 1, so that the result is less than
+    1 + owners * 2^(2f - 47) ulp off, and equal models are their own average.
+
+    **Raises.** ArgumentError unless every owner has at least one record.
+    """
+    owners, _ = tuple(local[0][1].shape)
+    if len(records) != owners or min(records, default=0) < 1:
+        raise ArgumentError("records", list(records), f"{owners} numbers, each at least 1")
+    bits = SAFE_BITS - 1 - _NORM_BITS - ring.frac_bits
+    ends = np.cumsum([0, *records]).tolist()
+    marks = [(end << bits) // ends[-1] for end in ends]
+    weights = [after - before for before, after in zip(marks[:-1], marks[1:], strict=True)]
+    flat = [ring.linear(part, [weights])[0] for pair in local for part in pair]
+    rounded = ring.truncate([(part, bits) for part in flat])
+    return list(zip(rounded[::2], rounded[1::2], strict=True))
+
+
+def logits_of(
+    ring: Ring, candidates: Stacked, x: Share, activations: Sequence[PiecewiseLinear] | None = None
+) -> Share:
+    """Returns shares of every candidate's logits, (candidates, rows, classes)."""
+    value: Share = None
+    for i, (weight, bias) in enumerate(candidates):
+        count, outputs, inputs = tuple(weight.shape)
+        if i == 0:
+            (wide,) = ring.matmul([(x, weight.reshape(count * outputs, inputs).T)])
+            products = [wide[:, k * outputs : (k + 1) * outputs] for k in range(count)]
+        else:
+            value, _ = activate(ring, value, activations[i - 1] if activations else relu())
+            products = ring.matmul([(value[k], weight[k].T) for k in range(count)])
+        offset = bias.reshape(count, 1, outputs) * (1 << ring.frac_bits)
+        (value,) = ring.truncate([(ring.stack(products) + offset, ring.frac_bits)])
+    return value
+
+
+def count_misses(ring: Ring, logits: Share, targets: Share) -> Share:
+    """Returns shares of each candidate's number of rows where another class's logit is as high.
+
+    Ties count as misses: a model that says the same of all classes is right nowhere.
+
+    Args:
+        ring: the host.
+        logits: (candidates, rows, classes), 2..62 classes.
+        targets: one-hot rows (rows, classes) with f fractional bits.
+
+    **Guarantees.** Exact while logits stay below 2^(61 - 2f) in magnitude.
+
+    **Raises.** ArgumentError for another number of classes.
+    """
+    candidates, rows, classes = tuple(logits.shape)
+    if not 2 <= classes <= MAX_CLASSES:
+        raise ArgumentError("classes", classes, f"in 2..{MAX_CLASSES} to compare accuracies")
+    (product,) = ring.mul([(logits, targets)])
+    lead = product.sum(2).reshape(candidates, rows, 1) + (targets - logits) * (1 << ring.frac_bits)
+    reached = ring.less_than(lead, [1])[0]
+    word = reached[:, :, 0]
+    for i in range(1, classes):
+        word = word ^ (reached[:, :, i] << i)
+    return ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0].sum(1)
+
+
+def first_smallest(ring: Ring, values: Share) -> Share:
+    """Returns shares of integers (n,) that are 1 at the first of the smallest values, else 0.
+
+    Args:
+        ring: the host.
+        values: integers in 0..2^56, (n,); n at most 62.
+
+    **Raises.** ArgumentError for more values.
+    """
+    (count,) = tuple(values.shape)
+    if count > MAX_CANDIDATES:
+        raise ArgumentError("candidates", count, f"at most {MAX_CANDIDATES}", "Use local-average.")
+    scores = ring.add_public(values * count, np.arange(count, dtype=np.int64))
+    smaller = ring.less_than(scores.reshape(count, 1) - scores.reshape(1, count), [0])[0]
+    word = smaller[0]
+    for i in range(1, count):
+        word = word ^ (smaller[i] << i)
+    beaten = ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0]
+    return ring.add_public(-beaten, 1)
+
+
+def choose(ring: Ring, candidates: Stacked, chosen: Share) -> Parameters:
+    """Returns the candidate at which `chosen` is 1, exactly and shared afresh; 1 round."""
+    pairs = []
+    for weight, bias in candidates:
+        count, _ = tuple(bias.shape)
+        pairs += [(chosen.reshape(count, 1, 1), weight), (chosen.reshape(count, 1), bias)]
+    taken = [product.sum(0) for product in ring.mul(pairs)]
+    return list(zip(taken[::2], taken[1::2], strict=True))
+
+
+def _join(ring: Ring, first: Share, stacked: Share, last: Share) -> Share:
+    count, *_ = tuple(stacked.shape)
+    return ring.stack([first, *(stacked[k] for k in range(count)), last])

@@ -1,0 +1,141 @@
+"""Protocol 1 in its one-hot form: 1/sqrt(x), never above the true value.
+
+The leading one of x is turned into arithmetic shares z_t, once; the normaliser 2^-(t+1) and the
+factor 2^(-exp/2), its parity included, are then public linear combinations of the z_t: local and
+exact. What remains is a polynomial in u = x 2^-exp in [0.5, 1).
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+from extensions.errors import ArgumentError
+from extensions.protocols.polynomial import MINIMAX, OneSided, one_sided
+from extensions.ring.fixed_point import SAFE_BITS, check_frac_bits
+from extensions.ring.interface import Bits, Ring, Share
+
+DEFAULT_DEGREE = 4
+U_BITS, P_BITS, COEFFICIENT_BITS = 22, 22, 16
+
+
+def leading_one(suffix: Bits) -> Bits:
+    """Returns words with only the highest set bit of x left, given suffix_or of its bits; local."""
+    return suffix ^ (suffix >> 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InverseSqrtPlan:
+    """The public constants of one inverse square root.
+
+    Args:
+        frac_bits: fractional bits f of input and output.
+        degree: of the polynomial: 2 (0.64 % below at most), 3 (0.096 %) or 4 (0.015 %). Degree 2
+            saves two rounds; 3 costs what 4 costs.
+    """
+
+    frac_bits: int
+    degree: int = DEFAULT_DEGREE
+
+    def __post_init__(self) -> None:
+        check_frac_bits(self.frac_bits)
+        if self.degree not in MINIMAX:
+            raise ArgumentError("degree", self.degree, f"one of {sorted(MINIMAX)}")
+
+    @property
+    def live_bits(self) -> int:
+        """Inputs of at least 2^live_bits ulp give 0: there 1/sqrt(x) is two ulp or less.
+
+        Beyond 21 fractional bits the ring is too narrow for that: 2^(3f/2 - 31) ulp or less.
+        """
+        return min(SAFE_BITS, 3 * self.frac_bits - 2)
+
+    @property
+    def scale_bits(self) -> int:
+        """Fractional bits of 2^(-exp/2): as many as keep its product with p(u) below 2^61."""
+        return SAFE_BITS - 1 - P_BITS - math.ceil(self.frac_bits / 2)
+
+    @functools.cached_property
+    def fit(self) -> OneSided:
+        """The polynomial in u."""
+        return one_sided(self.degree, COEFFICIENT_BITS)
+
+    @property
+    def lowered_by(self) -> float:
+        """How much c_0 is lowered so that no rounding of u, u^2 or p(u) lifts p above u^-1/2."""
+        return (self.fit.slope_u + self.fit.slope_w + 1.0) * 2.0**-U_BITS + 2.0**-P_BITS
+
+    @property
+    def relative_error(self) -> float:
+        """The result is at most this fraction, and three ulp more, below the true value."""
+        return self.fit.relative_error(2 * self.lowered_by)
+
+
+def evaluate(ring: Ring, u: Share, plan: InverseSqrtPlan) -> Share:
+    """Returns p(u) with P_BITS fractional bits, for u with U_BITS; 2 rounds (degree 2) or 4."""
+    c = (0, *plan.fit.coefficients, 0, 0)
+    one = 1 << U_BITS
+    if plan.degree == 2:
+        (tail,) = ring.mul([(u, ring.add_public(u * c[2], c[1] * one))])
+    else:
+        (square,) = ring.mul([(u, u)])
+        (w,) = ring.truncate([(square, U_BITS)])
+        (tail,) = ring.mul([(w, ring.add_public(u * c[3] + w * c[4], c[2] * one))])
+        tail = tail + u * (c[1] * one)
+    bits = COEFFICIENT_BITS + 2 * U_BITS
+    constant = math.floor(math.ldexp(plan.fit.constant - plan.lowered_by, bits))
+    (p,) = ring.truncate([(ring.add_public(tail, constant), bits - P_BITS)])
+    return p
+
+
+def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
+    """Returns 1/sqrt(x), never above it: one-sided in every element, with certainty.
+
+    Args:
+        ring: the host.
+        x: shares of ring integers with `plan.frac_bits` fractional bits, any shape.
+        plan: the public constants.
+
+    **Guarantees.** With X = x 2^f the ring integer and y the result, for every rounding a host may
+    choose: (1 - relative_error) / sqrt(x) - 3 ulp <= y <= 1 / sqrt(x).
+
+    **Edge cases.**
+
+    ============================  ==========================================
+    x                             result
+    ============================  ==========================================
+    zero or negative              exactly 0
+    1 ulp <= x, X < 2^live_bits   as guaranteed
+    X >= 2^live_bits              exactly 0 (see `live_bits`)
+    ============================  ==========================================
+
+    **Cost.** The rounds of one bit decomposition, one suffix-or and one conversion of `live_bits`
+    bits, and 6 rounds (degree 2) or 8 for the arithmetic.
+
+    **Source.** Ruan et al., S&P 2023, Protocol 1. **Deviation**: lines 6-15 (exponent, parity,
+    second decomposition, selection) are public linear combinations of the one-hot bits, and the
+    fit is a one-sided minimax polynomial.
+    """
+    f = plan.frac_bits
+    window = range(plan.live_bits)
+    suffix = ring.suffix_or(ring.bit_decompose(x))
+    z = ring.bits_to_arithmetic(leading_one(suffix), window)
+    shift = plan.scale_bits + P_BITS - f
+    normaliser, scale, margin = ring.linear(
+        z,
+        [
+            [1 << (SAFE_BITS - 1 - t) for t in window],
+            [inverse_root_of_power(t + 1 - f, plan.scale_bits) for t in window],
+            [1 << shift for _ in window],
+        ],
+    )
+    (product,) = ring.mul([(normaliser, x)])
+    (u,) = ring.truncate([(product, SAFE_BITS - U_BITS)])
+    (y,) = ring.mul([(scale, evaluate(ring, u, plan))])
+    (result,) = ring.truncate([(y - margin, shift)])
+    return result
+
+
+def inverse_root_of_power(exponent: int, bits: int) -> int:
+    """Returns floor(2^(-exponent/2) * 2^bits), exactly."""
+    power = 2 * bits - exponent
+    return math.isqrt(1 << power) if power >= 0 else 0

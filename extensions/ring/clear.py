@@ -1,0 +1,108 @@
+"""The plaintext ring: the same integers, the same truncation, nobody to hide from.
+
+It is the oracle of the conformance suite and the engine of plaintext training runs. Its rounding
+mode can be chosen, so that an error bound can be tested against the worst that a host may do.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.ring.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
+from extensions.ring.integer_matmul import matmul
+from extensions.ring.interface import NoiseSource
+
+Rounding = Literal["probabilistic", "floor", "ceiling", "extreme"]
+
+
+class ClearRing:
+    """Integers modulo 2^64 in NumPy, held by nobody in particular.
+
+    Args:
+        frac_bits: fractional bits f.
+        parties: how many parties the noise is to be summed over.
+        rounding: how `truncate` rounds z / 2^m when 2^m does not divide z: "probabilistic" as the
+            hosts do (up with probability of the fraction), "floor" or "ceiling" always so,
+            "extreme" by a coin regardless of the fraction, which reaches combinations of errors
+            that a host meets too rarely to be tested.
+        seed: of the rounding coins only, or what draws them.
+    """
+
+    def __init__(
+        self,
+        frac_bits: int,
+        *,
+        parties: int = 3,
+        rounding: Rounding = "probabilistic",
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        self.frac_bits = check_frac_bits(frac_bits)
+        if parties < 1:
+            raise ArgumentError("parties", parties, "at least 1")
+        if rounding not in get_args(Rounding):
+            raise ArgumentError("rounding", rounding, f"one of {get_args(Rounding)}")
+        self.parties = parties
+        self.rounding = rounding
+        self._coins = np.random.default_rng(seed)
+
+    def add_public(self, x: Integers, value: Integers | int) -> Integers:
+        return x + (wrap(value) if isinstance(value, int) else value)
+
+    def linear(self, x: Integers, rows: Sequence[Sequence[int]]) -> list[Integers]:
+        matrix = np.array([[wrap(entry) for entry in row] for row in rows], dtype=np.int64)
+        return list(np.tensordot(matrix, x, axes=1))
+
+    def stack(self, shares: Sequence[Integers]) -> Integers:
+        return np.stack(shares)
+
+    def mul(self, pairs: Sequence[tuple[Integers, Integers]]) -> list[Integers]:
+        return [np.multiply(x, y) for x, y in pairs]
+
+    def matmul(self, pairs: Sequence[tuple[Integers, Integers]]) -> list[Integers]:
+        return [matmul(x, y) for x, y in pairs]
+
+    def truncate(self, items: Sequence[tuple[Integers, int]]) -> list[Integers]:
+        return [self._round(z, shift) for z, shift in items]
+
+    def _round(self, z: Integers, shift: int) -> Integers:
+        if not 0 <= shift < RING_BITS - 1:
+            raise ArgumentError("shift", shift, f"in 0..{RING_BITS - 2}")
+        fraction = z & ((1 << shift) - 1)
+        match self.rounding:
+            case "floor":
+                up = np.zeros_like(z, dtype=np.bool_)
+            case "ceiling":
+                up = fraction > 0
+            case "extreme":
+                up = (fraction > 0) & (self._coins.random(z.shape) < 0.5)
+            case _:
+                up = self._coins.integers(0, 1 << shift, z.shape) < fraction
+        return (z >> shift) + up
+
+    def bit_decompose(self, x: Integers) -> Integers:
+        return x
+
+    def less_than(self, x: Integers, thresholds: Sequence[int]) -> Integers:
+        return np.stack([(x < threshold).astype(np.int64) for threshold in thresholds])
+
+    def suffix_or(self, bits: Integers) -> Integers:
+        word = bits.view(np.uint64).copy()
+        for distance in (1, 2, 4, 8, 16, 32):
+            word |= word >> np.uint64(distance)
+        return word.view(np.int64)
+
+    def bits_to_arithmetic(self, bits: Integers, positions: Sequence[int]) -> Integers:
+        return np.stack([(bits >> position) & 1 for position in positions])
+
+    def add_noise(
+        self, x: Sequence[Integers], scale: Sequence[float], source: NoiseSource
+    ) -> list[Integers]:
+        draws = [
+            [source.gaussian(party, s, value.shape) for value, s in zip(x, scale, strict=True)]
+            for party in range(self.parties)
+        ]
+        return [
+            value + sum(column) for value, column in zip(x, zip(*draws, strict=True), strict=True)
+        ]

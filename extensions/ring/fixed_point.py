@@ -1,0 +1,71 @@
+"""Real numbers as ring integers: X = round(x * 2^f) in two's complement, 64 bits wide."""
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+
+Integers = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+RING_BITS = 64
+SAFE_BITS = 62
+"""Every truncation of this project is right for |z| < 2^62, in every ring."""
+
+MIN_FRAC_BITS, MAX_FRAC_BITS = 8, 24
+
+MAX_ETA = 2.0**-8
+ENCODING_SLACK = 1.0 + MAX_ETA
+"""Rounding of features to the ring lifts the norm of a row by less than this factor."""
+
+
+def check_frac_bits(frac_bits: int) -> int:
+    """Returns `frac_bits` if the protocols can work with it.
+
+    Raises:
+        ArgumentError: outside 8..24, where either the results carry no information or products
+            leave the range in which truncation is right.
+    """
+    if not MIN_FRAC_BITS <= frac_bits <= MAX_FRAC_BITS:
+        raise ArgumentError(
+            "frac_bits",
+            frac_bits,
+            f"in {MIN_FRAC_BITS}..{MAX_FRAC_BITS}",
+            "16 and 20 are the presets that the test suite covers.",
+        )
+    return frac_bits
+
+
+def wrap(value: int) -> int:
+    """Returns the representative of `value` modulo 2^64 in [-2^63, 2^63)."""
+    half = 1 << (RING_BITS - 1)
+    return (value + half) % (1 << RING_BITS) - half
+
+
+def encode(values: npt.ArrayLike, frac_bits: int, *, name: str = "values") -> Integers:
+    """Returns `values` rounded to the nearest multiple of 2^-frac_bits, as raw ring integers.
+
+    Args:
+        values: real numbers of any shape.
+        frac_bits: fractional bits f.
+        name: what to call the argument in an error.
+
+    Raises:
+        ArgumentError: a value is NaN, infinite, or at least 2^(62 - f) in magnitude.
+    """
+    reals = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(reals).all():
+        bad = reals[~np.isfinite(reals)].flat[0]
+        raise ArgumentError(name, float(bad), "finite", "Remove or impute missing values first.")
+    limit = 2.0 ** (SAFE_BITS - frac_bits)
+    if reals.size and float(np.abs(reals).max()) >= limit:
+        worst = float(reals.flat[int(np.abs(reals).argmax())])
+        raise ArgumentError(
+            name, worst, f"below 2^{SAFE_BITS - frac_bits} in magnitude", "Rescale the data."
+        )
+    return np.rint(np.ldexp(reals, frac_bits)).astype(np.int64)
+
+
+def decode(integers: npt.ArrayLike, frac_bits: int) -> Reals:
+    """Returns the real numbers that ring integers with `frac_bits` fractional bits stand for."""
+    return np.ldexp(np.asarray(integers, dtype=np.int64).astype(np.float64), -frac_bits)

@@ -1,0 +1,89 @@
+"""What a host must offer: the papers' building blocks over additive shares modulo 2^64.
+
+A protocol is written once against `Ring`. A *share* is whatever the host holds for one party, or
+for all of them where one program computes for all: a NumPy array in the clear ring, a torch tensor
+of int64 in CrypTen, tensors on the three servers' devices in ABY3. Shares support, locally and
+without communication, `+`, `-` and unary `-` between shares, `*` by a Python int, indexing,
+`reshape`, `sum(axis)` and `.T`, all modulo 2^64. *Bits* are 64-bit words shared by XOR; they
+support `^` between words and `&`, `<<` and (arithmetic) `>>` by a Python int.
+
+Each method below that communicates is one batched host operation for all that it is given:
+callers pass everything that can go together at once.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.ring.fixed_point import Integers
+
+Share = Any
+Bits = Any
+
+
+class NoiseSource(Protocol):
+    """Draws that must be secret: the noise of Protocol 2 and the Poisson sampling."""
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Returns integers of the discrete Gaussian with parameter `scale`, for one party."""
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        """Returns independent coin flips, for one party."""
+
+
+class Ring(Protocol):
+    """Arithmetic of one host over Z_2^64, with its conversions to bits and back."""
+
+    @property
+    def frac_bits(self) -> int:
+        """Fractional bits f of the values that users see."""
+
+    @property
+    def parties(self) -> int:
+        """Number of parties that hold a share."""
+
+    def add_public(self, x: Share, value: Integers | int) -> Share:
+        """Returns shares of x + value for public ring integers; local."""
+
+    def linear(self, x: Share, rows: Sequence[Sequence[int]]) -> list[Share]:
+        """Returns, for each row, shares of sum_i row[i] * x[i] over the leading axis; local."""
+
+    def stack(self, shares: Sequence[Share]) -> Share:
+        """Returns equal-shaped shares along a new leading axis; local."""
+
+    def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
+        """Returns the element-wise (broadcast) products, not truncated; one round for all."""
+
+    def matmul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
+        """Returns the matrix products, not truncated; one round for all."""
+
+    def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:
+        """Returns z / 2^m rounded to one of the two nearest integers, for each (z, m).
+
+        Exact where 2^m divides z; never wrong by an ulp or more while |z| < 2^62.
+        """
+
+    def bit_decompose(self, x: Share) -> Bits:
+        """Returns the 64 two's-complement bits of x."""
+
+    def less_than(self, x: Share, thresholds: Sequence[int]) -> Bits:
+        """Returns, with one leading axis for the thresholds, words whose bit 0 is [x < t].
+
+        Exact while |x - t| < 2^63 for every public ring integer t.
+        """
+
+    def suffix_or(self, bits: Bits) -> Bits:
+        """Returns words whose bit i is the OR of bits i..63 of each word."""
+
+    def bits_to_arithmetic(self, bits: Bits, positions: Sequence[int]) -> Share:
+        """Returns shares of the bits at `positions`, as integers 0 or 1, on a leading axis."""
+
+    def add_noise(
+        self, x: Sequence[Share], scale: Sequence[float], source: NoiseSource
+    ) -> list[Share]:
+        """Returns each x plus the sum of one integer draw per party at that standard deviation.
+
+        Every party draws its own summand from its own generator; no communication.
+        """

@@ -1,0 +1,1 @@
+"""Whole training runs: settings, hosts, checkpoints and reports."""

@@ -1,0 +1,39 @@
+"""Checkpoints of shares: a run that was interrupted goes on, and is released once.
+
+Each party keeps its own shares after every so many steps, in a folder of its own. To resume, the
+parties agree on the newest checkpoint that all of them have, before anything is shared.
+
+**Shares** are written exactly as the run has them, not re-randomised. A party's file holds nothing
+that the party did not know, so resuming from it tells it nothing. Those of all parties together
+are the model, as they are in memory. Shares that were taken at different steps do not add up to
+it: each step adds fresh, uniform shares of the update. After resuming, masks come from new keys
+and new tuples, so that what is opened on the way is masked independently of all that was opened
+in steps that are lost.
+
+**The privacy budget.** Nothing is opened in training, so that every party's view of a step is its
+own noise and uniform shares. Steps that are lost were never released: making them again, with
+fresh sampling and noise, costs the released model nothing, as long as one continuation alone is
+released. Hence every party marks a run as finished, on disk, before anything is opened, and a
+finished run is never resumed. Going back to an older checkpoint of an unfinished run is harmless
+for the same reason, and allowed. An owner's local model is trained once: the first checkpoint
+follows the initialisation, before which nothing was released and a run is started anew.
+
+**What a file does not hold** is a digest of the party's records. Whoever got hold of the file
+could try out which records have that digest, while a share alone tells nothing. The guarantee
+does not need it: a record that is present in some of the steps only costs less.
+"""
+
+from extensions.runs.checkpoints.agreement import Offer
+from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
+from extensions.runs.checkpoints.runs import check_files, run_settings, settle_together
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointOptions",
+    "Offer",
+    "PartyCheckpoints",
+    "check_files",
+    "run_settings",
+    "settle_together",
+]

@@ -1,0 +1,119 @@
+"""One party's checkpoint as a file: a digest, then arrays, the first of them a header."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.ring.fixed_point import Integers
+from extensions.runs.durable import write_durably
+
+_MAGIC = b"pea checkpoint 1\n"
+_HEADER = "header"
+_SHARE = "share:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """What one party has after some step of a run.
+
+    Attributes:
+        rank: the party.
+        run: name of the run, random, agreed on by all parties.
+        attempt: name of the start or continuation in which it was written, likewise: checkpoints of
+            one step are parts of one model only if they are of one attempt.
+        step: number of steps made.
+        resumed: steps from which the run was continued before.
+        settings: public settings of the run, with the sizes of the party's own records.
+        optimizer: its ledger and counts.
+        source: state of an insecure seeded source; None with the system's generator, which has
+            none and is drawn from afresh.
+        shares: this party's share of each parameter, ring integers.
+    """
+
+    rank: int
+    run: str
+    attempt: str
+    step: int
+    resumed: tuple[int, ...]
+    settings: Mapping[str, Any]
+    optimizer: Mapping[str, Any]
+    source: Mapping[str, Any] | None
+    shares: Mapping[str, Integers]
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """What is equal in all parts of one model."""
+        return self.attempt, self.step
+
+
+def path_of(folder: Path, rank: int, step: int) -> Path:
+    """Returns where a party's checkpoint of a step lies."""
+    return folder / f"party-{rank}-step-{step}.checkpoint"
+
+
+def paths_in(folder: Path, rank: int) -> list[Path]:
+    """Returns a party's checkpoints."""
+    return list(folder.glob(f"party-{rank}-step-*.checkpoint"))
+
+
+def remove(folder: Path, rank: int, kept: Sequence[Path] = ()) -> None:
+    """A party's checkpoints are gone, but for some; so is what an interrupted write left."""
+    for path in [*paths_in(folder, rank), *folder.glob(f".party-{rank}-step-*.new")]:
+        if path not in kept:
+            path.unlink()
+
+
+def finished_path(folder: Path, rank: int) -> Path:
+    """Returns where a party notes that the run in this folder is finished."""
+    return folder / f"party-{rank}.finished"
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Writes the checkpoint as a whole or not at all, for its owner alone, and onto the disk."""
+    header = {name: value for name, value in vars(checkpoint).items() if name != "shares"}
+    arrays = {_SHARE + name: share for name, share in checkpoint.shares.items()}
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    body = io.BytesIO()
+    np.savez(body, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
+    content = body.getvalue()
+    path = path_of(folder, checkpoint.rank, checkpoint.step)
+    return write_durably(path, _MAGIC + hashlib.sha256(content).digest() + content)
+
+
+def read(path: Path, rank: int) -> Checkpoint:
+    """Returns what party `rank` wrote.
+
+    Raises:
+        ArgumentError: the file is missing, damaged, or another party's.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ArgumentError("checkpoint", str(path), "a file that can be read") from error
+    start = len(_MAGIC) + hashlib.sha256().digest_size
+    body = content[start:]
+    if content[:start] != _MAGIC + hashlib.sha256(body).digest():
+        raise ArgumentError(
+            "checkpoint",
+            str(path),
+            "an undamaged checkpoint",
+            "Remove it to resume from the one before, if all parties have that.",
+        )
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        header = json.loads(arrays[_HEADER].tobytes())
+        shares = {
+            name.removeprefix(_SHARE): arrays[name] for name in arrays.files if name != _HEADER
+        }
+    found = Checkpoint(**header | {"shares": shares, "resumed": tuple(header["resumed"])})
+    if found.rank != rank:
+        raise ArgumentError(
+            "checkpoint", f"{path} of party {found.rank}", f"a file of party {rank}"
+        )
+    return found

@@ -1,0 +1,64 @@
+"""Checkpoints of a run of `pea`: what must not change in it, and the parties of one process."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from extensions.owners.data import read_party_file
+from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
+from extensions.runs.config import TrainConfig
+
+
+def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dict[str, Any]:
+    """Returns the arguments of `PartyCheckpoints` that say which run it is.
+
+    Args:
+        config: resolved settings.
+        facts: sizes of the records that this process reads, of each party whose they are.
+    """
+    sizes = {
+        "columns" if name == "features" else name: size
+        for part in facts
+        for name, size in part.items()
+    }
+    shared = {name: getattr(config, name) for name in ("backend", "provider", "evaluate")}
+    return {
+        "steps": config.steps,
+        "settings": config.workload() | shared,
+        "own": config.to_dict() | sizes,
+    }
+
+
+def check_files(options: CheckpointOptions, config: TrainConfig, files: Sequence[Path]) -> None:
+    """Makes sure, before processes are started, that a run on this machine can begin or go on.
+
+    The parties agree by themselves; this tells the user once, and sooner.
+
+    Args:
+        options: what the user asks for.
+        config: resolved settings.
+        files: each party's records.
+
+    Raises:
+        ArgumentError: of `PartyCheckpoints.settle`.
+    """
+    facts = [read_party_file(path).facts(rank) for rank, path in enumerate(files)]
+    settle_together(
+        [
+            PartyCheckpoints(options, rank, **run_settings(config, [own]))
+            for rank, own in enumerate(facts)
+        ]
+    )
+
+
+def settle_together(parties: Sequence[PartyCheckpoints]) -> list[Checkpoint | None]:
+    """Returns what each party resumes from, where one process has the files of all.
+
+    Raises:
+        ArgumentError: of `PartyCheckpoints.settle`; what is wrong at a party comes first.
+    """
+    offers = [party.offer() for party in parties]
+    for party in parties:
+        party.check()
+    return [party.settle(offers) for party in parties]

@@ -1,0 +1,263 @@
+"""The settings of one training run: the same for every party, checked before anything starts."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+from extensions.checks import check_not_negative, check_positive
+from extensions.errors import ArgumentError
+from extensions.network.losses import Loss, residual_norm
+from extensions.network.spec import ModelSpec, Start
+from extensions.privacy.accounting import CALIBRATIONS, SubsampledGaussian, calibrate_noise
+from extensions.privacy.composition import total_epsilon
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
+from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
+from extensions.ring.fixed_point import check_frac_bits
+from extensions.runs.providers import Provider
+
+Backend = Literal["crypten", "tfe", "clear"]
+Evaluate = Literal["mpc", "opened"]
+Init = Start | Strategy
+INITS = (*get_args(Start), *STRATEGIES)
+
+ABY3_SERVERS = 3
+
+_WORKLOAD = (
+    *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
+    *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
+    *("init", "noise_multiplier_init", "init_steps", "init_lr", "init_weighting"),
+    "loss",
+)
+
+_LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything public about a run.
+
+    Attributes:
+        backend: "crypten" (processes), "tfe" (TF Encrypted's ABY3) or "clear" (plaintext, one
+            process, same arithmetic).
+        parties: number of data owners.
+        provider: who deals correlated randomness: "dealer" (a process without data), "ttp"
+            (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
+            secret). Only "crypten" has a choice.
+        data: name of the data set, for the report.
+        features: name of the extractor that each owner used, for the report.
+        model: "logistic" or "mlp:H".
+        classes: number of outputs.
+        loss: "sigmoid", a binary cross-entropy for each class, or "softmax", one over all classes.
+        steps: number of updates.
+        lr: learning rate; the update is lr / expected batch size times the noisy sum.
+        sample_rate: Poisson rate of each record in each step.
+        max_grad_norm: C.
+        epsilon: target, with `delta`; None if `noise_multiplier` is given.
+        delta: of the guarantee.
+        noise_multiplier: sigma / C; None until `resolved`.
+        calibration: how epsilon becomes noise: "pld", "rdp" or "paper".
+        private: False trains without clipping and noise, for comparison.
+        max_feature_norm: public bound of the norm of a record's features.
+        frac_bits: fractional bits of the ring.
+        evaluate: "mpc" opens the number of correct predictions, "opened" opens the model.
+        seed_data: public seed of splitting the data.
+        insecure_seed: draws sampling and noise from this seed, which everybody knows: for
+            comparing backends only.
+        init: where training starts: "zero" (the default of one layer), "random" (of several), or
+            from models that owners trained locally
+            (`extensions.protocols.initialization.initialize`).
+        epsilon_init: of each owner's local model, with `delta_init`; the joint training then has
+            epsilon and what is left of delta.
+        delta_init: part of delta; by default its half.
+        noise_multiplier_init: sigma / C of the local models; None until `resolved`.
+        init_steps: steps of each local model; by default a quarter of the joint ones.
+        init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
+            that a step's noise moves weights as far as in the joint training.
+        init_weighting: of the local models' average: "records" by the owners' numbers of records,
+            "uniform" equally.
+    """
+
+    backend: Backend = "crypten"
+    parties: int = 3
+    provider: Provider = "dealer"
+    data: str = "digits"
+    features: str = "raw"
+    model: str = "logistic"
+    classes: int = 10
+    loss: Loss = "sigmoid"
+    steps: int = 120
+    lr: float = 10.0
+    sample_rate: float = 0.1
+    max_grad_norm: float = 1.0
+    epsilon: float | None = None
+    delta: float | None = None
+    noise_multiplier: float | None = None
+    calibration: str = "pld"
+    private: bool = True
+    max_feature_norm: float = 1.0
+    frac_bits: int = 20
+    evaluate: Evaluate = "mpc"
+    seed_data: int = 0
+    insecure_seed: int | None = None
+    init: Init | None = None
+    epsilon_init: float | None = None
+    delta_init: float | None = None
+    noise_multiplier_init: float | None = None
+    init_steps: int | None = None
+    init_lr: float | None = None
+    init_weighting: Weighting = "records"
+
+    def __post_init__(self) -> None:
+        choices = {"backend": Backend, "evaluate": Evaluate, "provider": Provider}
+        for name, allowed in ((name, get_args(kind)) for name, kind in choices.items()):
+            if getattr(self, name) not in allowed:
+                raise ArgumentError(name, getattr(self, name), f"one of {allowed}")
+        if self.backend == "tfe":
+            self._check_aby3()
+        least = 2 if self.backend == "crypten" else 1
+        if not least <= self.parties <= 64:
+            raise ArgumentError("parties", self.parties, f"in {least}..64")
+        for name, floor in (("steps", 1), ("classes", 2), ("seed_data", 0)):
+            if getattr(self, name) < floor:
+                raise ArgumentError(name, getattr(self, name), f"at least {floor}")
+        for name in ("lr", "max_grad_norm", "max_feature_norm"):
+            check_positive(name, getattr(self, name))
+        if self.calibration not in CALIBRATIONS:
+            raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
+        if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
+            raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
+        residual_norm(self.loss, self.classes)
+        spec = ModelSpec.parse(self.model, 1, self.classes)
+        self._check_init()
+        spec.initial_parameters(self.public_init)
+        check_sample_rate(self.sample_rate)
+        check_frac_bits(self.frac_bits)
+        if self.private:
+            self._check_privacy()
+
+    def _check_aby3(self) -> None:
+        if self.parties != ABY3_SERVERS:
+            raise ArgumentError("parties", self.parties, f"{ABY3_SERVERS}, the servers of ABY3")
+        if self.provider != TrainConfig.provider:
+            raise ArgumentError(
+                "provider", self.provider, "left out with the backend tfe", "ABY3 needs no dealer."
+            )
+
+    def _check_privacy(self) -> None:
+        self._check_target("", "Or ask for a run without privacy by name.")
+        if self.delta is None or not 0.0 < self.delta < 1.0:
+            raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
+        if self.strategy is not None:
+            self._check_target("_init", "Each owner's local model is private on its own.")
+            if self.delta_init is not None and not 0.0 < self.delta_init < self.delta:
+                raise ArgumentError(
+                    "delta_init", self.delta_init, f"in (0, delta), delta = {self.delta}"
+                )
+
+    def _check_target(self, part: str, advice: str) -> None:
+        names = (f"epsilon{part}", f"noise_multiplier{part}")
+        epsilon, sigma = (getattr(self, name) for name in names)
+        if (epsilon is None) == (sigma is None):
+            allowed = "exactly one of them given"
+            raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
+        if epsilon is not None:
+            check_positive(names[0], epsilon)
+        if sigma is not None:
+            check_not_negative(names[1], sigma)
+
+    def _check_init(self) -> None:
+        if self.init is not None and self.init not in INITS:
+            raise ArgumentError("init", self.init, f"one of {INITS}")
+        for name in _LOCAL_ONLY:
+            if self.strategy is None and getattr(self, name) is not None:
+                raise ArgumentError(
+                    name, getattr(self, name), f"left out, but with init one of {STRATEGIES}"
+                )
+        if self.init_steps is not None and self.init_steps < 1:
+            raise ArgumentError("init_steps", self.init_steps, "at least 1")
+        if self.init_lr is not None:
+            check_positive("init_lr", self.init_lr)
+        check_weighting(self.strategy, self.init_weighting, "init_weighting")
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """How local models make the start, or None if there are none."""
+        return self.init if self.init in STRATEGIES else None
+
+    @property
+    def local_steps(self) -> int:
+        """Steps of each local model."""
+        return self.init_steps or max(1, self.steps // 4)
+
+    @property
+    def public_init(self) -> Start | None:
+        """The public start, that of the local models if there are any; None for the default."""
+        return None if self.init in STRATEGIES else cast(Start | None, self.init)
+
+    def resolved(self, failure_probability: float = OVERFLOW_PROBABILITY) -> "TrainConfig":
+        """Returns the config with the noise multipliers that the epsilons and delta call for.
+
+        With a local init the joint training gets what `delta_init` leaves of delta, so that the
+        run costs at most (epsilon_init + epsilon, delta) by basic composition. What is reported is
+        less: both are composed by the accountant.
+
+        Args:
+            failure_probability: that sampling or noise deviates over the joint training from what
+                is accounted; part of delta.
+        """
+        if not self.private:
+            return self
+        assert self.delta is not None
+        sigma, sigma_init, delta = self.noise_multiplier, self.noise_multiplier_init, self.delta
+        if self.epsilon_init is not None:
+            part = self.delta / 2 if self.delta_init is None else self.delta_init
+            sigma_init = self._noise(
+                self.epsilon_init, part, self.local_steps, OVERFLOW_PROBABILITY
+            )
+            delta -= part
+        if self.epsilon is not None:
+            sigma = self._noise(self.epsilon, delta, self.steps, failure_probability)
+        if self.strategy is not None:
+            self._check_total(sigma or 0.0, sigma_init or 0.0, failure_probability)
+        return replace(
+            self,
+            noise_multiplier=sigma,
+            noise_multiplier_init=sigma_init,
+            epsilon=None,
+            epsilon_init=None,
+            delta_init=None,
+        )
+
+    def _check_total(self, sigma: float, sigma_init: float, failure: float) -> None:
+        """Raises ArgumentError, before the run, if no epsilon of both parts could be reported."""
+        parts = [
+            SubsampledGaussian(
+                noise_multiplier=noise,
+                sample_rate=self.sample_rate,
+                steps=steps,
+                overflow_probability=probability,
+            )
+            for noise, steps, probability in (
+                (sigma_init, self.local_steps, OVERFLOW_PROBABILITY),
+                (sigma, self.steps, failure),
+            )
+        ]
+        assert self.delta is not None
+        total_epsilon(parts, delta=self.delta, accountant="pld")
+
+    def _noise(self, epsilon: float, delta: float, steps: int, failure: float) -> float:
+        return calibrate_noise(
+            epsilon=epsilon,
+            delta=delta,
+            sample_rate=self.sample_rate,
+            steps=steps,
+            calibration=self.calibration,
+            overflow_probability=failure,
+        )
+
+    def workload(self) -> dict[str, Any]:
+        """Returns the settings that decide what the parties compute, whatever their records are."""
+        return {name: getattr(self, name) for name in _WORKLOAD}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the settings as the keyword arguments that make an equal config."""
+        return asdict(self)

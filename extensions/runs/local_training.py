@@ -1,0 +1,103 @@
+"""What each owner does alone before a joint run: a private model of its own records."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.network.spec import ModelSpec
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.initialization import MAX_NORM
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from extensions.ring.interface import NoiseSource
+from extensions.runs.config import TrainConfig
+from extensions.runs.descent import account, descend
+
+PHASE = "local training"
+_FIRST_STREAM = 64
+
+
+class _OwnStreams:
+    """Draws of one owner's local training, apart from those of the joint run."""
+
+    def __init__(self, source: NoiseSource, owner: int) -> None:
+        self._source = source
+        self._party = _FIRST_STREAM + owner
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        return self._source.gaussian(self._party, scale, shape)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        return self._source.bernoulli(self._party, probability, size)
+
+
+def local_settings(config: TrainConfig) -> TrainConfig:
+    """Returns the settings of one owner's run: DPSGD by one party, which draws the whole noise."""
+    return replace(
+        config,
+        backend="clear",
+        parties=1,
+        steps=config.local_steps,
+        lr=config.init_lr or config.lr / config.parties,
+        epsilon=None,
+        noise_multiplier=config.noise_multiplier_init,
+        init=None,
+        init_steps=None,
+        init_lr=None,
+        init_weighting=TrainConfig.init_weighting,
+        epsilon_init=None,
+        delta_init=None,
+        noise_multiplier_init=None,
+    )
+
+
+def train_locally(
+    config: TrainConfig,
+    own: OwnRecords,
+    *,
+    owner: int,
+    source: NoiseSource,
+    steps: int | None = None,
+) -> list[tuple[Reals, Reals]]:
+    """Returns the weights and biases that one owner's DPSGD reaches on its own records.
+
+    Args:
+        config: resolved settings of the joint run.
+        own: the owner's training records.
+        owner: its rank.
+        source: of sampling and noise.
+        steps: of a rehearsal, instead of `init_steps`.
+
+    **Guarantees.** The result is (epsilon_init, delta_init)-differentially private for the owner's
+    records whoever sees it, the other parties together included: the noise is sigma in full, and
+    nobody but the owner knows a part of it. A record touches one owner's model only, so that all
+    local models together cost a record no more than one.
+
+    **Edge cases.** A layer whose norm is above `MAX_NORM` is scaled down to it.
+    """
+    settings = local_settings(config)
+    if steps is not None:
+        settings = replace(settings, steps=min(steps, settings.steps))
+    spec = ModelSpec.parse(config.model, own.features.shape[1], config.classes)
+    f = config.frac_bits
+    start = [(encode(w, f), encode(b, f)) for w, b in spec.initial_parameters()]
+    streams = _OwnStreams(source, owner)
+    coins = None
+    if isinstance(source, InsecureSeededSource):
+        coins = source.rounding(_FIRST_STREAM + owner)
+    reached = descend(settings, [own], start, streams, coins=coins)
+    return [_bounded(decode(w, f), decode(b, f)) for w, b in reached]
+
+
+def account_for_local_training(ledger: Ledger, config: TrainConfig) -> None:
+    """Records what the local models cost each record, beside what the joint run will cost."""
+    settings = local_settings(config)
+    account(ledger, PHASE, settings, settings.steps)
+
+
+def _bounded(weight: Reals, bias: Reals) -> tuple[Reals, Reals]:
+    norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+    factor = min(1.0, MAX_NORM / norm) if norm else 1.0
+    return factor * weight, factor * bias

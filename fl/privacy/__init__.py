@@ -1,0 +1,1 @@
+"""Differential privacy of updates: mechanisms, their noise and their ledgers."""

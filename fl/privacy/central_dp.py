@@ -1,0 +1,219 @@
+"""Central differential privacy of clients: the server adds noise to the sum of clipped updates."""
+
+import json
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.discrete import discrete_gaussian
+from extensions.privacy.randomness import SystemSource
+from fl.privacy.adaptive_clipping import AdaptiveClipping
+from fl.privacy.clipping import Units, clip_to_grid, norm_of
+from fl.privacy.ledgers import ClientLedgers
+from fl.privacy.mechanism import Mechanism
+from fl.round.machines import Round, Vector
+
+Sampling = Literal["poisson", "fixed"]
+
+_SINGLE_BITS = 24
+"""Bits of an integer that single precision represents, whatever the integer."""
+_NOISE_UNITS = 2.0**10
+"""Least standard deviation of the noise on the grid."""
+
+
+class CentralDP(Mechanism):
+    """Makes the models of a run private for every client as a whole.
+
+    In each round every client clips its update to norm C, the server adds N(0, (z C)^2) to the sum
+    of them and divides it by the number of clients expected.
+
+    **Who is trusted.** The server: it adds the noise, and it sees the sum without it (with
+    `PlainAggregator` every update; `LocalDP` trusts no server). The guarantee is against those who
+    see models only, which includes clients. With sampling="poisson" those who learn who took part,
+    from history, transcript or traffic, are outside it too.
+
+    **Guarantees.** With sampling="poisson" every client is drawn for itself in every round with
+    probability client_fraction, from the operating system's generator; all models of the run
+    together are (`ledger.get_epsilon(delta)`, delta)-private for runs with and without a client.
+    Rounds of fewer than min_clients are filled up with others that take part with zeros.
+    With sampling="fixed" the run's public seed draws the same number every time, nothing is
+    amplified, and `ledger.of(k)` composes the rounds of client k, for runs in which its updates are
+    0 or not. For an update replaced by another, halve z. A round is charged before it begins.
+
+    **Noise.** Clients round toward 0 to multiples of 2^-24, or coarser where 2^24 of them would not
+    reach C, so that single precision and `FixedPoint` of as many fractional bits carry them
+    exactly; the server adds exact discrete Gaussian noise from the operating system's generator to
+    the sum in integers. No rounding adds to the sensitivity. It is accounted as continuous noise;
+    accountant="rdp" has a bound that holds for discrete noise as it is.
+
+    **Cost.** Beyond the aggregator's no byte, or one value with adaptive clipping.
+
+    Args:
+        noise_multiplier: z, standard deviation of the noise over C.
+        clip: C, in L2, at the beginning.
+        sampling: "poisson" or "fixed".
+        min_clients: fewest clients of a round, at least as many as the aggregator wants.
+        adaptive: how C changes; None: not at all.
+        frac_bits: fractional bits of the grid, at most; no more than those of the aggregator.
+
+    Attributes:
+        clip: C of the next round; public.
+
+    Raises:
+        ArgumentError: an argument outside its range.
+
+    Source: McMahan, Ramage, Talwar and Zhang, ICLR 2018 (fixed denominator); Geyer, Klein and Nabi,
+        2017; Andrew et al., NeurIPS 2021 (adaptive clipping).
+    """
+
+    exchange = "delta"
+    equal_weights = True
+    ledger: Ledger | ClientLedgers
+
+    def __init__(
+        self,
+        *,
+        noise_multiplier: float,
+        clip: float,
+        sampling: Sampling = "poisson",
+        min_clients: int = 2,
+        adaptive: AdaptiveClipping | None = None,
+        frac_bits: int = 24,
+    ) -> None:
+        check_positive("noise_multiplier", noise_multiplier)
+        check_positive("clip", clip)
+        if sampling not in get_args(Sampling):
+            raise ArgumentError("sampling", sampling, f"one of {get_args(Sampling)}")
+        for name, value in (("min_clients", min_clients), ("frac_bits", frac_bits)):
+            if value < 1:
+                raise ArgumentError(name, value, "at least 1")
+        self.noise_multiplier = noise_multiplier
+        self.clip = clip
+        self.sampling = sampling
+        self._initial_clip = clip
+        self.min_clients = min_clients
+        self.adaptive = adaptive
+        self.extra_values = 0 if adaptive is None else 1
+        self.ledger = Ledger() if sampling == "poisson" else ClientLedgers()
+        self._frac_bits = frac_bits
+        self._rate = 0.0
+        self._expected = 0.0
+        self._idle: frozenset[int] = frozenset()
+        if clip < self._least_clip:
+            allowed = f"at least {self._least_clip:.3g}, so that the grid is finer than the noise"
+            raise ArgumentError("clip", clip, allowed, "Raise clip or frac_bits.")
+
+    @property
+    def _least_clip(self) -> float:
+        return math.ldexp(_NOISE_UNITS / min(1.0, self.noise_multiplier), -self._frac_bits)
+
+    @property
+    def _bits(self) -> int:
+        """Fractional bits of this round's grid, negative for a large C."""
+        return min(self._frac_bits, _SINGLE_BITS - math.ceil(math.log2(self.clip)))
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "clip": self._initial_clip,
+            "sampling": self.sampling,
+            "min_clients": self.min_clients,
+            "adaptive": None if self.adaptive is None else asdict(self.adaptive),
+            "frac_bits": self._frac_bits,
+        }
+
+    def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:
+        """Returns a fresh Poisson sample, filled up to `min_clients`; None if it is "fixed".
+
+        Raises:
+            ArgumentError: fewer clients than `min_clients` in all.
+        """
+        if self.sampling == "fixed":
+            return None
+        if population < self.min_clients:
+            raise ArgumentError("min_clients", self.min_clients, f"at most {population}")
+        self._rate = client_fraction
+        drawn = np.flatnonzero(SystemSource().bernoulli(0, client_fraction, population)).tolist()
+        rest = sorted(set(range(population)) - set(drawn))
+        missing = max(0, self.min_clients - len(drawn))
+        self._idle = frozenset(secrets.SystemRandom().sample(rest, missing))
+        return [*drawn, *self._idle]
+
+    def charge(self, round: Round, population: int) -> None:
+        """Enters one noisy sum into the ledger, or into those of the selected clients.
+
+        Raises:
+            ArgumentError: the count of adaptive clipping costs more than is wanted of all.
+        """
+        poisson = isinstance(self.ledger, Ledger)
+        self._expected = self._rate * population if poisson else float(len(round.clients))
+        self._multiplier()
+        rate = self._rate if poisson else 1.0
+        ledgers = (
+            [self.ledger] if isinstance(self.ledger, Ledger) else map(self.ledger.of, round.clients)
+        )
+        for ledger in ledgers:
+            ledger.record(
+                "noisy sum", noise_multiplier=self.noise_multiplier, sample_rate=rate, steps=1
+            )
+
+    def _multiplier(self) -> float:
+        """Noise multiplier of the sum alone."""
+        if self.adaptive is None:
+            return self.noise_multiplier
+        return self.adaptive.noise_of_sum(self.noise_multiplier, self._expected)
+
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
+        """Returns the update clipped on the grid, or zeros of a client that fills the round up."""
+        if client in self._idle:
+            return np.zeros(round.size)
+        units = clip_to_grid(update, self.clip, order=2, frac_bits=self._bits)
+        values = np.ldexp(units.astype(np.float64), -self._bits)
+        if self.adaptive is None:
+            return values
+        return np.append(values, 0.5 if norm_of(update, 2) <= self.clip else -0.5)
+
+    def server(self, mean: Vector, round: Round, included: tuple[int, ...]) -> Vector:
+        """Returns the noisy sum over the expected number of clients, and adapts the clipping."""
+        total = mean * len(included)
+        size = round.size - self.extra_values
+        result = self._noised(total[:size], self._multiplier() * self.clip, self._bits)
+        if self.adaptive is not None:
+            noise = self.adaptive.noise_of_count(self._expected)
+            (count,) = self._noised(total[size:], noise, _SINGLE_BITS)
+            adapted = self.adaptive.next_clip(self.clip, float(count) / self._expected + 0.5)
+            self.clip = max(adapted, self._least_clip)
+        return result / self._expected
+
+    @staticmethod
+    def _noised(total: Vector, sigma: float, bits: int) -> Vector:
+        units: Units = np.rint(np.ldexp(total, bits)).astype(np.int64)
+        noised = units + discrete_gaussian(math.ldexp(sigma, bits), units.shape)
+        result: Vector = np.ldexp(noised.astype(np.float64), -bits)
+        return result
+
+    def state(self) -> str:
+        """Returns the ledger and the clipping norm, as text."""
+        return json.dumps({"ledger": self.ledger.to_json(), "clip": self.clip})
+
+    def restore(self, state: str) -> None:
+        """Goes on from what `state` returned.
+
+        Raises:
+            ArgumentError: the text is no such state.
+        """
+        try:
+            entries = json.loads(state)
+            ledger, clip = self.ledger.from_json(entries["ledger"]), float(entries["clip"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArgumentError("state", state[:80], "what CentralDP.state wrote") from error
+        check_positive("clip", clip)
+        self.ledger, self.clip = ledger, clip

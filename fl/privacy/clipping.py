@@ -1,0 +1,43 @@
+"""Updates clipped to a norm and put on a grid, so that discrete noise protects them exactly."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from fl.round.machines import Vector
+
+Units = npt.NDArray[np.int64]
+"""Multiples of 2^-frac_bits."""
+
+_ROUNDING = 2.0**-24
+"""No norm of up to 2^28 values, computed in double precision, is off by more of itself."""
+
+
+def norm_of(update: Vector, order: int) -> float:
+    """Returns the L1 norm (order 1) or the L2 norm (order 2); infinite where it overflows."""
+    with np.errstate(over="ignore"):
+        return float(np.linalg.norm(update, ord=order))
+
+
+def clip_to_grid(update: Vector, clip: float, *, order: int, frac_bits: int) -> Units:
+    """Returns the update in units of 2^-frac_bits, in exact arithmetic of norm at most clip.
+
+    Args:
+        update: any finite values (size,).
+        clip: the bound; longer updates are scaled down to it, less 2^-24 of it.
+        order: 1 or 2, of the norm.
+        frac_bits: of the grid. Values are rounded toward 0, which lengthens no vector.
+
+    **Edge cases.** An update whose norm overflows becomes 0.
+    """
+    bound = clip * (1 - _ROUNDING)
+    norm = norm_of(update, order)
+    scaled = update if norm <= bound else update * (bound / norm)
+    units: Units = np.trunc(np.ldexp(scaled, frac_bits)).astype(np.int64)
+    return units
+
+
+def bits_for(scale: float, least: float) -> int:
+    """Returns the fewest fractional bits with which `scale` is at least `least` units."""
+    return math.ceil(math.log2(least / scale))

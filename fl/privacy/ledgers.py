@@ -1,0 +1,59 @@
+"""One privacy ledger a client: what each spent, where the costs of clients do not add up."""
+
+import json
+
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import Ledger
+
+
+class ClientLedgers:
+    """The ledgers of all clients, by number.
+
+    **Guarantees.** What was released of client k is (of(k).get_epsilon(delta), delta)-private for
+    any two data sets of client k alone, or with and without it, as the mechanism that keeps the
+    ledgers says. Clients hold records of their own, so the worst of them bounds the run.
+    """
+
+    def __init__(self) -> None:
+        self._ledgers: dict[int, Ledger] = {}
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """Clients that have a ledger, in ascending order."""
+        return tuple(sorted(self._ledgers))
+
+    def of(self, client: int) -> Ledger:
+        """Returns the ledger of a client, an empty one where it has spent nothing yet."""
+        return self._ledgers.setdefault(client, Ledger())
+
+    def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
+        """Returns the largest epsilon of any client; 0 if none has spent anything.
+
+        Raises:
+            ArgumentError: as `Ledger.get_epsilon`.
+        """
+        distinct = {ledger.phases: ledger for ledger in self._ledgers.values()}
+        costs = [ledger.get_epsilon(delta, accountant) for ledger in distinct.values()]
+        return max(costs, default=0.0)
+
+    def to_json(self) -> str:
+        """Returns the ledgers as JSON text, from which `from_json` makes equal ones."""
+        return json.dumps({str(k): json.loads(self.of(k).to_json()) for k in self.clients})
+
+    @classmethod
+    def from_json(cls, text: str) -> "ClientLedgers":
+        """Returns the ledgers that `to_json` wrote.
+
+        Raises:
+            ArgumentError: the text is none of them.
+        """
+        ledgers = cls()
+        try:
+            for client, entry in json.loads(text).items():
+                ledgers._ledgers[int(client)] = Ledger.from_json(json.dumps(entry))
+        except ArgumentError:
+            raise
+        except (ValueError, TypeError, AttributeError) as error:
+            wanted = "what ClientLedgers.to_json wrote"
+            raise ArgumentError("text", text[:80], wanted) from error
+        return ledgers

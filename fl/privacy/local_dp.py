@@ -1,0 +1,104 @@
+"""Local differential privacy: each client clips its update and adds noise before it sends."""
+
+import math
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import check_real
+from extensions.privacy.discrete import discrete_gaussian, discrete_laplace
+from fl.privacy.analytic_gaussian import analytic_noise
+from fl.privacy.clipping import bits_for, clip_to_grid
+from fl.privacy.ledgers import ClientLedgers
+from fl.privacy.mechanism import Mechanism
+from fl.round.machines import Round, Vector
+
+Noise = Literal["gaussian", "laplace"]
+
+_LARGEST_EPSILON = 1000.0
+_NOISE_UNITS = 2.0**20
+"""Least scale of the noise on the grid on which it is drawn."""
+
+
+class LocalDP(Mechanism):
+    """Makes every update private against everybody, the server included, before it leaves.
+
+    **Guarantees.** One update is (epsilon, delta)-differentially private for any two updates that
+    the client could have: nobody need be trusted but the client itself. Clipped updates lie within
+    2 clip of each other, which is the sensitivity. Selection is known to the server and amplifies
+    nothing. `ledger.of(k)` composes the rounds in which client k was selected;
+    `ledger.get_epsilon` is that of the client that spent most. A client is charged when it is
+    selected, even if it vanishes.
+
+    **Noise.** Discrete, drawn exactly by OpenDP from the operating system's generator, on a grid on
+    which it has a scale of 2^20 units or more, and added in integers to the update on that grid: no
+    floating-point number betrays what was added to it. Discrete Laplace noise has epsilon exactly.
+    Discrete Gaussian noise is accounted as continuous noise: on such a grid the delta differs by
+    less than 1e-9 of itself; accountant="rdp" has a bound that holds for it as it is.
+
+    **Cost.** No byte; about 30 microseconds a value (Laplace or Gaussian).
+
+    Args:
+        epsilon: of one update, up to 1000.
+        clip: bound of the update's norm: in L2 with Gaussian noise, in L1 with Laplace noise.
+        delta: of one update, above 0, with Gaussian noise; 0 with Laplace noise.
+        noise: "gaussian": the analytic mechanism, right at every epsilon. "laplace".
+
+    Attributes:
+        scale: standard deviation of the Gaussian noise, or the b of exp(-|x| / b).
+
+    Raises:
+        ArgumentError: an argument outside its range.
+
+    Source: Balle and Wang, ICML 2018; Canonne, Kamath and Steinke, NeurIPS 2020 (discrete noise);
+        Mironov, CCS 2012 (why).
+    """
+
+    exchange = "delta"
+    ledger: ClientLedgers
+
+    def __init__(
+        self, *, epsilon: float, clip: float, delta: float = 0.0, noise: Noise = "gaussian"
+    ) -> None:
+        if noise not in get_args(Noise):
+            raise ArgumentError("noise", noise, f"one of {get_args(Noise)}")
+        if not check_real("epsilon", epsilon) <= _LARGEST_EPSILON:
+            advice = "More protects nothing."
+            raise ArgumentError("epsilon", epsilon, f"at most {_LARGEST_EPSILON:g}", advice)
+        check_positive("clip", clip)
+        if noise == "laplace" and delta != 0:
+            raise ArgumentError("delta", delta, "0 with Laplace noise, which needs none")
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.noise = noise
+        self.ledger = ClientLedgers()
+        self._multiplier = analytic_noise(epsilon, delta) if noise == "gaussian" else 1 / epsilon
+        self.scale = self._multiplier * 2 * clip
+        self._frac_bits = bits_for(self.scale, _NOISE_UNITS)
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {name: getattr(self, name) for name in ("epsilon", "delta", "clip", "noise")}
+
+    def charge(self, round: Round, population: int) -> None:
+        """Enters one release into the ledger of every selected client."""
+        for client in round.clients:
+            ledger = self.ledger.of(client)
+            if self.noise == "gaussian":
+                ledger.record("update", noise_multiplier=self._multiplier, sample_rate=1.0, steps=1)
+            else:
+                ledger.charge("update", epsilon=self.epsilon, delta=0.0)
+
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
+        """Returns the update clipped, with noise."""
+        gaussian = self.noise == "gaussian"
+        units = clip_to_grid(
+            update, self.clip, order=2 if gaussian else 1, frac_bits=self._frac_bits
+        )
+        draw = discrete_gaussian if gaussian else discrete_laplace
+        noised = units + draw(math.ldexp(self.scale, self._frac_bits), units.shape)
+        private: Vector = np.ldexp(noised.astype(np.float64), -self._frac_bits)
+        return private

@@ -1,0 +1,113 @@
+"""Updates as fixed-point integers modulo 2^32 or 2^64, with a stated range and no silent overflow.
+
+Client k sends w_k u_k, scaled by 2^frac_bits and rounded; the sum modulo 2^bits, read as a signed
+integer and divided by 2^frac_bits sum(w_k), is the weighted mean.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError, UpdateError
+from fl.round.machines import Vector
+
+RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
+"""Elements of Z_2^32 or Z_2^64, which add up modulo 2^32 or 2^64."""
+
+Saturation = Literal["error", "clip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint:
+    """How updates become integers of a ring.
+
+    **Guarantees.** Weighted sums of encoded updates never leave the ring if `check_weights` has
+    passed. The mean of n updates whose weights sum to W differs from that of the (clipped) updates
+    by at most n / (2 W) units of 2^-frac_bits, so by at most half a unit, and what double precision
+    rounds.
+
+    Attributes:
+        bits: the ring is Z_2^bits.
+        frac_bits: bits behind the binary point.
+        clip: values lie in [-clip, clip].
+        saturation: of a value beyond that: "error" refuses the update, "clip" takes the bound.
+
+    Raises:
+        ArgumentError: a ring of other bits, or a range that even one client of weight 1 overflows.
+    """
+
+    bits: int = 64
+    frac_bits: int = 24
+    clip: float = 16.0
+    saturation: Saturation = "error"
+
+    def __post_init__(self) -> None:
+        if self.bits not in (32, 64):
+            raise ArgumentError("bits", self.bits, "32 or 64")
+        if not 0 <= self.frac_bits < self.bits:
+            raise ArgumentError("frac_bits", self.frac_bits, f"in 0..{self.bits - 1}")
+        if self.saturation not in get_args(Saturation):
+            raise ArgumentError("saturation", self.saturation, f"one of {get_args(Saturation)}")
+        check_positive("clip", self.clip)
+        self.check_weights([1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the ring's elements."""
+        return np.dtype(np.uint32 if self.bits == 32 else np.uint64)
+
+    def check_weights(self, weights: Collection[int]) -> None:
+        """Returns only if no weighted sum of updates in range can overflow.
+
+        Raises:
+            ArgumentError: it could.
+        """
+        largest = math.fsum(math.ldexp(self.clip * weight, self.frac_bits) for weight in weights)
+        limit = 2 ** (self.bits - 1) - 1 - len(weights)
+        if largest > limit:
+            raise ArgumentError(
+                "frac_bits",
+                self.frac_bits,
+                f"such that {len(weights)} clients of total weight {sum(weights)} in the range "
+                f"+-{self.clip:g} stay within {self.bits} bits, and not 2^{math.log2(largest):.1f}",
+                "Lower frac_bits, the range (clip) or the number of clients, take equal weights "
+                "or 64 bits.",
+            )
+
+    def check(self, update: Vector) -> None:
+        """Returns only if the update is in range, or is to be clipped.
+
+        Raises:
+            UpdateError: it is not.
+        """
+        beyond = int(np.count_nonzero(np.abs(update) > self.clip))
+        if beyond and self.saturation == "error":
+            raise UpdateError(
+                f"{beyond} of {update.size} values lie beyond +-{self.clip:g}: "
+                'widen the range (clip) of the fixed point, or take saturation="clip"'
+            )
+
+    def encode(self, update: Vector, weight: int = 1) -> RingVector:
+        """Returns round(2^frac_bits * weight * update), modulo 2^bits.
+
+        Raises:
+            UpdateError: a value is NaN, infinite, or beyond the range and not to be clipped.
+        """
+        if not np.all(np.isfinite(update)):
+            raise UpdateError("the update holds NaN or infinite values")
+        self.check(update)
+        clipped = np.clip(update, -self.clip, self.clip)
+        scaled = np.rint(np.ldexp(clipped * weight, self.frac_bits))
+        return scaled.astype(np.int64).astype(self.dtype)
+
+    def decode(self, total: RingVector, weight: int = 1) -> Vector:
+        """Returns the mean that belongs to a sum of encoded updates of this total weight."""
+        if total.dtype != self.dtype:
+            raise ArgumentError("total", total.dtype, f"of type {self.dtype}")
+        signed = total.view(np.int32 if self.bits == 32 else np.int64)
+        return np.ldexp(signed.astype(np.float64), -self.frac_bits) / weight

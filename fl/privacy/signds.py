@@ -1,0 +1,111 @@
+"""SignDS: a client sends a random sign and a few dimensions, privately selected."""
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from fl.privacy.dimension_selection import DimensionSelection, select
+from fl.privacy.ledgers import ClientLedgers
+from fl.privacy.mechanism import Mechanism
+from fl.round.machines import Round, Vector
+
+
+class SignDS(Mechanism):
+    """Replaces every update by sign * sign_global_lr in a few selected dimensions, 0 in all others.
+
+    The sign is a fair coin. With + the top k are the largest values of the update, with - the
+    smallest, and the dimensions are selected so that most are likely among them
+    (`DimensionSelection`).
+
+    **Guarantees.** One update is sign_eps-differentially private for any two updates that the
+    client could have, with delta 0, exactly: the sign does not depend on the update, and given the
+    sign no selection is more than e^sign_eps times as likely with one update as with another. No
+    one need be trusted but the client itself. `ledger.of(k)` adds up the rounds in which client k
+    was selected. All that is random comes from the operating system's generator, through integers.
+
+    **Edge cases.** Where too few dimensions reach `sign_thr_ratio`, one is selected.
+
+    **Cost.** No byte less: the aggregator takes the update as a whole row, most of it zeros.
+
+    Args:
+        sign_k: share of the dimensions that are the top k, in (0, 0.25]; their number is rounded
+            down and must be at least 1. More than 50 are advised.
+        sign_eps: epsilon of one update, in (0, 100].
+        sign_thr_ratio: least share of the top k among those selected, on average, in [0.5, 1].
+        sign_global_lr: the constant that is sent for a selected dimension, above 0.
+        sign_dim_out: dimensions to select, in 0..50; 0: as many as keep sign_thr_ratio.
+
+    Raises:
+        ArgumentError: an argument outside its range; before a round, one that does not fit the size
+            of the model.
+
+    Source: Jiang, Zhou and Grossklags, ACM TIST 2022; names, ranges and defaults of parameters are
+        those of MindSpore Federated.
+    """
+
+    exchange = "delta"
+    equal_weights = True
+    ledger: ClientLedgers
+
+    def __init__(
+        self,
+        *,
+        sign_k: float = 0.01,
+        sign_eps: float = 100.0,
+        sign_thr_ratio: float = 0.6,
+        sign_global_lr: float = 1.0,
+        sign_dim_out: int = 0,
+    ) -> None:
+        for name, value, inside, allowed in (
+            ("sign_k", sign_k, 0 < sign_k <= 0.25, "above 0, at most 0.25"),
+            ("sign_eps", sign_eps, 0 < sign_eps <= 100, "above 0, at most 100"),
+            ("sign_thr_ratio", sign_thr_ratio, 0.5 <= sign_thr_ratio <= 1, "in [0.5, 1]"),
+            ("sign_global_lr", sign_global_lr, 0 < sign_global_lr < np.inf, "positive and finite"),
+            ("sign_dim_out", sign_dim_out, sign_dim_out in range(51), "an integer in 0..50"),
+        ):
+            if not inside:
+                raise ArgumentError(name, value, allowed)
+        self.sign_k = sign_k
+        self.sign_eps = sign_eps
+        self.sign_thr_ratio = sign_thr_ratio
+        self.sign_global_lr = sign_global_lr
+        self.sign_dim_out = sign_dim_out
+        self.ledger = ClientLedgers()
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return {name: value for name, value in vars(self).items() if name.startswith("sign_")}
+
+    def selection(self, size: int) -> DimensionSelection:
+        """Returns how dimensions are selected from an update of that size.
+
+        Raises:
+            ArgumentError: sign_k or sign_dim_out does not fit it.
+        """
+        top = int(self.sign_k * size)
+        if top < 1:
+            allowed = f"at least 1 / {size}, for one of {size} dimensions"
+            raise ArgumentError("sign_k", self.sign_k, allowed)
+        return select(size, top, self.sign_eps, self.sign_thr_ratio, self.sign_dim_out)
+
+    def charge(self, round: Round, population: int) -> None:
+        """Enters one selection into the ledger of every selected client."""
+        self.selection(round.size)
+        for client in round.clients:
+            self.ledger.of(client).charge("update", epsilon=self.sign_eps, delta=0.0)
+
+    def client(self, update: Vector, round: Round, client: int) -> Vector:
+        """Returns the sign, times the constant, in the selected dimensions."""
+        law = self.selection(update.size)
+        sign = secrets.choice((-1.0, 1.0))
+        order = np.argpartition(-sign * update, law.top - 1)
+        top, rest = order[: law.top].tolist(), order[law.top :].tolist()
+        nu = law.draw()
+        draws = secrets.SystemRandom()
+        result = np.zeros(update.size)
+        result[draws.sample(top, nu) + draws.sample(rest, law.selected - nu)] = (
+            sign * self.sign_global_lr
+        )
+        return result

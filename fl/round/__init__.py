@@ -1,0 +1,1 @@
+"""One round of aggregation: parties as state machines, their messages and who sees them."""

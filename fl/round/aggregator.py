@@ -1,0 +1,99 @@
+"""The interface of all aggregators: one machine a party, and a statement of who learns what."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+
+from extensions.errors import ArgumentError, UpdateError
+from fl.privacy.quantization import FixedPoint
+from fl.round.machines import Machine, Round, Vector
+from fl.round.messages import Party
+from fl.round.view import Coalition, Outcome
+
+Leaks = frozenset[frozenset[int]]
+"""Sets of clients, of each of which the weighted sum of the updates is known exactly."""
+
+
+class Aggregator(ABC):
+    """A protocol by which a server gets the weighted mean of its clients' updates.
+
+    An instance holds settings, and what single parties keep from round to round, such as keys; all
+    that belongs to one round is in its machines. What one party keeps, no other party's machine may
+    read: all that they learn of each other, they learn from messages.
+
+    Attributes:
+        min_clients: fewest clients of which the protocol gives a mean away.
+        fixed_point: how updates become integers; None: they do not.
+    """
+
+    min_clients: int = 2
+    fixed_point: FixedPoint | None = None
+
+    @abstractmethod
+    def server(self, round: Round) -> Machine:
+        """Returns the server's machine, which yields an `Aggregate` in the end.
+
+        It raises `self.failure(...)` if fewer than `min_clients` remain.
+        """
+
+    @abstractmethod
+    def client(self, round: Round, client: int, update: Vector) -> Machine:
+        """Returns the machine of a client whose update passed `check_update`."""
+
+    def others(self, round: Round) -> Mapping[Party, Machine]:
+        """Returns the machines of further parties, by numbers below that of the server.
+
+        The parties are the same whichever of the selected clients take part.
+        """
+        return {}
+
+    def check_weights(self, weights: Collection[int]) -> None:
+        """Returns only if a round of clients with these weights is allowed and cannot overflow.
+
+        Called when a run is made, with the largest weights, and before every round is announced.
+
+        Raises:
+            ArgumentError: too few clients, or weights that could overflow.
+        """
+        if len(weights) < self.min_clients:
+            raise ArgumentError(
+                "clients of a round",
+                len(weights),
+                f"at least {self.min_clients}",
+                "A mean of fewer would give an update away. Raise client_fraction.",
+            )
+        if self.fixed_point is not None:
+            self.fixed_point.check_weights(weights)
+
+    def check_update(self, update: Vector, size: int) -> None:
+        """Returns only if a client may take part with this update; called by the client itself.
+
+        Raises:
+            UpdateError: it has another size, or values that are NaN, infinite or out of range.
+        """
+        check_update(update, size)
+        if self.fixed_point is not None:
+            self.fixed_point.check(update)
+
+    @abstractmethod
+    def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
+        """Returns what the coalition computes from its view, beyond its members' own updates.
+
+        Of a round as it went: orders, drop-outs and refusals are in the outcome. The mean counts as
+        known to everybody, since the next model tells it: `inherent_leaks` is the least.
+        """
+
+
+def inherent_leaks(coalition: Coalition, included: Iterable[int]) -> Leaks:
+    """Returns what any aggregator lets a coalition compute: the sum of all others in the mean."""
+    others = frozenset(included) - coalition.clients
+    return frozenset({others} if others else ())
+
+
+def check_update(update: Vector, size: int) -> None:
+    """Raises UpdateError unless the update has the shape (size,) and finite values only."""
+    if update.shape != (size,):
+        raise UpdateError(f"an update of shape {update.shape}, not ({size},)")
+    if wrong := int(np.count_nonzero(~np.isfinite(update))):
+        raise UpdateError(f"{wrong} of {size} values of the update are NaN or infinite")

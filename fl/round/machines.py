@@ -1,0 +1,153 @@
+"""What every protocol of a round is made of: state machines that know no network and no clock.
+
+A party's machine is told that it starts, that a message has arrived, or that a timer has expired,
+each with the present time; it answers with outputs. Whoever runs it carries them out: the
+in-process transport (`fl.round.transport`) in experiments, an engine with sockets elsewhere.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.round.messages import Message, Party, Value
+
+Vector = npt.NDArray[np.float64]
+"""An update, or a mean of updates: all values of the model in one row (size,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What all parties of a round know before it begins.
+
+    Attributes:
+        number: of the round, from 1.
+        size: number of values of an update.
+        weights: of each client's update in the mean, by client in ascending order: its number of
+            records, or 1. Public.
+
+    Raises:
+        ArgumentError: no client, a number that names no client, or a weight that is no whole number
+            of at least 1.
+    """
+
+    number: int
+    size: int
+    weights: Mapping[int, int]
+
+    def __post_init__(self) -> None:
+        for name in ("number", "size"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, getattr(self, name), "at least 1")
+        if not self.weights:
+            raise ArgumentError("clients", [], "at least one client")
+        for client, weight in self.weights.items():
+            if client < 0:
+                raise ArgumentError("clients", client, "numbers of at least 0")
+            if not isinstance(weight, Integral) or weight < 1:
+                name = f"weight of client {client}"
+                raise ArgumentError(name, weight, "a whole number of at least 1")
+        object.__setattr__(self, "weights", dict(sorted(self.weights.items())))
+
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """The clients of the round, in ascending order."""
+        return tuple(self.weights)
+
+
+@dataclass(frozen=True)
+class Timer:
+    """Asks to be told when it is `at` seconds; replaces the machine's timer of that name.
+
+    None for `at` takes it back.
+    """
+
+    name: str
+    at: float | None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Says that a client is left out of the round, and why; never gives its values away.
+
+    The server says it of a client, or a client of itself: then it takes no further part. The round
+    goes on without it if the protocol can.
+    """
+
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """The server's result, which ends the round.
+
+    Attributes:
+        mean: weighted mean of the updates of the clients in `included`.
+        included: those clients, in ascending order.
+    """
+
+    mean: Vector
+    included: tuple[int, ...]
+
+
+Output = Message | Timer | Refusal | Aggregate
+
+
+class Machine(ABC):
+    """One party's part of a protocol: messages and times in, outputs out.
+
+    It owns no socket, thread or clock. `receive` is never called before `start`. What it draws at
+    random comes from the operating system's generator.
+
+    Attributes:
+        round: what all know.
+        party: whose part this is.
+    """
+
+    def __init__(self, round: Round, party: Party) -> None:
+        self.round = round
+        self.party = party
+
+    def start(self, now: float) -> Iterable[Output]:
+        """Yields what the party does of its own accord, at `now` seconds."""
+        return ()
+
+    @abstractmethod
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields what follows from a message.
+
+        It may be malformed, repeated, late, of another round (`check_round`), of a client that was
+        left out or of a stranger: what is no message of the protocol must be refused with the
+        sender's name if it is a client of the round, and must not end the round.
+        """
+
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
+        """Yields what follows from a timer that the machine asked for."""
+        return ()
+
+    def send(self, receiver: Party, kind: str, /, **body: Value) -> Message:
+        """Returns a message of this party."""
+        return Message(
+            round=self.round.number, sender=self.party, receiver=receiver, kind=kind, body=body
+        )
+
+    def check_round(self, message: Message) -> None:
+        """Returns only if the message is of this round.
+
+        Raises:
+            MessageError: it is not.
+        """
+        if message.round != self.round.number:
+            raise MessageError(f"a message of round {message.round}, not {self.round.number}")
+
+    def failure(self, reason: str) -> RoundError:
+        """Returns the error to raise where the round cannot go on.
+
+        Whoever runs the machine adds those who were left out.
+        """
+        return RoundError(self.round.number, reason)

@@ -1,0 +1,71 @@
+"""A network that does not exist: delays, bandwidths, and parties that vanish."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from extensions.checks import check_not_negative
+from extensions.errors import ArgumentError
+from fl.round.messages import Party
+
+When = Literal["before", "after"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A way from one party to another.
+
+    Attributes:
+        delay: seconds that every message takes.
+        bandwidth: bytes a second; messages of one link wait for each other.
+    """
+
+    delay: float = 0.0
+    bandwidth: float = math.inf
+
+    def __post_init__(self) -> None:
+        check_not_negative("delay", self.delay)
+        if not self.bandwidth > 0.0:
+            raise ArgumentError("bandwidth", self.bandwidth, "above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Links between all pairs of parties.
+
+    Attributes:
+        server: link between the server, or another party that is no client, and anybody.
+        peers: link between two clients.
+        links: links from one party to another, by (sender, receiver), that differ from these.
+    """
+
+    server: Link = Link()
+    peers: Link = Link()
+    links: Mapping[tuple[Party, Party], Link] = field(default_factory=dict)
+
+    def link(self, sender: Party, receiver: Party) -> Link:
+        """Returns the link from one party to another."""
+        usual = self.peers if sender >= 0 and receiver >= 0 else self.server
+        return self.links.get((sender, receiver), usual)
+
+
+@dataclass(frozen=True)
+class DropOut:
+    """Makes a party vanish when it sends its first message of a kind.
+
+    From then on it sends nothing, no timer of it expires, and what arrives at it is lost.
+
+    Attributes:
+        party: who vanishes.
+        kind: of the message. All messages of that kind in one step count as one.
+        when: "before" the message is sent, or "after".
+    """
+
+    party: Party
+    kind: str
+    when: When = "before"
+
+    def __post_init__(self) -> None:
+        if self.when not in get_args(When):
+            raise ArgumentError("when", self.when, f"one of {get_args(When)}")

@@ -1,0 +1,149 @@
+"""The in-process transport: runs all machines of a round on a virtual clock, and records it."""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from extensions.errors import ArgumentError, RoundError
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
+from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.network import DropOut, Network
+from fl.round.view import Outcome, Sent, Transcript
+
+Event = Callable[[], Iterable[Output]]
+
+
+class InProcessTransport:
+    """Carries the messages of one round between machines in this process.
+
+    Every message is encoded, counted in bytes and decoded again, so that machines share nothing.
+    The clock is virtual: it jumps to the next event. Events of the same time come in the order in
+    which they were caused. Nothing waits for ever: where no message is under way and no timer set,
+    the round fails, with the parties that vanished in the message.
+
+    Args:
+        network: delays and bandwidths; none unless given.
+        drop_outs: who vanishes when.
+
+    Attributes:
+        transcript: all messages that were sent; of a round that failed, too.
+        refusals: of clients that were left out so far.
+        vanished: parties that dropped out so far.
+        now: the present time, in seconds.
+    """
+
+    def __init__(self, network: Network | None = None, drop_outs: Sequence[DropOut] = ()) -> None:
+        self._network = network or Network()
+        self._drop_outs = tuple(drop_outs)
+        self._machines: dict[Party, Machine] = {}
+        self._events: list[tuple[float, int, Party, Event]] = []
+        self._order = itertools.count()
+        self._timers: dict[tuple[Party, str], Timer] = {}
+        self._free: dict[tuple[Party, Party], float] = {}
+        self._ended: float | None = None
+        self._aggregate: Aggregate | None = None
+        self.transcript = Transcript()
+        self.refusals: list[Refusal] = []
+        self.vanished: list[Party] = []
+        self.now = 0.0
+
+    def run(self, machines: Mapping[Party, Machine]) -> Outcome:
+        """Returns what came of a round, once the server has its result.
+
+        Messages that are under way then still arrive; timers no longer expire.
+
+        Args:
+            machines: of all parties, the server's among them; each is started at time 0.
+
+        Raises:
+            RoundError: the round failed; it names the clients that were left out.
+        """
+        if self._machines:
+            raise ArgumentError("transport", "used", "new for every round")
+        if SERVER not in machines:
+            raise ArgumentError("machines", sorted(machines), f"one of party {SERVER} among them")
+        self._machines = dict(machines)
+        for party in machines:
+            self._schedule(0.0, party, partial(self._start, party))
+        try:
+            return self._until_nothing_is_under_way()
+        except RoundError as error:
+            refused = {refusal.client: refusal.reason for refusal in self.refusals}
+            raise RoundError(error.number, error.reason, refused | error.refused) from error
+
+    def _until_nothing_is_under_way(self) -> Outcome:
+        while self._events:
+            self.now, _, party, event = heapq.heappop(self._events)
+            if party not in self.vanished:
+                self._carry_out(party, event())
+        if self._aggregate is None or self._ended is None:
+            gone = ", ".join(map(party_name, self.vanished)) or "nobody"
+            reason = f"nothing is under way and no timer is set; {gone} vanished."
+            raise RoundError(self._machines[SERVER].round.number, reason)
+        return Outcome(
+            aggregate=self._aggregate,
+            refusals=tuple(self.refusals),
+            vanished=tuple(self.vanished),
+            seconds=self._ended,
+            transcript=self.transcript,
+        )
+
+    def _schedule(self, at: float, party: Party, event: Event) -> None:
+        heapq.heappush(self._events, (at, next(self._order), party, event))
+
+    def _start(self, party: Party) -> Iterable[Output]:
+        return self._machines[party].start(self.now)
+
+    def _deliver(self, entry: Sent) -> Iterable[Output]:
+        entry.arrived = self.now
+        return self._machines[entry.message.receiver].receive(entry.message, self.now)
+
+    def _expire(self, party: Party, timer: Timer) -> Iterable[Output]:
+        if self._aggregate or self._timers[party, timer.name] is not timer:
+            return ()
+        return self._machines[party].expire(timer.name, self.now)
+
+    def _carry_out(self, party: Party, outputs: Iterable[Output]) -> None:
+        leaving: DropOut | None = None
+        for output in outputs:
+            if leaving and not (isinstance(output, Message) and output.kind == leaving.kind):
+                break
+            match output:
+                case Message():
+                    leaving = leaving or self._drop_out(party, output.kind)
+                    if leaving and leaving.when == "before":
+                        break
+                    self._send(party, output)
+                case Timer():
+                    self._timers[party, output.name] = output
+                    if output.at is not None:
+                        self._schedule(output.at, party, partial(self._expire, party, output))
+                case Refusal():
+                    self.refusals.append(output)
+                    if output.client == party:
+                        self.vanished.append(party)
+                        return
+                case Aggregate():
+                    self._aggregate, self._ended = output, self.now
+        if leaving:
+            self.vanished.append(party)
+
+    def _drop_out(self, party: Party, kind: str) -> DropOut | None:
+        stated = [d for d in self._drop_outs if (d.party, d.kind) == (party, kind)]
+        return stated[0] if stated else None
+
+    def _send(self, party: Party, message: Message) -> None:
+        if message.sender != party:
+            raise ArgumentError("sender", message.sender, f"{party}, whose machine sends it")
+        if message.receiver not in self._machines:
+            raise ArgumentError("receiver", message.receiver, f"one of {sorted(self._machines)}")
+        data = message.encode()
+        way = (message.sender, message.receiver)
+        link = self._network.link(*way)
+        self._free[way] = max(self.now, self._free.get(way, 0.0)) + len(data) / link.bandwidth
+        entry = Sent(Message.decode(data), len(data), self.now)
+        self.transcript.messages.append(entry)
+        self._schedule(
+            self._free[way] + link.delay, message.receiver, partial(self._deliver, entry)
+        )

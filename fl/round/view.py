@@ -1,0 +1,117 @@
+"""Who saw what: the transcript of a round, and the view of any coalition of its parties."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from extensions.errors import ArgumentError
+from fl.round.machines import Aggregate, Refusal
+from fl.round.messages import SERVER, Message, Party
+
+
+@dataclass(frozen=True)
+class Coalition:
+    """Parties that put together all that they know.
+
+    Attributes:
+        clients: numbers of clients.
+        server: whether the server is one of them.
+        others: further parties of the protocol, with numbers below that of the server.
+    """
+
+    clients: frozenset[int]
+    server: bool = False
+    others: frozenset[Party] = frozenset()
+
+    def __init__(
+        self, clients: Iterable[int] = (), *, server: bool = False, others: Iterable[Party] = ()
+    ) -> None:
+        object.__setattr__(self, "clients", frozenset(clients))
+        object.__setattr__(self, "server", server)
+        object.__setattr__(self, "others", frozenset(others))
+        if any(client < 0 for client in self.clients):
+            raise ArgumentError("clients", sorted(self.clients), "numbers of at least 0")
+
+    def __contains__(self, party: Party) -> bool:
+        if party == SERVER:
+            return self.server
+        return party in self.clients or party in self.others
+
+
+@dataclass
+class Sent:
+    """A message that was sent.
+
+    Attributes:
+        message: as its receiver decoded it.
+        size: bytes of its encoding.
+        sent: when, in seconds.
+        arrived: when; None if it has not, or never did because its receiver had vanished.
+    """
+
+    message: Message
+    size: int
+    sent: float
+    arrived: float | None = None
+
+
+@dataclass
+class Transcript:
+    """All messages of a round in the order in which they were sent, lost ones included."""
+
+    messages: list[Sent] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Sent]:
+        return iter(self.messages)
+
+    def view(self, coalition: Coalition) -> list[Message]:
+        """Returns the messages that a member sent or received, each once, in order of sending.
+
+        With the members' own updates and random draws that is all that they have.
+        """
+        return [
+            entry.message
+            for entry in self.messages
+            if entry.message.sender in coalition
+            or (entry.message.receiver in coalition and entry.arrived is not None)
+        ]
+
+    def received(self, party: Party, kind: str) -> list[Message]:
+        """Returns the messages of a kind that arrived at the party."""
+        return [
+            entry.message
+            for entry in self.messages
+            if entry.arrived is not None
+            and (entry.message.receiver, entry.message.kind) == (party, kind)
+        ]
+
+    def bytes(self, *, sender: Party | None = None, receiver: Party | None = None) -> int:
+        """Returns the number of bytes sent, of the sender and receiver that are given."""
+        return sum(
+            entry.size
+            for entry in self.messages
+            if sender in (None, entry.message.sender) and receiver in (None, entry.message.receiver)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a round, and who saw what.
+
+    Attributes:
+        aggregate: the server's result.
+        refusals: of the clients that were left out, in order.
+        vanished: parties that dropped out, in order.
+        seconds: from the start to the result, on the virtual clock.
+        transcript: all messages.
+    """
+
+    aggregate: Aggregate
+    refusals: tuple[Refusal, ...]
+    vanished: tuple[Party, ...]
+    seconds: float
+    transcript: Transcript
+
+    @property
+    def included(self) -> tuple[int, ...]:
+        """The clients whose updates are in the mean."""
+        return self.aggregate.included

@@ -1,0 +1,1 @@
+"""Federated averaging: clients, models and records, over many rounds."""

@@ -1,0 +1,260 @@
+"""Federated averaging: rounds of local training and aggregation."""
+
+import copy
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from extensions.errors import ArgumentError, RoundError, UpdateError
+from fl.round.aggregator import check_update
+from fl.round.machines import Round, Vector
+from fl.round.messages import SERVER
+from fl.round.transport import InProcessTransport
+from fl.round.view import Outcome
+from fl.training.checkpoint import Checkpoint
+from fl.training.console import progress as progress_bar
+from fl.training.data import Records
+from fl.training.evaluation import evaluate
+from fl.training.history import History, RoundReport
+from fl.training.inputs import checked_records
+from fl.training.local_training import Trainer, training_seed
+from fl.training.session import session_machines
+from fl.training.settings import RunSettings
+from fl.training.weights import Weights, get_weights, next_weights, set_weights
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FederatedAveraging(RunSettings):
+    """A run of federated averaging over simulated clients, which send real messages.
+
+    In every round the server sends the model to some clients, each trains it on its own records,
+    and the aggregator takes the weighted mean of their updates to the server.
+
+    **Guarantees.** With the same seed, model and clients two runs are equal, whatever the number of
+    workers, and so is a run that was saved and loaded in between; unless a mechanism draws noise,
+    which no seed controls. What aggregators mask, they draw from the operating system.
+
+    Args:
+        model: the model to start from, in single precision; it is copied, and then the present one.
+        clients: the records of each client, by its number.
+        rounds: of the whole run, those done before it was saved included; None: `fit` is told.
+
+    Attributes:
+        history: of all rounds so far.
+        outcome: of the last round that succeeded, with all its messages; None before.
+
+    Raises:
+        ArgumentError: an argument outside its range, or rounds that the aggregator would refuse.
+
+    Source: McMahan et al., AISTATS 2017, Algorithm 1.
+    """
+
+    model: nn.Module
+    clients: Sequence[Records]
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds is not None and self.rounds < 1:
+            raise ArgumentError("rounds", self.rounds, "at least 1")
+        if not self.clients:
+            raise ArgumentError("clients", [], "at least one client")
+        self.model = copy.deepcopy(self.model)
+        self.history = History()
+        self.outcome: Outcome | None = None
+        named = {f"client {k}": own for k, own in enumerate(self.clients)}
+        self._records = checked_records(self.model, named, self.loss)
+        sizes = [len(y) for _, y in self._records]
+        self._counts = sizes if self.weighting == "records" else [1] * len(sizes)
+        largest = sorted(self._counts, reverse=True)[: self.selected(len(sizes))]
+        self.aggregator.check_weights(largest)
+
+    def fit(
+        self,
+        rounds: int | None = None,
+        test_set: Records | None = None,
+        *,
+        evaluate_every: int = 1,
+        checkpoint: Path | None = None,
+        progress: bool = True,
+    ) -> History:
+        """Runs so many more rounds and returns the history of all.
+
+        Args:
+            rounds: how many; None: those that the run still lacks, if any.
+            test_set: records by which the model is judged; not at all unless given.
+            evaluate_every: rounds from one evaluation to the next; the last is always evaluated.
+            checkpoint: where the run is saved after every round. A round that is interrupted is
+                done and charged again; what was sent of it is not in the ledger.
+            progress: show a bar with accuracy and bytes.
+
+        Raises:
+            ArgumentError: an argument outside its range, or no rounds here and none of the run.
+            RoundError: a round failed, and is not to be skipped; the history has it.
+            WorkerLostError: a process that trains clients died.
+        """
+        for name, value in (("rounds", rounds), ("evaluate_every", evaluate_every)):
+            if value is not None and value < 1:
+                raise ArgumentError(name, value, "at least 1")
+        rounds = self._remaining() if rounds is None else rounds
+        tests = {} if test_set is None else {"test_set": test_set}
+        tested = checked_records(self.model, tests, self.loss)
+        trainer = Trainer(self.model, self.sgd, self.workers)
+        with trainer, progress_bar(rounds, shown=progress) as show:
+            for left in reversed(range(rounds)):
+                began = time.perf_counter()
+                report, error = self._round(trainer)
+                if tested and (left == 0 or report.number % evaluate_every == 0):
+                    accuracy, loss = evaluate(self.model, *tested[0], self.loss)
+                    report = replace(report, accuracy=accuracy, loss=loss)
+                report = replace(report, seconds=time.perf_counter() - began)
+                self.history.rounds.append(report)
+                if checkpoint is not None:
+                    self.save(checkpoint)
+                show(report)
+                if error is not None and self.on_failure == "raise":
+                    raise error
+        return self.history
+
+    def _remaining(self) -> int:
+        if self.rounds is None:
+            advice = "Say how many to `fit`, or to the run."
+            raise ArgumentError("rounds", None, "at least 1", advice)
+        return max(0, self.rounds - len(self.history))
+
+    def _round(self, trainer: Trainer) -> tuple[RoundReport, RoundError | None]:
+        number = len(self.history) + 1
+        selected = self._select(number)
+        transport = InProcessTransport(self.network, self.drop_outs(number))
+        failure: RoundError | None = None
+        included: tuple[int, ...] = ()
+        try:
+            self.outcome = self._exchange(number, selected, trainer, transport)
+            included = self.outcome.included
+        except RoundError as error:
+            failure = error
+        transcript = transport.transcript
+        report = RoundReport(
+            number=number,
+            selected=selected,
+            included=included,
+            refused={refusal.client: refusal.reason for refusal in transport.refusals},
+            vanished=tuple(transport.vanished),
+            failure=failure.reason if failure else "",
+            bytes_up=transcript.bytes(receiver=SERVER),
+            bytes_down=transcript.bytes(sender=SERVER),
+            bytes_total=transcript.bytes(),
+            virtual_seconds=transport.now if failure or not self.outcome else self.outcome.seconds,
+        )
+        return report, failure
+
+    def _select(self, number: int) -> tuple[int, ...]:
+        population = len(self._records)
+        chosen = self.mechanism.select(number, population, self.client_fraction)
+        if chosen is None:
+            draws = np.random.default_rng([self.seed, number])
+            chosen = draws.choice(population, self.selected(population), replace=False).tolist()
+        return tuple(sorted(chosen))
+
+    def _exchange(
+        self,
+        number: int,
+        selected: tuple[int, ...],
+        trainer: Trainer,
+        transport: InProcessTransport,
+    ) -> Outcome:
+        """Runs a round, and changes the model only if all of it succeeded."""
+        weights = get_weights(self.model)
+        try:
+            counts = {client: self._counts[client] for client in selected}
+            self.aggregator.check_weights(counts.values())
+            size = weights.size + self.mechanism.extra_values
+            round = Round(number=number, size=size, weights=counts)
+        except ArgumentError as error:
+            raise RoundError(number, str(error)) from error
+        self.mechanism.charge(round, len(self._records))
+        trained = trainer.train(
+            weights,
+            {client: self._records[client] for client in selected},
+            {client: training_seed(self.seed, number, client) for client in selected},
+        )
+        machines = session_machines(
+            round,
+            weights,
+            self.aggregator,
+            lambda client, received: self._update(round, client, trained[client], received),
+            timeout=self.timeout,
+            training_seconds=self.training_seconds,
+        )
+        outcome = transport.run(machines)
+        mean = self.mechanism.server(outcome.aggregate.mean, round, outcome.included)
+        try:
+            new = next_weights(weights, mean, delta=self.exchange == "delta")
+        except UpdateError as error:
+            raise RoundError(number, str(error)) from error
+        set_weights(self.model, new)
+        return outcome
+
+    def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
+        """Returns what a client takes part with, once it has received the model."""
+        update = trained.astype(np.float64)
+        check_update(update, received.size)
+        if self.exchange == "delta":
+            update -= received
+        return self.mechanism.client(update, round, client)
+
+    def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
+        """Returns the epsilon of all rounds so far, as the mechanism accounts for them.
+
+        What that means, the mechanism says. It is infinite where the mechanism claims nothing.
+
+        Args:
+            delta: of all rounds together.
+            accountant: "pld" or "rdp".
+
+        Raises:
+            ArgumentError: as `Ledger.get_epsilon`.
+        """
+        ledger = self.mechanism.ledger
+        return math.inf if ledger is None else ledger.get_epsilon(delta, accountant)
+
+    def save(self, path: Path) -> None:
+        """Writes the state of the run into an .npz file that its owner alone may read."""
+        Checkpoint(
+            weights=get_weights(self.model),
+            settings=self._settings(),
+            history=self.history.to_json(),
+            mechanism=self.mechanism.state(),
+        ).write(path)
+
+    def load(self, path: Path) -> None:
+        """Goes on from a state that `save` wrote, in a run with the same arguments.
+
+        Raises:
+            ArgumentError: no such state, or one of a run with other arguments; names the first.
+        """
+        state = Checkpoint.read(path)
+        ours, theirs = json.loads(self._settings()), json.loads(state.settings)
+        for name, value in ours.items():
+            if theirs.get(name) != value:
+                raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
+        set_weights(self.model, state.weights)
+        self.history = History.from_json(state.history)
+        self.mechanism.restore(state.mechanism)
+
+    def _settings(self) -> str:
+        """Returns, as text, what decides how a run goes on."""
+        plain = ("client_fraction", "local_epochs", "batch_size", "lr", "exchange", "weighting")
+        settings = {**self.facts, **{name: getattr(self, name) for name in (*plain, "seed")}}
+        settings["aggregator"] = type(self.aggregator).__name__
+        settings["mechanism"] = type(self.mechanism).__name__
+        settings |= self.mechanism.parameters()
+        settings["parameters"] = int(get_weights(self.model).size)
+        settings["records"] = [len(y) for _, y in self._records]
+        return json.dumps(settings)

@@ -1,0 +1,62 @@
+"""Checks of a run's model, records and labels before anything starts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from extensions.errors import ArgumentError
+from fl.training.data import Records, as_tensors
+from fl.training.local_training import Loss
+from fl.training.weights import get_weights
+
+
+def checked_records(
+    model: nn.Module, named: Mapping[str, Records], loss: Loss
+) -> list[tuple[Tensor, Tensor]]:
+    """Returns records and labels of each data set, after a look at whether the model fits them.
+
+    NaN or infinite records pass: they cost their client its place in the rounds, by its update.
+
+    Args:
+        model: tried on one record of every shape.
+        named: the data sets, by their names for errors.
+        loss: labels are checked for `cross_entropy` alone, which numbers classes from 0.
+
+    Raises:
+        ArgumentError: a model with NaN or infinite weights, no records, or records or labels that
+            do not fit it; names whose.
+    """
+    if wrong := int(np.count_nonzero(~np.isfinite(get_weights(model)))):
+        raise ArgumentError("model", f"{wrong} NaN or infinite weights", "one of finite weights")
+    outputs: dict[torch.Size, int] = {}
+    found = [as_tensors(records, name) for name, records in named.items()]
+    for name, (x, y) in zip(named, found, strict=True):
+        shape = x.shape[1:]
+        if shape not in outputs:
+            outputs[shape] = _outputs(model, x[:1], f"records of {name}")
+        if loss is cross_entropy and y.ndim == 1:
+            _check_labels(y, outputs[shape], f"labels of {name}")
+    return found
+
+
+def _check_labels(y: Tensor, classes: int, name: str) -> None:
+    if y.dtype not in (torch.int64, torch.uint8):
+        raise ArgumentError(name, str(y.dtype), "torch.int64 or torch.uint8")
+    least, most = int(y.min()), int(y.max())
+    if least < 0 or most >= classes:
+        raise ArgumentError(name, f"{least}..{most}", f"in 0..{classes - 1}, as the model's")
+
+
+@torch.no_grad()
+def _outputs(model: nn.Module, record: Tensor, name: str) -> int:
+    training = model.training
+    try:
+        return int(model.eval()(record).shape[1])
+    except (RuntimeError, ValueError, IndexError) as error:
+        shape = tuple(record.shape[1:])
+        raise ArgumentError(name, f"shape {shape}", f"what the model takes: {error}") from error
+    finally:
+        model.train(training)

@@ -1,0 +1,246 @@
+"""One whole round: the server sends the model, clients train, and those who are ready aggregate.
+
+| kind | from | holds |
+| --- | --- | --- |
+| model | server to each selected client | values: weights in single precision |
+| ready | client to server | nothing: it has an update |
+| withdraw | client to server | reason: why it has none; no value of it |
+| begin | server to all who take part | clients and weights: the public list of who takes part |
+
+Then each machine becomes that of the aggregator, with a `Round` of those clients alone.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from extensions.errors import ArgumentError, MessageError, UpdateError
+from fl.round.aggregator import Aggregator
+from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector
+from fl.round.messages import SERVER, Message, Party
+from fl.training.weights import Weights
+
+TRAINING = "training"
+
+Train = Callable[[Weights], Vector]
+"""From the model's weights to the client's update; raises UpdateError to withdraw."""
+
+
+class SessionServer(Machine):
+    """The server's part.
+
+    Args:
+        round: all selected clients.
+        weights: of the model.
+        aggregator: the protocol.
+        others: further parties of the protocol.
+        timeout: seconds that clients have to receive the model and train.
+    """
+
+    def __init__(
+        self,
+        round: Round,
+        weights: Weights,
+        aggregator: Aggregator,
+        others: Iterable[Party],
+        timeout: float,
+    ) -> None:
+        super().__init__(round, SERVER)
+        self._weights = weights
+        self._aggregator = aggregator
+        self._others = tuple(others)
+        self._timeout = timeout
+        self._waiting = set(round.clients)
+        self._ready: set[int] = set()
+        self._inner: Machine | None = None
+
+    def start(self, now: float) -> Iterable[Output]:
+        """Yields the model for every client."""
+        for client in self.round.clients:
+            yield self.send(client, "model", values=self._weights)
+        yield Timer(TRAINING, now + self._timeout)
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields the beginning of the aggregation once all have answered, and then its outputs."""
+        client = message.sender
+        if self._inner is not None:
+            if client in self._ready or client in self._others:
+                yield from self._inner.receive(message, now)
+            return
+        if client not in self._waiting:
+            return
+        self._waiting.remove(client)
+        try:
+            self.check_round(message)
+            if message.kind == "withdraw":
+                raise MessageError(str(message.body.get("reason", "no reason given")))
+            if message.kind != "ready":
+                raise MessageError(f"a message of kind {message.kind!r} before the round began")
+            self._ready.add(client)
+        except MessageError as error:
+            yield Refusal(client, str(error))
+        if not self._waiting:
+            yield from self._begin(now)
+
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
+        """Yields the beginning without those who are silent, or the aggregation's outputs."""
+        if self._inner is not None:
+            yield from self._inner.expire(timer, now)
+            return
+        for client in sorted(self._waiting):
+            yield Refusal(client, f"not trained within {self._timeout:g} s")
+        self._waiting.clear()
+        yield from self._begin(now)
+
+    def _begin(self, now: float) -> Iterable[Output]:
+        fewest = self._aggregator.min_clients
+        if len(self._ready) < fewest:
+            raise self.failure(f"{len(self._ready)} clients are ready, of at least {fewest}.")
+        yield Timer(TRAINING, None)
+        weights = {k: w for k, w in self.round.weights.items() if k in self._ready}
+        members = Round(number=self.round.number, size=self.round.size, weights=weights)
+        clients = np.array(members.clients, dtype=np.int64)
+        counts = np.array(list(members.weights.values()), dtype=np.int64)
+        for party in (*members.clients, *self._others):
+            yield self.send(party, "begin", clients=clients, weights=counts)
+        self._inner = self._aggregator.server(members)
+        yield from self._inner.start(now)
+
+
+class SessionMember(Machine):
+    """The part of a party that waits for the beginning and then runs its machine of the protocol.
+
+    What its peers send before it has begun is kept until then.
+
+    Args:
+        round: what the party knows before.
+        party: which it is.
+        aggregator: the protocol.
+    """
+
+    def __init__(self, round: Round, party: Party, aggregator: Aggregator) -> None:
+        super().__init__(round, party)
+        self._aggregator = aggregator
+        self._inner: Machine | None = None
+        self._early: list[Message] = []
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields the outputs of the machine of the protocol."""
+        if self._inner is not None:
+            yield from self._inner.receive(message, now)
+        elif (message.sender, message.kind) == (SERVER, "begin"):
+            try:
+                self._inner = self._member(_announced(message, self.round))
+            except (MessageError, ArgumentError) as error:
+                yield Refusal(self.party, str(error))
+                return
+            yield from self._inner.start(now)
+            for early in self._early:
+                yield from self._inner.receive(early, now)
+        else:
+            self._early.append(message)
+
+    def _member(self, round: Round) -> Machine:
+        """Returns this party's machine of the protocol, for the round that begins."""
+        return self._aggregator.others(round)[self.party]
+
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
+        """Yields the outputs of the machine of the protocol."""
+        assert self._inner is not None
+        yield from self._inner.expire(timer, now)
+
+
+class SessionClient(SessionMember):
+    """A client's part: it trains, says that it is ready or why not, and takes part.
+
+    Args:
+        round: of this client alone.
+        client: which it is.
+        aggregator: the protocol.
+        train: gives the update.
+        seconds: that the training takes.
+    """
+
+    def __init__(
+        self, round: Round, client: int, aggregator: Aggregator, train: Train, seconds: float
+    ) -> None:
+        super().__init__(round, client, aggregator)
+        self._train = train
+        self._seconds = seconds
+        self._model: Weights | None = None
+        self._update: Vector | None = None
+
+    def _member(self, round: Round) -> Machine:
+        if self._update is None or self.party not in round.weights:
+            raise MessageError("'begin' of a round in which this client takes no part")
+        return self._aggregator.client(round, self.party, self._update)
+
+    def receive(self, message: Message, now: float) -> Iterable[Output]:
+        """Yields the end of training to wait for, and then what the protocol does."""
+        if self._model is None and (message.sender, message.kind) == (SERVER, "model"):
+            try:
+                self._model = message.array("values", np.float32, (-1,))
+            except MessageError as error:
+                yield Refusal(self.party, str(error))
+                return
+            yield Timer(TRAINING, now + self._seconds)
+        else:
+            yield from super().receive(message, now)
+
+    def expire(self, timer: str, now: float) -> Iterable[Output]:
+        """Yields whether the client is ready, and then what the protocol does."""
+        if self._update is not None or self._model is None:
+            yield from super().expire(timer, now)
+            return
+        try:
+            update = self._train(self._model)
+            self._aggregator.check_update(update, self.round.size)
+        except UpdateError as error:
+            yield self.send(SERVER, "withdraw", reason=str(error))
+            return
+        self._update = update
+        yield self.send(SERVER, "ready")
+
+
+def session_machines(
+    round: Round,
+    weights: Weights,
+    aggregator: Aggregator,
+    update: Callable[[int, Weights], Vector],
+    *,
+    timeout: float,
+    training_seconds: float,
+) -> dict[Party, Machine]:
+    """Returns the machine of every party of a whole round.
+
+    Args:
+        round: all selected clients.
+        weights: of the model.
+        aggregator: the protocol.
+        update: from a client and the model's weights as it received them to its update; raises
+            UpdateError to withdraw.
+        timeout: seconds that clients have to receive the model and train.
+        training_seconds: that a client takes to train.
+    """
+    others = aggregator.others(round)
+    machines: dict[Party, Machine] = {
+        SERVER: SessionServer(round, weights, aggregator, others, timeout)
+    }
+    for party in others:
+        machines[party] = SessionMember(round, party, aggregator)
+    for client, weight in round.weights.items():
+        alone = replace(round, weights={client: weight})
+        train = partial(update, client)
+        machines[client] = SessionClient(alone, client, aggregator, train, training_seconds)
+    return machines
+
+
+def _announced(message: Message, before: Round) -> Round:
+    clients = message.array("clients", np.int64, (-1,))
+    weights = message.array("weights", np.int64, clients.shape)
+    listed = dict(zip(clients.tolist(), weights.tolist(), strict=True))
+    if len(listed) < len(clients):
+        raise MessageError("'begin' lists a client twice")
+    return Round(number=before.number, size=before.size, weights=listed)

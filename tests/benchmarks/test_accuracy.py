@@ -1,0 +1,92 @@
+"""The accuracy experiments run end to end, and their competitors keep their promises."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import tables
+from benchmarks.__main__ import app
+from benchmarks.accuracy.federated import LOCAL_STEPS, federated_average
+from benchmarks.accuracy.initialization import with_local_start
+from benchmarks.accuracy.records import Material, dealt, folder_of, without_test
+from benchmarks.accuracy.runs import train
+from benchmarks.accuracy.settings import PLAIN
+from extensions.errors import ArgumentError
+from extensions.owners.data import load
+from extensions.privacy.accounting import epsilon
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+
+DIGITS = load("digits", None, 0)
+CONFIG = PLAIN["digits"].config(
+    records=len(DIGITS.train_x), classes=10, epsilon=2.0, max_feature_norm=1.0, steps=20
+)
+
+
+def test_an_experiment_writes_its_table_and_its_figure(tmp_path, monkeypatch):
+    for needed in ("matplotlib", "skimage"):
+        pytest.importorskip(needed)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    command = ["accuracy", "--data", "digits", "--experiment", "accountant", "--seeds", "2"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    written = json.loads((tmp_path / "accuracy-accountant-digits.json").read_text())
+    assert written["settings"]["seeds"] == [0, 1]
+    assert written["settings"]["load"] >= 0.0
+    *ours, paper = written["rows"]
+    for row in ours:
+        assert row["epsilon by the accountant"] <= row["claimed epsilon"]
+        assert row["epsilon by the paper"] > 4 * row["claimed epsilon"]
+    assert paper["epsilon by the paper"] == pytest.approx(2.0, rel=1e-3)
+    assert paper["accuracy, %"] < ours[-1]["accuracy, %"] - 10
+    table = (tmp_path / "accuracy-accountant-digits.md").read_text()
+    assert table == tables.markdown(written["rows"]) + "\n"
+    assert (tmp_path / "accuracy-accountant-digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_seeds_decide_a_run_and_accuracy_is_watched():
+    config, parts = CONFIG.resolved(), dealt(DIGITS)
+    one, again, other = (train(config, parts, seed=s, watch=(0, 5, 20)) for s in (1, 1, 2))
+    assert one == again != other
+    assert one["steps"][0] < 20 < one["steps"][5]
+    assert one["steps"][20] == one["accuracy"]
+    assert one["epsilon"] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_sixth_of_the_training_records_is_set_aside():
+    aside = without_test(DIGITS)
+    assert len(aside.test_x) == len(DIGITS.train_x) // 6
+    np.testing.assert_array_equal(np.concatenate([aside.test_x, aside.train_x]), DIGITS.train_x)
+
+
+def test_a_local_start_and_joint_training_together_cost_epsilon():
+    spent = train(with_local_start(CONFIG, "local-average"), dealt(DIGITS), seed=0)["epsilon"]
+    assert 1.9 < spent <= 2.0
+
+
+def test_federated_averaging_costs_a_record_the_steps_of_one_party():
+    config = CONFIG.resolved(CONFIG.steps // LOCAL_STEPS * OVERFLOW_PROBABILITY)
+    found = federated_average(config, dealt(DIGITS), seed=0)
+    steps = epsilon(
+        noise_multiplier=config.noise_multiplier,
+        sample_rate=config.sample_rate,
+        steps=config.steps,
+        delta=config.delta,
+    )
+    assert steps <= found["epsilon"] <= 2.0
+    assert found["accuracy"] > 30
+
+
+def test_files_that_are_missing_are_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setattr("benchmarks.accuracy.records.ROOT", tmp_path / "here")
+    with pytest.raises(ArgumentError, match="data_dir = None.*--download"):
+        folder_of("mnist", None, False)
+    assert folder_of("digits", None, False) is None
+    (tmp_path / "shared" / "data" / "mnist").mkdir(parents=True)
+    assert folder_of("mnist", None, False) == tmp_path / "shared" / "data" / "mnist"
+    assert (
+        Material(data="imdb", data_dir=None, download=False, epsilon=1.0, seeds=range(1)).classes
+        == 2
+    )

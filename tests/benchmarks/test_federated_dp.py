@@ -1,0 +1,234 @@
+"""Sweeps of federated DP and of SignDS: epsilon, noise and bytes in their tables, recomputed."""
+
+import json
+import math
+import struct
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import pld
+from scipy.stats import norm
+from sklearn.datasets import load_digits
+from torch import nn
+from typer.testing import CliRunner
+
+import fl
+from benchmarks import tables
+from benchmarks.__main__ import app
+from benchmarks.federated import running
+from benchmarks.federated.privacy.dp import SIGMA, STARTS
+from benchmarks.federated.privacy.quick_noise import QuickLocalDP
+from benchmarks.federated.privacy.signds import Sign, bytes_rows, sparse_bytes
+from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
+from extensions.errors import ArgumentError
+from tests.helpers.strategies import ALARM, variance_p_value
+
+TRAIN = 1500
+
+
+def linear() -> nn.Module:
+    """Returns a model of 7,850 values, for SignDS."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
+def pooled() -> nn.Module:
+    """Returns a model of 500 values, for which exact noise is quick."""
+    return nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(49, 10))
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """The embedded digits as MNIST's files have them: each pixel thrice, two of margin."""
+    folder = tmp_path_factory.mktemp("mnist")
+    pixels, labels = load_digits(return_X_y=True)
+    images = np.kron(pixels.reshape(-1, 8, 8) * 255 / 16, np.ones((3, 3)))
+    images = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
+    for name, part in (("train", slice(0, TRAIN)), ("t10k", slice(TRAIN, None))):
+        for kind, array in (("images-idx3", images[part]), ("labels-idx1", labels[part])):
+            header = struct.pack(f">{1 + array.ndim}i", 0x800 + array.ndim, *array.shape)
+            content = header + array.astype(np.uint8).tobytes()
+            (folder / f"{name}-{kind}-ubyte").write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def run(data_dir, tmp_path, monkeypatch):
+    """Runs a command on the digits with a linear model; returns its tables by name."""
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+
+    def tables(*words: str) -> dict[str, list[dict]]:
+        monkeypatch.setitem(running.MODELS, "mlp", pooled if words[0] == "fl-dp" else linear)
+        options = ["--data-dir", str(data_dir), "--workers", "1", "--seeds", "1"]
+        result = CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return {path.stem: json.loads(path.read_text())["rows"] for path in tmp_path.glob("*.json")}
+
+    return tables
+
+
+def exact_delta(epsilon: float, sigma: float) -> float:
+    """Of Gaussian noise, by the closed form of Balle and Wang (2018), Theorem 8."""
+    half = 1 / (2 * sigma)
+    lost = math.exp(epsilon + norm.logcdf(-half - epsilon * sigma))
+    return norm.cdf(half - epsilon * sigma) - lost
+
+
+def sampled_delta(epsilon: float, sigma: float, rate: float) -> float:
+    """Of one Poisson-sampled Gaussian release, for a client that is taken away, by its integral."""
+    edge = sigma**2 * math.log((math.exp(epsilon) - 1 + rate) / rate) + 0.5
+    without, within = norm.sf(edge / sigma), norm.sf((edge - 1) / sigma)
+    return (1 - rate) * without + rate * within - math.exp(epsilon) * without
+
+
+def composed(sigma: float, rounds: int) -> float:
+    accountant = pld.PLDAccountant()
+    gaussian = dp_accounting.GaussianDpEvent(sigma)
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(FRACTION, gaussian), rounds)
+    return accountant.get_epsilon(DELTA)
+
+
+def test_epsilons_of_the_noise_sweep_are_those_of_the_accountant_and_of_the_closed_form(run):
+    tables = run("fl-dp", "--part", "sigma", "--clients", "50", "--rounds", "12")
+    assert list(tables) == ["fl-dp-sigma-12-rounds-50-clients"]
+    plain, *rows = tables.popitem()[1]
+    assert (plain["sigma"], plain["epsilon"]) == (0.0, "infinite")
+    for row in rows:
+        sigma = row["sigma"]
+        if sigma in (0.5, 4.0):
+            assert row["epsilon"] == pytest.approx(composed(sigma, 12), rel=2e-3)
+        assert row["epsilon by RDP"] > row["epsilon"]
+        sampled = sampled_delta(row["one round, sampled"], sigma, FRACTION)
+        assert sampled == pytest.approx(DELTA, rel=5e-3)
+        assert exact_delta(row["one round, analytic"], sigma) == pytest.approx(DELTA, rel=5e-3)
+        claimed = row["one round, classical"]
+        assert sigma * claimed == pytest.approx(math.sqrt(2 * math.log(1.25 / DELTA)))
+        assert (claimed < row["one round, analytic"]) == (sigma == 0.5)
+    # Five clients a round drown in noise of eight bounds: 11 % with a deviation of 5 in 40 runs.
+    assert plain["accuracy, %"] > 70
+    assert rows[-1]["accuracy, %"] < 50
+
+
+def test_classical_noise_has_the_delta_of_the_closed_form(run):
+    tables = run("fl-dp", "--part", "gaussian")
+    assert list(tables) == ["fl-dp-gaussian"]
+    (rows,) = tables.values()
+    for row in rows:
+        epsilon, sigma, least = (row[k] for k in ("epsilon", "sigma, classical", "sigma, analytic"))
+        delta = exact_delta(epsilon, sigma)
+        assert row["delta of the classical sigma"] == pytest.approx(delta, rel=1e-6)
+        assert row["private as stated"] == ("yes" if delta <= DELTA else "no")
+        assert exact_delta(epsilon, least) == pytest.approx(DELTA, rel=1e-6)
+        assert exact_delta(epsilon, 0.999 * least) > DELTA
+    assert {(row["proved"], row["private as stated"]) for row in rows} == {
+        ("yes", "yes"),
+        ("no", "yes"),
+        ("no", "no"),
+    }
+
+
+def test_adaptive_bounds_move_and_cost_what_fixed_ones_do(run):
+    (rows,) = run("fl-dp", "--part", "clip", "--clients", "500", "--rounds", "2").values()
+    assert len({row["epsilon"] for row in rows}) == 1
+    for row in rows:
+        fixed = row["clipping"] == "fixed"
+        assert (row["C at last"] == row["C at first"]) == fixed
+    adaptive = [row for row in rows if row["clipping"] == "adaptive"]
+    assert [row["C at first"] for row in adaptive] == list(STARTS)
+
+
+def test_one_update_of_local_noise_costs_its_epsilon(run):
+    (rows,) = run("fl-dp", "--part", "local", "--clients", "30", "--rounds", "1").values()
+    for row in rows:
+        assert row["epsilon of a client"] == pytest.approx(row["epsilon of one update"], rel=2e-3)
+        noise = row["sigma"] / 2  # two updates lie within twice the bound
+        delta = exact_delta(row["epsilon of one update"], noise)
+        assert delta == pytest.approx(DELTA, rel=1e-3)
+
+
+def test_quick_noise_has_the_law_of_local_dp():
+    quick = QuickLocalDP(epsilon=2.0, delta=DELTA, clip=0.5)
+    size = 10_000
+    update = np.zeros(size)
+    update[0] = 3.0
+    noise = quick.client(update, fl.Round(number=1, size=size, weights={0: 1}), 0)
+    noise[0] -= 0.5
+    assert variance_p_value(noise, quick.scale**2) > ALARM
+    assert variance_p_value(noise, (0.9 * quick.scale) ** 2) < ALARM
+    assert quick.scale == fl.LocalDP(epsilon=2.0, delta=DELTA, clip=0.5).scale
+
+
+def test_signds_is_charged_for_every_round_and_is_less_accurate_with_a_small_epsilon(run):
+    options = ("--clients", "30", "--rounds", "8")
+    (rows,) = run("fl-signds", "--part", "epsilon", *options).values()
+    plain, *others = rows
+    assert plain["mechanism"] == "FedAvg"
+    assert plain["epsilon of that client"] == "infinite"
+    for row in others:
+        one, rounds = row["epsilon of one update"], row["most rounds of a client"]
+        assert 1 <= rounds <= 8
+        if row["mechanism"] == "SignDS":
+            assert row["epsilon of that client"] == one * rounds
+        elif row["mechanism"] == "SignDS, not private":
+            assert row["epsilon of that client"] == "infinite"
+    assert plain["accuracy, %"] > 80
+    # At epsilon 1 they guess: 10 to 11 % with deviations of at most 5 in 30 runs each.
+    assert all(r["accuracy, %"] < 50 for r in others if r["epsilon of one update"] == 1.0)
+
+
+def test_parameters_vary_one_at_a_time(run, tmp_path):
+    (rows,) = run("fl-signds", "--part", "parameters", "--clients", "20", "--rounds", "1").values()
+    usual = fl.SignDS().selection(7850)
+    for row in rows:
+        changed = (row["selected"] != usual.selected) + (row["sign_global_lr"] != 1.0)
+        assert changed == (row is not rows[3])
+    assert [row["selected"] for row in rows[:3]] == [5, 20, 50]
+    assert rows[3]["of the top k, %"] == pytest.approx(100 * usual.mean / usual.selected)
+    (figure,) = tmp_path.glob("*.png")
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_signs_that_are_not_private_are_all_of_the_top():
+    setting = Sign(clients=1, sign_k=0.1, sign_dim_out=20, sign_global_lr=0.5, private=False)
+    update = np.random.default_rng(0).normal(size=1000)
+    sent = setting.mechanism().client(update, fl.Round(number=1, size=1000, weights={0: 1}), 0)
+    (selected,) = np.nonzero(sent)
+    assert len(selected) == 20
+    (value,) = set(sent[selected])
+    assert abs(value) == 0.5
+    assert np.all(np.sign(value) * update[selected] >= np.sort(np.sign(value) * update)[-100])
+
+
+def test_bytes_are_those_of_a_whole_row():
+    size = 300
+    for row in bytes_rows(size):
+        least = 4 * size if row["aggregator"] == "plain" else 2 * size
+        assert row["kB sent"] * 1000 >= least
+        assert row["kB sparse"] * 1000 == sparse_bytes(row["selected"])
+        assert row["sent / sparse"] == pytest.approx(row["kB sent"] / row["kB sparse"])
+        if row["aggregator"] == "plain":
+            assert row["kB sent"] * 1000 < 4 * size + 100
+    assert sparse_bytes(43) == 43 * 4 + 1
+
+
+def test_workers_do_not_change_a_run_and_equal_settings_run_once(data_dir):
+    settings = [Setting(clients=10), Setting(clients=20), Setting(clients=10)]
+    size = Size(model="mlp", rounds=2, epochs=1, batch_size=10, lr=0.1)
+    one, two = (
+        perform(settings, size, data_dir=data_dir, seeds=2, workers=workers) for workers in (1, 2)
+    )
+    assert one.keys() == two.keys() == set(settings)
+    found = [[run.accuracies for run in runs] for runs in one.values()]
+    assert found == [[run.accuracies for run in runs] for runs in two.values()]
+    assert found[0][0] != found[0][1] != found[1][1]
+
+
+def test_wrong_arguments_are_refused_before_anything_runs(run, tmp_path):
+    for command in ("fl-dp", "fl-signds"):
+        with pytest.raises(ArgumentError, match="part = 'all'"):
+            run(command, "--part", "all")
+    with pytest.raises(ArgumentError, match=f"clients = 1600.*{TRAIN}"):
+        run("fl-dp", "--part", "sigma", "--clients", "1600")
+    with pytest.raises(ArgumentError, match=f"count_noise.*{SIGMA / 2:g}"):
+        run("fl-dp", "--part", "gaussian", "--part", "clip", "--clients", "50")
+    assert list(tmp_path.iterdir()) == []

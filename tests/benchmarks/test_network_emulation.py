@@ -1,0 +1,250 @@
+"""An emulated network delays and limits what it says, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tables
+from benchmarks.network import PROFILES, calibration, call, inside, link, netem, switch
+from extensions.errors import ArgumentError, EmulationError
+from tests.helpers.paths import ROOT
+
+COMMAND = "import typer; from benchmarks.network import command; app = typer.Typer(); "
+COMMAND += "settings = {'allow_interspersed_args': False}; "
+COMMAND += "app.command(context_settings=settings)(command.main); app()"
+MARK = "PEA_TEST_NETWORK"
+
+Run = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _namespaces() -> None:
+    code = "from benchmarks.network import namespace, switch; "
+    code += "namespace.enter(); switch.open_device()"
+    tried = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if "EmulationError" in tried.stderr:
+        pytest.skip(tried.stderr.strip().splitlines()[-1])
+    assert not tried.returncode, tried.stderr
+
+
+@pytest.fixture(scope="module")
+def usual() -> str:
+    """What delays packets on this machine unless something else is asked for."""
+    code = "from benchmarks.network import PROFILES, namespace, netem, routes; namespace.enter(); "
+    code += "routes.loopback_up(); netem.delay_by_netem(PROFILES['lan'])"
+    tried = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert not tried.returncode or "network: netem: " in tried.stderr
+    return "switch" if tried.returncode else "netem"
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    mark = uuid.uuid4().hex
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *arguments],
+            env={**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    (process,) = started
+    deadline = time.monotonic() + 5.0
+    while (left := _marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    process.communicate()
+    assert not left
+
+
+def _marked(mark: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and f"{MARK}={mark}".encode() in (
+                (entry / "environ").read_bytes().split(b"\0")
+            ):
+                found.append(int(entry.name))
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit():
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == pid:
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("profile", ["lan", "wan"])
+def test_rounds_take_their_number_of_delays(profile):
+    chosen = PROFILES[profile]
+    number = 15
+    found, network = call(
+        link(profile, means="switch"), "tests.helpers.emulated_tasks:rounds", number=number
+    )
+    floor = (1 + number) * chosen.delay_ms / 1000
+    assert floor <= found["seconds"] < 1.2 * floor + 0.1
+    assert found["bypassed"] == 0
+    assert (network["profile"], network["means"]) == (profile, "switch")
+    assert 2 * chosen.delay_ms <= network["round trip ms"] < 2 * chosen.delay_ms + 2.0
+    assert 0.6 * chosen.mbit < network["bulk Mbit/s"] <= chosen.mbit
+
+
+def test_each_connection_has_the_rate_to_itself():
+    rate, size = 100.0, 5_000_000
+    alone = 8e-6 * size / rate
+    chosen = link("loopback", mbit=rate, means="switch")
+    seconds, network = call(chosen, "tests.helpers.emulated_tasks:two_senders", size=size)
+    assert alone <= seconds < 1.8 * alone
+    assert network["profile"] == "loopback-100mbit"
+
+
+def test_the_loopback_profile_is_this_machine_as_it_is(run):
+    process = run("--profile", "loopback", "--", "readlink", "/proc/self/ns/net")
+    out, err = process.communicate(timeout=30)
+    assert out.strip() == os.readlink("/proc/self/ns/net")
+    assert "network loopback (as it is): 0 ms one-way, no limit" in err
+
+
+def test_a_command_keeps_its_input_output_and_status_and_leaves_nothing(run, usual):
+    process = run("--profile", "lan", "sh", "-c", "sleep 600 > /dev/null 2>&1 & cat; exit 7")
+    out, err = process.communicate("as it was", timeout=30)
+    assert (out, process.returncode) == ("as it was", 7)
+    assert err.startswith(f"network lan ({usual}): 0.1 ms one-way, 1000 Mbit/s")
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "SIGKILL", "switch killed"])
+def test_nothing_is_left_of_a_command_that_is_ended(run, how):
+    script = "import os, subprocess, time; "
+    script += "subprocess.Popen(['sleep', '600'], start_new_session=True); "
+    script += "print(os.readlink('/proc/self/ns/net'), os.getpid(), flush=True); "
+    script += "time.sleep(600)"
+    means = "switch" if how == "switch killed" else "auto"
+    process = run("--delay-ms", "0.1", "--means", means, "--", sys.executable, "-c", script)
+    namespace, pid = process.stdout.readline().split()
+    assert namespace not in ("", os.readlink("/proc/self/ns/net"))
+    if how == "Ctrl-C":
+        os.killpg(process.pid, signal.SIGINT)
+    elif how == "SIGTERM":
+        process.terminate()
+    elif how == "SIGKILL":
+        process.kill()
+    elif how == "switch killed":
+        (keeper,) = set(_children(process.pid)) - {int(pid)}
+        os.kill(keeper, signal.SIGKILL)
+    statuses = {"Ctrl-C": 130, "SIGTERM": 143, "SIGKILL": -9, "switch killed": 125}
+    assert process.wait(10) == statuses[how]
+    if how == "switch killed":
+        assert "the switch: it ended with status -9" in process.stderr.read()
+
+
+def test_a_task_that_fails_says_so(capfd):
+    with pytest.raises(
+        EmulationError, match="tests.helpers.emulated_tasks:fail on the network lan"
+    ):
+        call(link("lan"), "tests.helpers.emulated_tasks:fail")
+    assert "the task's own error" in capfd.readouterr().err
+
+
+def test_a_task_that_takes_too_long_is_ended():
+    with pytest.raises(EmulationError, match="not done after 2 s"):
+        call(link("loopback", delay_ms=0.5), "subprocess:run", timeout=2.0, args=["sleep", "600"])
+
+
+def test_an_unknown_command_is_an_error_before_anything_runs(run):
+    process = run("--profile", "lan", "no-such-program")
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "command = 'no-such-program': must be a program" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"profile": "moon"}, "profile = 'moon': must be one of loopback, lan, wan"),
+        ({"delay_ms": -1.0}, "delay_ms = -1.0: must be from 0 to 1000"),
+        ({"delay_ms": float("nan")}, "delay_ms = nan"),
+        ({"mbit": 0.0}, "mbit = 0.0: must be from 0.1 to 30000, or None"),
+        ({"mbit": 1e5}, "mbit = 100000.0"),
+        ({"means": "magic"}, "means = 'magic': must be one of auto, switch, netem"),
+    ],
+)
+def test_a_link_outside_its_range_is_an_error(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        link(**arguments)
+
+
+def test_a_missing_device_is_named_with_the_remedy(monkeypatch, tmp_path):
+    monkeypatch.setattr(switch, "TUN", str(tmp_path / "tun"))
+    with pytest.raises(EmulationError, match=f"{tmp_path}/tun: .* modprobe tun"):
+        switch.open_device()
+
+
+def test_a_kernel_with_netem_needs_no_device(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(inside, "delay_by_netem", asked.append)
+    monkeypatch.setattr(switch, "TUN", str(tmp_path / "tun"))
+    assert inside._device(PROFILES["wan"]) is None
+    assert asked == [PROFILES["wan"]]
+    with pytest.raises(EmulationError, match="tun"):
+        inside._device(link("wan", means="switch"))
+
+
+def test_netem_that_is_asked_for_is_not_replaced_by_the_switch(run, usual):
+    process = run("--profile", "lan", "--means", "netem", "--", "true")
+    _, err = process.communicate(timeout=30)
+    if usual == "netem":
+        assert err.startswith("network lan (netem): ")
+        assert process.returncode == 0
+    else:
+        assert "netem: " in err
+        assert process.returncode == 125
+
+
+def test_netem_is_asked_for_as_tc_does():
+    # tc qdisc add dev lo root netem delay 20ms rate 100mbit limit 100000, of iproute2 6.1.0, as
+    # strace shows it; the sequence number is 0 here.
+    sent = (
+        "60000000 2400 0506 00000000 00000000"
+        "00000000 01000000 00000000 ffffffff 00000000"
+        "0a00 0100 6e6574656d00 0000"
+        "3000 0200 b4c40400 a0860100 00000000 00000000 00000000 00000000"
+        "1400 0600 20bcbe00 00000000 00000000 00000000"
+    )
+    assert netem.request(PROFILES["wan"]) == bytes.fromhex(sent)
+
+
+def test_a_table_names_the_network_it_was_made_on(monkeypatch, tmp_path, capsys):
+    network = {"profile": "wan", "one-way ms": 20.0, "Mbit/s": 100.0, "means": "switch"}
+    network |= {"round trip ms": 40.1, "bulk Mbit/s": 88.0}
+    monkeypatch.setenv(calibration.VARIABLE, json.dumps(network))
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    tables.publish("table", [{"rounds": 15}], network="loopback")
+    assert json.loads((tmp_path / "table-wan.json").read_text())["settings"]["network"] == network
+    assert "measured: round trip 40.100 ms, bulk 88 Mbit/s" in capsys.readouterr().out

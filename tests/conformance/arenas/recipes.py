@@ -1,0 +1,233 @@
+"""The protocols by name, as functions of a ring and shares: what every host must run alike.
+
+A recipe takes the ring, its inputs as shares and public options, and returns a list of shares.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from extensions.network import activations, layers, softmax
+from extensions.network import chain as network
+from extensions.network.activations import PiecewiseLinear
+from extensions.network.layers import LayerGradient
+from extensions.network.losses import Loss
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols import clipping, dpsgd, initialization, inverse_sqrt_paper
+from extensions.protocols import inverse_sqrt as one_hot
+from extensions.protocols.clipping import ClipPlan
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.ring.interface import Ring, Share
+
+Shares = list[Share]
+
+
+def bits(ring: Ring, x: Share, *, positions: Sequence[int]) -> Shares:
+    return [ring.bits_to_arithmetic(ring.bit_decompose(x), positions)]
+
+
+def suffix_or(ring: Ring, x: Share) -> Shares:
+    return [ring.bits_to_arithmetic(ring.suffix_or(ring.bit_decompose(x)), range(64))]
+
+
+def word_operations(ring: Ring, x: Share, y: Share, *, mask: int) -> Shares:
+    a, b = ring.bit_decompose(x), ring.bit_decompose(y)
+    words = [a ^ b, a & mask, a << 7, a >> 9, ((a ^ (b >> 1)) & mask) << 3]
+    return [ring.bits_to_arithmetic(word, range(64)) for word in words]
+
+
+def less_than(ring: Ring, x: Share, *, thresholds: Sequence[int]) -> Shares:
+    return [ring.bits_to_arithmetic(ring.less_than(x, thresholds), [0])[0]]
+
+
+def truncate(ring: Ring, z: Share, *, shifts: Sequence[int]) -> Shares:
+    return ring.truncate([(z, shift) for shift in shifts])
+
+
+def products(ring: Ring, x: Share, y: Share) -> Shares:
+    column = y[:, :1]
+    return [
+        *ring.mul([(x, y), (x, column), (x[0], x[1])]),
+        *ring.matmul([(x, y.T), (y.T, x)]),
+    ]
+
+
+def local_operations(ring: Ring, x: Share, y: Share, *, public: Any, rows: Any) -> Shares:
+    return [
+        ring.add_public(x, public[0]),
+        ring.add_public(x, public[1]),
+        *ring.linear(ring.stack([x, y, -x]), rows),
+        (x - y) * rows[0][0],
+        x.reshape(-1)[3:].reshape(-1, 1),
+        x.sum(0),
+        y.sum(-1),
+        x[1:, 0],
+        x.T,
+    ]
+
+
+def noise(ring: Ring, *x: Share, scale: Sequence[float], seed: int) -> Shares:
+    return ring.add_noise(x, scale, InsecureSeededSource(seed))
+
+
+def inverse_sqrt(ring: Ring, x: Share, *, plan: InverseSqrtPlan) -> Shares:
+    return [one_hot.inverse_sqrt(ring, x, plan)]
+
+
+def paper_inverse_sqrt(ring: Ring, x: Share, *, width: int) -> Shares:
+    return [inverse_sqrt_paper.inverse_sqrt_paper(ring, x, width=width)]
+
+
+def clip_factor(ring: Ring, r: Share, *, plan: ClipPlan) -> Shares:
+    return [clipping.clip_factor(ring, r, plan)]
+
+
+def clip_by_norm(ring: Ring, x: Share, *, max_norm: float, plan: ClipPlan) -> Shares:
+    return [clipping.clip_by_norm(ring, x, max_norm, plan)]
+
+
+def activate(ring: Ring, x: Share, *, function: PiecewiseLinear) -> Shares:
+    return list(activations.activate(ring, x, function))
+
+
+def through(ring: Ring, gradient: Share, slope: Share, *, function: PiecewiseLinear) -> Shares:
+    return [activations.through(ring, gradient, slope, function)]
+
+
+def probabilities(ring: Ring, logits: Share) -> Shares:
+    return [softmax.softmax(ring, logits)]
+
+
+def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None = None) -> Shares:
+    return [layers.linear(ring, inputs, weight, bias)]
+
+
+def backpropagate(ring: Ring, deltas: Share, weight: Share) -> Shares:
+    return [layers.backpropagate(ring, deltas, weight)]
+
+
+def norm_ratios(ring: Ring, *given: Share, plan: StepPlan, supplied: bool = False) -> Shares:
+    gradients, _ = _gradients(given, plan, supplied)
+    return [dpsgd.squared_norm_ratios(ring, gradients, plan)]
+
+
+def dpsgd_step(
+    ring: Ring, *given: Share, plan: StepPlan, seed: int, supplied: bool = False
+) -> Shares:
+    """Inputs: inputs and deltas of each layer, then the supplied norms, then the padding if any."""
+    gradients, padding = _gradients(given, plan, supplied)
+    updates = dpsgd.dpsgd_step(ring, gradients, plan, InsecureSeededSource(seed), padding)
+    return [share for pair in updates for share in pair if share is not None]
+
+
+def _gradients(
+    given: Sequence[Share], plan: StepPlan, supplied: bool
+) -> tuple[list[LayerGradient], Share | None]:
+    pairs, rest = given[: 2 * len(plan.layers)], list(given[2 * len(plan.layers) :])
+    norms = rest.pop(0) if supplied else None
+    return [
+        LayerGradient(
+            inputs=a,
+            deltas=d,
+            squared_norm=None if i else norms,
+            has_bias=shape.has_bias,
+        )
+        for i, (a, d, shape) in enumerate(zip(pairs[::2], pairs[1::2], plan.layers, strict=True))
+    ], (rest[0] if rest else None)
+
+
+def model_gradients(
+    ring: Ring, x: Share, targets: Share, *parameters: Share, loss: Loss = "sigmoid"
+) -> Shares:
+    """Returns the logits, then inputs and deltas of each layer."""
+    pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
+    widths = (x.shape[1], *(bias.shape[0] for _, bias in pairs))
+    relus = (activations.relu(),) * (len(pairs) - 1)
+    chain = network.Network(
+        widths=widths, activations=relus, has_bias=(True,) * len(pairs), loss=loss
+    )
+    logits, kept = network.forward(ring, chain, pairs, x)
+    gradients = network.backward(ring, chain, pairs, kept, logits, targets, None)
+    return [logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
+
+
+def initialize(
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    *parts: Share,
+    strategy: Any,
+    records: Sequence[int],
+    weighting: Any = "records",
+) -> Shares:
+    """`parts`: the local models' stacked weight and bias of each layer, then those of the start."""
+    pairs = list(zip(parts[::2], parts[1::2], strict=True))
+    middle = len(pairs) // 2
+    started = initialization.initialize(
+        ring,
+        strategy,
+        pairs[:middle],
+        records,
+        start=pairs[middle:],
+        held_out=None if strategy == "local-average" else (x, targets),
+        weighting=weighting,
+    )
+    return [part for pair in started for part in pair]
+
+
+def first_smallest(ring: Ring, values: Share) -> Shares:
+    return [initialization.first_smallest(ring, values)]
+
+
+def train(
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    padding: Share,
+    weight: Share,
+    bias: Share,
+    *,
+    plan: StepPlan,
+    seed: int,
+) -> Shares:
+    """Returns weight and bias after one step on each batch, the leading axis of the first three."""
+    source = InsecureSeededSource(seed)
+    widths = (weight.shape[1], weight.shape[0])
+    chain = network.Network(widths=widths, activations=(), has_bias=(True,))
+    for t in range(x.shape[0]):
+        pairs = [(weight, bias)]
+        logits, kept = network.forward(ring, chain, pairs, x[t])
+        gradients = network.backward(ring, chain, pairs, kept, logits, targets[t], None)
+        ((dw, db),) = dpsgd.dpsgd_step(ring, gradients, plan, source, padding[t])
+        weight, bias = weight - dw, bias - db
+    return [weight, bias]
+
+
+RECIPES: dict[str, Callable[..., Shares]] = {
+    recipe.__name__: recipe
+    for recipe in (
+        bits,
+        suffix_or,
+        word_operations,
+        less_than,
+        truncate,
+        products,
+        local_operations,
+        noise,
+        inverse_sqrt,
+        paper_inverse_sqrt,
+        clip_factor,
+        clip_by_norm,
+        activate,
+        through,
+        probabilities,
+        linear,
+        backpropagate,
+        norm_ratios,
+        dpsgd_step,
+        model_gradients,
+        initialize,
+        first_smallest,
+        train,
+    )
+}

@@ -1,0 +1,77 @@
+"""What the process with ABY3's servers does for the conformance suite."""
+
+import base64
+import os
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tfe_ext
+from extensions.ring.fixed_point import Integers
+from tests.conformance.arenas.recipes import RECIPES
+from tests.helpers.tfe_tasks.session import assert_replicated
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.shares import Replicated, Share
+
+if "PLAYERS" in os.environ:
+    from tests.helpers.tfe_tasks.players import PROTOCOL
+else:
+    from tests.helpers.tfe_tasks.session import PROTOCOL
+
+DEVICES = [server.device_name for server in PROTOCOL.servers]
+
+
+def run(name: str, packed: str) -> str:
+    """Runs a function of this module on packed arguments, and packs what it returns."""
+    arguments = pickle.loads(base64.b64decode(packed))
+    return base64.b64encode(pickle.dumps(globals()[name](**arguments))).decode()
+
+
+def share(value: Integers) -> Replicated:
+    """Returns uniform replicated shares of ring integers."""
+    bound = 2**63
+    draws = np.random.default_rng().integers(-bound, bound, (2, *np.shape(value)))
+    summands = [value - draws.sum(0), *draws]
+    parts = []
+    for i, device in enumerate(DEVICES):
+        for j in (i, (i + 1) % 3):
+            with tf.device(device):
+                parts.append(tf.identity(tf.constant(summands[j], tf.int64)))
+    return Replicated(DEVICES, parts)
+
+
+def reveal(share: Replicated) -> Integers:
+    places = [device for device in DEVICES for _ in range(2)]
+    assert [part.device for part in share.parts] == places
+    parts = [part.numpy() for part in share.parts]
+    assert_replicated([parts[0:2], parts[2:4], parts[4:6]])
+    opened: Integers = np.asarray(np.sum([parts[0], parts[1], parts[3]], axis=0))
+    return opened
+
+
+def evaluate(
+    recipe: str, inputs: Sequence[Integers], frac_bits: int, options: dict[str, Any]
+) -> list[Integers]:
+    """Returns the opened results of a recipe."""
+    ring = ABY3Ring(PROTOCOL, frac_bits)
+    shares = [share(np.asarray(value, dtype=np.int64)) for value in inputs]
+    results = ring.replicate(RECIPES[recipe](ring, *shares, **options))
+    return [reveal(result) for result in results]
+
+
+def count(
+    recipe: str, shapes: Sequence[tuple[int, ...]], frac_bits: int, options: dict[str, Any]
+) -> tuple[int, int]:
+    """Returns rounds and bytes of a recipe, whose results stay in the form that they come in."""
+    ring = ABY3Ring(PROTOCOL, frac_bits)
+    shares = [share(np.zeros(shape, dtype=np.int64)) for shape in shapes]
+
+    def parts() -> list[tf.Tensor]:
+        results: list[Share] = RECIPES[recipe](ring, *shares, **options)
+        return [part for result in results for part in result.parts if part is not None]
+
+    cost = tfe_ext.cost(parts)
+    return cost.rounds, cost.bytes

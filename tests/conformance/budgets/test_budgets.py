@@ -1,0 +1,193 @@
+"""Rounds and traffic are exactly what the protocols cost, with two parties and with three.
+
+Words are counted as each party contributes them to openings; CrypTen sends 8 bytes for each to the
+next party of a ring and receives as many.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.network.activations import relu, sigmoid
+from extensions.protocols.clipping import ClipPlan
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.ring.fixed_point import Integers, encode
+from tests.conformance.arenas.arena import Cost, CrypTenArena
+from tests.helpers.strategies import MODELS, PRESETS, ROWS, gradients, plan_of, random_batch
+
+N = 10
+BITS = Cost(3, 5)
+"""Bit decomposition: an opening, and two levels of two words each."""
+SUFFIX_OR = Cost(3, 3)
+TO_ARITHMETIC = Cost(1, 1)
+MUL = Cost(1, 2)
+TRUNCATE = Cost(1, 1)
+
+
+def total(*steps: Cost, beside: int = 0) -> Cost:
+    """Returns the sum of steps; `beside` counts the words of what shares their rounds."""
+    return Cost(sum(s.rounds for s in steps), sum(s.words for s in steps) + beside)
+
+
+LEADING_ONE = total(BITS, SUFFIX_OR, TO_ARITHMETIC)
+CUBIC = total(MUL, TRUNCATE, MUL, TRUNCATE)
+"""What a polynomial of degree 3 or 4 costs: the square, then the rest, each truncated."""
+INVERSE_SQRT = {
+    2: total(LEADING_ONE, MUL, TRUNCATE, MUL, TRUNCATE, MUL, TRUNCATE),
+    3: total(LEADING_ONE, MUL, TRUNCATE, CUBIC, MUL, TRUNCATE),
+    4: total(LEADING_ONE, MUL, TRUNCATE, CUBIC, MUL, TRUNCATE),
+}
+FACTOR = {
+    2: total(LEADING_ONE, MUL, TRUNCATE, MUL, TRUNCATE, beside=3),
+    4: total(LEADING_ONE, MUL, TRUNCATE, MUL, TRUNCATE, MUL, TRUNCATE, beside=6),
+}
+"""Beside: u next to v, from two products; with degree 4 also u^2 next to u v."""
+
+
+def each(cost: Cost, elements: int = N) -> Cost:
+    return Cost(cost.rounds, cost.words * elements)
+
+
+def zeros(*shapes: tuple[int, ...]) -> list[Integers]:
+    return [np.zeros(shape, dtype=np.int64) for shape in shapes]
+
+
+def test_the_numbers_that_are_documented():
+    assert INVERSE_SQRT[4] == INVERSE_SQRT[3] == Cost(15, 21)
+    assert INVERSE_SQRT[2] == Cost(13, 18)
+    assert FACTOR[2] == Cost(11, 18)
+    assert FACTOR[4] == Cost(13, 24)
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4])
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_inverse_sqrt(crypten_arena: CrypTenArena, frac_bits: int, degree: int):
+    plan = InverseSqrtPlan(frac_bits=frac_bits, degree=degree)
+    cost = crypten_arena.cost("inverse_sqrt", zeros((N,)), frac_bits=frac_bits, plan=plan)
+    assert cost == each(INVERSE_SQRT[degree])
+
+
+def test_the_papers_inverse_sqrt(crypten_arena: CrypTenArena):
+    # Six factors of 2^(exp/2) make three rounds of five products.
+    cost = crypten_arena.cost("paper_inverse_sqrt", zeros((N,)), width=40)
+    multiplied = Cost(3, 5 * MUL.words)
+    second = total(BITS, TO_ARITHMETIC)
+    expected = total(LEADING_ONE, MUL, TRUNCATE, second, multiplied, MUL, TRUNCATE, MUL, TRUNCATE)
+    assert cost == each(expected)
+    assert cost.rounds == 20
+
+
+@pytest.mark.parametrize("degree", [2, 4])
+def test_clip_factor(crypten_arena: CrypTenArena, degree: int):
+    plan = ClipPlan(frac_bits=16, degree=degree)
+    assert crypten_arena.cost("clip_factor", zeros((N,)), plan=plan) == each(FACTOR[degree])
+
+
+@pytest.mark.parametrize("shifts", [[0], [16], [62], [1, 16, 40]])
+def test_truncation(crypten_arena: CrypTenArena, shifts: list[int]):
+    cost = crypten_arena.cost("truncate", zeros((N,)), shifts=shifts)
+    assert cost == Cost(1, N * len(shifts))
+
+
+@pytest.mark.parametrize(("function", "thresholds"), [(sigmoid(), 6), (relu(), 2)])
+def test_activations(crypten_arena: CrypTenArena, function: Any, thresholds: int):
+    compared = Cost(3, 1 + 4 * thresholds)
+    converted = Cost(1, thresholds)
+    rounded = TRUNCATE if function.slope_bits else Cost(0, 0)
+    cost = crypten_arena.cost("activate", zeros((N,)), function=function)
+    assert cost == each(total(compared, converted, MUL, rounded))
+    assert cost.rounds == (6 if function.slope_bits else 5)
+
+
+def method(
+    arena: CrypTenArena, name: str, x: Integers, frac_bits: int = 16, **options: Any
+) -> Cost:
+    answers = arena.run(
+        "call_method", x=x, frac_bits=frac_bits, method=name, options=options, upstream=None
+    )
+    (cost,) = {answer["cost"] for answer in answers}
+    return Cost(*cost)
+
+
+def test_gradient_of_inverse_sqrt(crypten_arena: CrypTenArena):
+    x = np.full(N, 1 << 16)
+    options = {"method": "inverse_sqrt", "options": {}, "upstream": x}
+    answers = crypten_arena.run("call_method", x=x, frac_bits=16, **options)
+    once = total(MUL, TRUNCATE)
+    assert {answer["cost"] for answer in answers} == {(15, 21 * N)}
+    expected = each(total(once, once, beside=once.words))
+    assert {answer["backward_cost"] for answer in answers} == {(expected.rounds, expected.words)}
+    assert expected.rounds == 4
+
+
+@pytest.mark.parametrize(("max_norm", "extra"), [(1.0, 0), (0.5, 0), (2.0, 1), (0.7, 1), (7.7, 1)])
+def test_clip_factor_method(crypten_arena: CrypTenArena, max_norm: float, extra: int):
+    cost = method(crypten_arena, "clip_factor", *zeros((N,)), max_norm=max_norm)
+    assert cost == each(total(FACTOR[2], Cost(extra, extra)))
+
+
+@pytest.mark.parametrize(
+    ("frac_bits", "max_norm", "rounds"),
+    [
+        *[(16, 1.0, 16), (16, 7.7, 16), (16, 2.0**-2, 16), (16, 2.0**-3, 15)],
+        *[(20, 1.0, 16), (20, 7.7, 16), (20, 2.0**-4, 16), (20, 2.0**-5, 15)],
+    ],
+)
+def test_clip_by_norm_method(
+    crypten_arena: CrypTenArena, frac_bits: int, max_norm: float, rounds: int
+):
+    rows, features = 6, 9
+    cost = method(
+        crypten_arena, "clip_by_norm", *zeros((rows, features)), frac_bits, max_norm=max_norm
+    )
+    row = FACTOR[2].words + 1 + (rounds - 15) + 1  # the squared norm, the ratio, the factor's mask
+    element = 2 + 1 + 1  # the square, the product, its rounding
+    assert cost == Cost(rounds, rows * (row + features * element))
+
+
+def test_count_correct(crypten_arena: CrypTenArena):
+    rows, classes = 6, 4
+    logits, targets = zeros((rows, classes), (rows, classes))
+    answers = crypten_arena.run("count_correct", logits=logits, targets=targets, frac_bits=16)
+    compared = (BITS.words * classes + MUL.words * classes + TRUNCATE.words) * rows
+    found = (SUFFIX_OR.words + TO_ARITHMETIC.words) * rows
+    assert {cost for _, cost in answers} == {(10, compared + found + 1)}
+
+
+def test_noise_costs_nothing(crypten_arena: CrypTenArena):
+    answers = crypten_arena.run("draw_noise", frac_bits=16, shape=(40,), sigma=1.0)
+    assert {answer["cost"] for answer in answers} == {(0, 0)}
+
+
+@pytest.mark.parametrize("supplied", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_dpsgd_step(crypten_arena: CrypTenArena, model: str, supplied: bool, padded: bool):
+    plan = plan_of(MODELS[model], parties=crypten_arena.parties, noise_multiplier=1.1)
+    layers = gradients(random_batch(plan), plan)
+    given = [x for layer in layers for x in (layer.inputs, layer.deltas)]
+    given += zeros((ROWS,)) if supplied else []
+    given += zeros((ROWS,)) if padded else []
+    row = 4 * len(layers) + 1 + FACTOR[2].words + len(layers)  # 2 norms, a product; a mask each
+    words = ROWS * row
+    for i, s in enumerate(plan.layers):
+        squares = 2 * s.out_features + (0 if supplied and not i else 2 * s.in_features)
+        clipped = 2 * s.out_features
+        operands = s.out_features + s.in_features
+        words += ROWS * (squares + clipped + operands)
+        words += s.out_features * (s.in_features + s.has_bias)
+    cost = crypten_arena.cost("dpsgd_step", given, plan=plan, seed=1, supplied=supplied)
+    assert cost == Cost(19, words)
+
+
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_layers_and_a_model_of_two(crypten_arena: CrypTenArena, frac_bits: int):
+    rows, widths = 8, (6, 5, 3)
+    x, targets = zeros((rows, widths[0]), (rows, widths[2]))
+    parameters = zeros((5, 6), (5,), (3, 5), (3,))
+    cost = crypten_arena.cost("linear", [x, *parameters[:2]], frac_bits=frac_bits)
+    assert cost == Cost(2, rows * 6 + 5 * 6 + rows * 5)
+    given = [x, targets, *(encode(p, frac_bits) for p in parameters)]
+    cost = crypten_arena.cost("model_gradients", given, frac_bits=frac_bits)
+    assert cost.rounds == 2 + 5 + 2 + 6 + 2 + 1

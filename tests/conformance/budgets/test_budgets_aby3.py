@@ -1,0 +1,155 @@
+"""Rounds and bytes of every block on ABY3 are exactly what the protocols cost.
+
+Words of 8 bytes an element, of all servers together; results stay in the form that they come in.
+"""
+
+from typing import Any
+
+import pytest
+
+from extensions.network.activations import relu, sigmoid
+from extensions.protocols.clipping import ClipPlan
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from tests.conformance.arenas.arena import ABY3Arena
+from tests.conformance.budgets.test_budgets import Cost, total
+from tests.helpers.strategies import MODELS, PRESETS, ROWS, gradients, plan_of, random_batch
+
+N = 10
+OPEN = 2
+"""Words that servers 0 and 1 send each other to open one that they share."""
+BITS = total(
+    Cost(1, OPEN + 1 + 11),  # the bits of the mask are dealt, and 11 products of them
+    Cost(1, 2 * OPEN + 22),
+    Cost(1, 2 * OPEN + 15),
+)
+SUFFIX_OR = Cost(3, 3 * (OPEN + 11))
+CONVERT = Cost(1, 2)
+"""A value of servers 0 and 1 becomes replicated, to be multiplied."""
+TRUNCATE = Cost(1, OPEN + 2)
+TRUNCATE_PRODUCT = Cost(1, 4 + 2)
+"""Server 2 sends its summand to both others."""
+
+
+def to_arithmetic(positions: int) -> Cost:
+    return Cost(1, OPEN + positions)
+
+
+def beside(*costs: Cost) -> Cost:
+    """Returns the cost of what is done in the same rounds."""
+    return Cost(max(c.rounds for c in costs), sum(c.words for c in costs))
+
+
+def inverse_sqrt(degree: int, live_bits: int) -> Cost:
+    """The input is replicated; u and 2^(-exp/2) are converted, and what a polynomial needs."""
+    two = beside(CONVERT, CONVERT)
+    square = total(CONVERT, TRUNCATE_PRODUCT) if degree > 2 else Cost(0, 0)
+    return total(
+        total(BITS, SUFFIX_OR, to_arithmetic(live_bits)),
+        total(CONVERT, TRUNCATE_PRODUCT),
+        square,
+        total(two, TRUNCATE_PRODUCT),
+        total(two, TRUNCATE_PRODUCT),
+    )
+
+
+def clip_factor(degree: int, range_bits: int = 16) -> Cost:
+    two, rounded = beside(CONVERT, CONVERT), beside(TRUNCATE_PRODUCT, TRUNCATE_PRODUCT)
+    return total(
+        total(BITS, SUFFIX_OR, to_arithmetic(range_bits + 1)),
+        total(two, rounded),
+        total(two, rounded) if degree > 2 else Cost(0, 0),
+        total(two, TRUNCATE_PRODUCT),
+    )
+
+
+def assert_costs(cost: tuple[int, int], expected: Cost, elements: int = N) -> None:
+    assert cost == (expected.rounds, 8 * elements * expected.words)
+
+
+def test_the_numbers_that_are_documented():
+    # Besides, 1 round and 2 words make the result replicated.
+    assert inverse_sqrt(4, 46) == inverse_sqrt(3, 46) == Cost(15, 182)
+    assert inverse_sqrt(4, 58) == Cost(15, 194)
+    assert inverse_sqrt(2, 46) == Cost(13, 174)
+    assert clip_factor(2) == Cost(11, 143)
+    assert clip_factor(4) == Cost(13, 159)
+
+
+@pytest.mark.parametrize("degree", [2, 4])
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_inverse_sqrt(aby3_arena: ABY3Arena, frac_bits: int, degree: int):
+    plan = InverseSqrtPlan(frac_bits=frac_bits, degree=degree)
+    cost = aby3_arena.cost("inverse_sqrt", [(N,)], frac_bits=frac_bits, plan=plan)
+    assert_costs(cost, inverse_sqrt(degree, plan.live_bits))
+
+
+def test_the_papers_inverse_sqrt(aby3_arena: ABY3Arena):
+    rounds, size = aby3_arena.cost("paper_inverse_sqrt", [(N,)], width=40)
+    assert rounds == 16
+    assert size == 8 * N * 260
+
+
+@pytest.mark.parametrize("degree", [2, 4])
+def test_clip_factor(aby3_arena: ABY3Arena, degree: int):
+    plan = ClipPlan(frac_bits=16, degree=degree)
+    assert_costs(aby3_arena.cost("clip_factor", [(N,)], plan=plan), clip_factor(degree))
+
+
+@pytest.mark.parametrize("shifts", [[0], [62], [1, 16, 40]])
+def test_truncation(aby3_arena: ABY3Arena, shifts: list[int]):
+    cost = aby3_arena.cost("truncate", [(N,)], shifts=shifts)
+    assert_costs(cost, TRUNCATE, len(shifts) * N)
+
+
+def test_products_are_local(aby3_arena: ABY3Arena):
+    assert aby3_arena.cost("products", [(6, 5), (6, 5)]) == (0, 0)
+
+
+def test_noise_is_local(aby3_arena: ABY3Arena):
+    assert aby3_arena.cost("noise", [(N,)], scale=[3.0], seed=1) == (0, 0)
+
+
+def test_bits(aby3_arena: ABY3Arena):
+    cost = aby3_arena.cost("bits", [(N,)], positions=range(64))
+    assert_costs(cost, total(BITS, to_arithmetic(64)))
+    cost = aby3_arena.cost("suffix_or", [(N,)])
+    assert_costs(cost, total(BITS, SUFFIX_OR, to_arithmetic(64)))
+
+
+@pytest.mark.parametrize(("function", "thresholds"), [(sigmoid(), 6), (relu(), 2)])
+def test_activations(aby3_arena: ABY3Arena, function: Any, thresholds: int):
+    compared = beside(Cost(1, OPEN + 1 + 11), Cost(2, thresholds * (4 * OPEN + 22 + 15)))
+    selected = total(Cost(3, compared.words), Cost(1, thresholds * (OPEN + 1)))
+    rounded = TRUNCATE_PRODUCT if function.slope_bits else Cost(0, 0)
+    cost = aby3_arena.cost("activate", [(N,)], function=function)
+    assert_costs(cost, total(selected, CONVERT, rounded))
+    assert cost[0] == (6 if function.slope_bits else 5)
+
+
+@pytest.mark.parametrize("supplied", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+def test_dpsgd_step(aby3_arena: ABY3Arena, model: str, supplied: bool, padded: bool):
+    plan = plan_of(MODELS[model], parties=3, noise_multiplier=1.1)
+    layers = gradients(random_batch(plan), plan)
+    shapes = [x.shape for layer in layers for x in (layer.inputs, layer.deltas)]
+    shapes += [(ROWS,)] * (supplied + padded)
+    row = len(layers) * 2 * (TRUNCATE_PRODUCT.words + CONVERT.words) + TRUNCATE_PRODUCT.words
+    row -= supplied * (TRUNCATE_PRODUCT.words - TRUNCATE.words)
+    row += CONVERT.words + clip_factor(2).words + CONVERT.words  # of the ratio, and of the factor
+    words = ROWS * row
+    for s in plan.layers:
+        words += ROWS * s.out_features * (TRUNCATE_PRODUCT.words + CONVERT.words)
+        words += s.out_features * (s.in_features + s.has_bias) * TRUNCATE_PRODUCT.words
+    cost = aby3_arena.cost("dpsgd_step", shapes, plan=plan, seed=1, supplied=supplied)
+    assert cost == (18, 8 * words)
+
+
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_layers_and_a_model_of_two(aby3_arena: ABY3Arena, frac_bits: int):
+    rows = 8
+    cost = aby3_arena.cost("linear", [(rows, 6), (5, 6), (5,)], frac_bits=frac_bits)
+    assert_costs(cost, TRUNCATE_PRODUCT, rows * 5)
+    shapes = [(rows, 6), (rows, 3), (5, 6), (5,), (3, 5), (3,)]
+    rounds, _ = aby3_arena.cost("model_gradients", shapes, frac_bits=frac_bits)
+    assert rounds == 1 + 5 + 2 + 6 + 2 + 1

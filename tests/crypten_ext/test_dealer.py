@@ -1,0 +1,507 @@
+"""The dealer: right tuples, no rounds more, no data seen, and no wrong correction ever used."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from crypten_ext.dealer import ADDRESS, Dealt, messages, serve
+from crypten_ext.dealer.corrections import Corrections
+from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.recipes import recipe_of
+from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.streams import tuple_stream
+from crypten_ext.dealer.wire import Link
+from crypten_ext.processes.launch import Parties, PartyFailedError
+from extensions.cli.main import app
+from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
+from extensions.runs.config import TrainConfig
+
+TASKS = "tests.helpers.party_tasks.dealer:"
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["2 parties", "3 parties"])
+def pool(request: pytest.FixtureRequest) -> Iterator[Parties]:
+    with Parties(request.param, timeout=120, provider="dealer") as parties:
+        yield parties
+        dealer_pid = parties.dealer_pid
+    assert gone(dealer_pid, 5)
+
+
+def gone(pid: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# --- tuples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [
+        ("host_tuples", {"provider": "DEALER"}),
+        ("own_tuples", {"provider": "DEALER"}),
+        ("own_tuples", {"provider": "TFP"}),
+    ],
+)
+def test_opened_tuples_fulfil_their_relations(pool, task, arguments):
+    for right in pool.run(TASKS + task, **arguments):
+        assert len(right) > 5
+        assert [kind for kind, holds in right.items() if not holds] == []
+
+
+def test_shares_of_a_mask_differ_between_parties_and_draws(pool):
+    draws = [pool.run(TASKS + "shares_of_a_mask") for _ in range(2)]
+    words = {word for shares in draws for share in shares for word in share}
+    assert len(words) == 2 * 8 * pool.world_size
+
+
+def test_results_and_rounds_are_those_of_the_first_party(pool):
+    (dealt,) = pool.run(TASKS + "compute", provider="DEALER")[0]
+    (first,) = pool.run(TASKS + "compute", provider="TFP")[0]
+    assert dealt["rounds"] == first["rounds"]
+    x = torch.linspace(0.5, 40.0, 12)
+    assert torch.all(dealt["root"] <= 1 / x.sqrt() + 2**-15)
+    torch.testing.assert_close(dealt["root"], 1 / x.sqrt(), rtol=2e-3, atol=2**-12)
+    for key in ("root", "clipped", "product"):
+        torch.testing.assert_close(dealt[key], first[key], rtol=0, atol=2**-9)
+
+
+def test_training_waits_for_no_correction_from_the_second_step_on(pool):
+    dealt = pool.run(TASKS + "train", provider="DEALER", steps=3)
+    first = pool.run(TASKS + "train", provider="TFP", steps=3)
+    assert [d["rounds"] for d in dealt] == [f["rounds"] for f in first]
+    torch.testing.assert_close(dealt[0]["weight"], first[0]["weight"], rtol=0, atol=1e-4)
+    assert dealt[0]["weight"].abs().max() > 0.05
+    one, *later = dealt[-1]["announced"]
+    assert one > 0
+    assert set(later) == {one}
+    assert dealt[0]["corrected_bytes"] == dealt[-1]["corrected_bytes"] > 0
+
+
+def test_a_step_unlike_the_last_is_dealt_right(pool):
+    outcomes = pool.run(TASKS + "irregular")
+    assert all(outcome["right"] for outcome in outcomes)
+    announced = outcomes[-1]["announced"]
+    assert [i for i, count in enumerate(announced) if count] == [0, 3, 6, 7]
+
+
+def test_no_dealer_is_an_error_that_says_what_to_do():
+    with Parties(1) as parties, pytest.raises(PeaError, match="No dealer is known. Start"):
+        parties.run(TASKS + "shares_of_a_mask")
+
+
+# --- what the dealer sees -----------------------------------------------------------------------
+
+
+@contextmanager
+def dealer_here(parties: int, outcome: dict[str, Any]) -> Iterator[str]:
+    """A dealer in a thread; its address. Afterwards `outcome` has its view and how it ended."""
+    outcome["view"] = {rank: [] for rank in range(parties)}
+
+    def work(listener: socket.socket) -> None:
+        try:
+            outcome["dealt"] = serve(
+                listener, parties, view=lambda rank, seen: outcome["view"][rank].append(seen)
+            )
+        except PartyLostError as lost:
+            outcome["lost"] = lost
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=work, args=[listener], daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def view_of_run(scale: float) -> dict[int, list[bytes]]:
+    outcome: dict[str, Any] = {}
+    with dealer_here(2, outcome) as address, Parties(2, env={ADDRESS: address}) as parties:
+        parties.run(TASKS + "compute", provider="DEALER", scale=scale, repeat=4)
+        parties.run(TASKS + "say_goodbye")
+    assert isinstance(outcome["dealt"], Dealt)
+    view: dict[int, list[bytes]] = outcome["view"]
+    return view
+
+
+def test_the_view_of_the_dealer_does_not_depend_on_data():
+    one, other = view_of_run(1.0), view_of_run(7.5)
+    for rank in range(2):
+        public, *said = one[rank]
+        assert len(public) == 32
+        assert public != other[rank][0]
+        assert said == other[rank][1:]
+        assert said[-1] == messages.BYE
+    assert one[0][1:] == [messages.BYE]
+    parsed = [json.loads(message) for message in one[1][1:]]
+    assert {message["say"] for message in parsed} == {"tuple", "plan", "step", "bye"}
+    allowed = {"say", "generation", "sequence", "requests"}
+    assert {key for message in parsed for key in message} == allowed
+
+
+# --- corrections that cannot be used ------------------------------------------------------------
+
+SQUARE = Request.of("square", (4,))
+
+
+class Pair:
+    """The last party's end, and the dealer's end as a link and as a bare socket."""
+
+    def __init__(self, latest: float = 5.0) -> None:
+        ours, self.socket = socket.socketpair()
+        up, down = os.urandom(32), os.urandom(32)
+        self._ours = Link(ours, up, down)
+        self.corrections = Corrections(self._ours, latest)
+        self.link = Link(self.socket, down, up)
+        self.heard: list[dict[str, Any]] = []
+
+    def take(self, sequence: int, answer: bytes, *, altered: int | None = None) -> torch.Tensor:
+        """What the party takes if the dealer answers thus, one bit of the frame inverted or not."""
+
+        def reply() -> None:
+            self.heard.append(messages.parse(self.link.receive()))
+            self.socket.sendall(self.frame(answer, altered))
+
+        with ThreadPoolExecutor(1) as pool:
+            replied = pool.submit(reply)
+            try:
+                return self.corrections.take(sequence, SQUARE, 4)
+            finally:
+                replied.result(5)
+
+    def frame(self, message: bytes, altered: int | None = None) -> bytes:
+        ours, wire = socket.socketpair()
+        with ours, wire:
+            self.link._connection = ours
+            self.link.send(message)
+            self.link._connection = self.socket
+            frame = bytearray(wire.recv(1 << 16))
+        if altered is not None:
+            frame[altered] ^= 1
+        return bytes(frame)
+
+    def close(self) -> None:
+        self.link.close()
+        self._ours.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    pair = Pair()
+    yield pair
+    pair.close()
+
+
+def correction(sequence: int, *, generation: int = 1, request: Request = SQUARE) -> bytes:
+    return messages.pack(Tag(generation, sequence, request.digest), bytes(range(32)))
+
+
+def test_a_correction_is_what_was_sent(pair):
+    assert pair.take(7, correction(7)).numpy().tobytes() == bytes(range(32))
+    (said,) = pair.heard
+    assert (said["sequence"], said["requests"]) == (7, [SQUARE])
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (correction(8), "^the dealer sent a correction for another tuple than number 7"),
+        (correction(7, request=Request.of("square", (2, 2))), "^the dealer .* another tuple"),
+        (correction(7, generation=2), "^the dealer sent a correction for another tuple"),
+        (correction(7)[:-8], "^the dealer sent a correction of 24 bytes where 32 were due"),
+        (correction(7) + bytes(8), "^the dealer sent a correction of 40 bytes where 32 were due"),
+        (b"short", "^the dealer sent a message of 5 bytes"),
+    ],
+    ids=["number", "shape", "generation", "too short", "too long", "no tag"],
+)
+def test_another_correction_is_refused(pair, sent, message):
+    with pytest.raises(DealerLostError, match=message):
+        pair.take(7, sent)
+
+
+def test_corrections_of_an_outdated_plan_are_dropped(pair):
+    pair.take(6, correction(6))
+    pair.link.send(correction(7))
+    assert len(pair.take(7, correction(7, generation=2))) == 4
+
+
+@pytest.mark.parametrize("position", [0, 8, 40, -1])
+def test_an_altered_message_is_refused(pair, position):
+    with pytest.raises(DealerLostError, match=r"^the dealer (announced|sent a message that was)"):
+        pair.take(7, correction(7), altered=position)
+
+
+def test_a_repeated_message_is_refused(pair):
+    pair.take(7, correction(7))
+    pair.link._sent = 0
+    with pytest.raises(DealerLostError, match="altered on its way"):
+        pair.take(8, correction(7))
+
+
+def test_a_message_cut_short_is_refused(pair):
+    pair.socket.sendall((100).to_bytes(8, "big") + bytes(50))
+    pair.socket.shutdown(socket.SHUT_WR)
+    with pytest.raises(DealerLostError, match="^the dealer closed its connection within a message"):
+        pair.corrections.take(7, SQUARE, 4)
+
+
+def test_a_late_correction_is_given_up():
+    pair = Pair(latest=0.3)
+    before = time.monotonic()
+    with pytest.raises(DealerLostError, match=r"^the dealer sent no correction for 0\.3 s"):
+        pair.corrections.take(7, SQUARE, 4)
+    assert time.monotonic() - before < 5
+    pair.close()
+
+
+def test_the_loss_of_a_party_is_told_by_its_rank(pair):
+    pair.link.send_last(messages.farewell(PartyLostError(1, "closed its connection to the dealer")))
+    with pytest.raises(PartyLostError, match="^party 1 closed its connection to the dealer$"):
+        pair.corrections.take(7, SQUARE, 4)
+
+
+def test_the_queue_is_bounded_and_a_new_plan_empties_it(pair, monkeypatch):
+    monkeypatch.setattr("crypten_ext.dealer.corrections.QUEUE_BYTES", 1 << 20)
+    pair.take(0, correction(0))
+    sent: list[int] = []
+
+    def flood() -> None:
+        for i in range(20):
+            pair.link.send(messages.pack(Tag(1, 1 + i, SQUARE.digest), bytes(1 << 20)))
+            sent.append(i)
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    thread.join(1.0)
+    assert thread.is_alive()
+    assert 1 <= len(sent) < 10
+    pair.corrections.begin_step(1)
+    pair.corrections._recorded = [SQUARE]
+    pair.corrections.begin_step(1)  # announces a plan, so that what was sent is of no use
+    thread.join(10)
+    assert len(sent) == 20
+    pair.link.send(correction(1, generation=2))
+    assert len(pair.corrections.take(1, SQUARE, 4)) == 4
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+
+def test_a_tuple_that_was_expected_in_vain_shares_no_words_with_the_one_in_its_place():
+    key = os.urandom(32)
+    other = Request.of("square", (5,))
+    drawn = {
+        tuple(tuple_stream(key, sequence, request).words((4,)).tolist())
+        for sequence, request in ((0, SQUARE), (0, other), (1, SQUARE))
+    }
+    assert len(drawn) == 3
+    again = tuple_stream(key, 0, SQUARE).words((4,))
+    assert tuple(again.tolist()) in drawn
+
+
+def test_requests_survive_the_wire():
+    request = Request.of(
+        "additive", "conv1d", torch.Size((2, 3, 4)), [4, 3, 3], (), (("stride", 2),)
+    )
+    sent = messages.announcement(1, 2, [request], plan=True)
+    (received,) = messages.parse(sent)["requests"]
+    assert received == request
+    assert received.digest == request.digest != SQUARE.digest
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [(("additive", "save", (1,), (1,), (), ()), "op"), (("secrets",), "kind")],
+)
+def test_nothing_else_can_be_asked_for(request_, name):
+    with pytest.raises(ArgumentError, match=f"^{name} = "):
+        recipe_of(Request.of(*request_))
+    with pytest.raises(ArgumentError, match="^parameter = 'Tensor'"):
+        Request.of("square", torch.ones(2))
+
+
+# --- deaths -------------------------------------------------------------------------------------
+
+
+def test_a_dealer_that_dies_is_named():
+    with Parties(2, timeout=100, provider="dealer") as parties:
+        dealer_pid = parties.dealer_pid
+        before = 0.0
+
+        def kill(rank: int, event: dict[str, Any]) -> None:
+            nonlocal before
+            if rank == 0:
+                before = time.monotonic()
+                os.kill(dealer_pid, signal.SIGKILL)
+
+        with pytest.raises(DealerLostError, match=r"^the dealer was killed by signal 9"):
+            parties.run(TASKS + "multiply_for", seconds=90, on_event=kill)
+        assert time.monotonic() - before < 60
+
+
+def test_a_dealer_elsewhere_that_dies_is_named_by_the_party_that_needs_it():
+    code = "import sys, socket; from crypten_ext.dealer import serve;"
+    code += "l = socket.create_server(('127.0.0.1', 0)); print(l.getsockname()[1], flush=True);"
+    elsewhere = subprocess.Popen(
+        [sys.executable, "-c", code + "serve(l, 2)"], stdout=subprocess.PIPE, text=True
+    )
+    with elsewhere:
+        assert elsewhere.stdout is not None
+        address = f"127.0.0.1:{elsewhere.stdout.readline().strip()}"
+        with (
+            Parties(2, timeout=100, env={ADDRESS: address}) as parties,
+            pytest.raises(PartyFailedError, match="^party 1 raised DealerLostError: the dealer c"),
+        ):
+            parties.run(TASKS + "multiply_for", seconds=90, on_event=lambda *_: elsewhere.kill())
+        assert elsewhere.wait(10) == -signal.SIGKILL
+
+
+@contextmanager
+def altering_proxy(address: str, position: int) -> Iterator[str]:
+    """An address that leads there, but inverts one bit of what comes back over one connection."""
+    host, _, port = address.partition(":")
+
+    def pump(source: socket.socket, sink: socket.socket, altered: int | None) -> None:
+        passed = 0
+        with suppress(OSError):
+            while data := bytearray(source.recv(1 << 16)):
+                if altered is not None and passed <= altered < passed + len(data):
+                    data[altered - passed] ^= 1
+                passed += len(data)
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as connections:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    near = connections.enter_context(listener.accept()[0])
+                    far = connections.enter_context(socket.create_connection((host, int(port))))
+                    for ends in ((near, far, None), (far, near, position)):
+                        threading.Thread(target=pump, args=ends, daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_correction_altered_on_its_way_ends_the_run():
+    outcome: dict[str, Any] = {}
+    with (
+        dealer_here(2, outcome) as address,
+        altering_proxy(address, 5000) as altered,
+        Parties(2, timeout=100, env={ADDRESS: altered}) as parties,
+        pytest.raises(PartyFailedError, match="the dealer sent a message that was altered"),
+    ):
+        parties.run(TASKS + "multiply_for", seconds=90)
+    assert "lost" in outcome
+
+
+@pytest.mark.long
+def test_a_dealer_that_stops_is_named_within_a_minute():
+    with Parties(2, timeout=100, provider="dealer") as parties:
+        before = time.monotonic()
+        with pytest.raises(PartyFailedError, match="the dealer sent no correction for 30 s"):
+            parties.run(
+                TASKS + "multiply_for",
+                seconds=90,
+                on_event=lambda *_: os.kill(parties.dealer_pid, signal.SIGSTOP),
+            )
+        assert time.monotonic() - before < 60
+
+
+def test_a_dealer_ends_with_a_party_that_dies():
+    outcome: dict[str, Any] = {}
+    with (
+        dealer_here(3, outcome) as address,
+        Parties(3, timeout=100, env={ADDRESS: address}) as parties,
+        pytest.raises(PartyLostError, match="^party 0 was killed"),
+    ):
+        parties.run(
+            TASKS + "multiply_for",
+            seconds=90,
+            on_event=lambda *_: os.kill(parties.pids[0], signal.SIGKILL),
+        )
+    assert outcome["lost"].rank == 0
+
+
+def test_a_dealer_ends_with_its_launcher():
+    code = (
+        "import time; from crypten_ext.processes.launch import Parties\n"
+        "with Parties(1, provider='dealer') as parties:\n"
+        f"    parties.run('{TASKS}shares_of_a_mask')\n"
+        "    print(parties.dealer_pid, flush=True)\n"
+        "    time.sleep(100)\n"
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with launcher:
+        assert launcher.stdout is not None
+        dealer_pid = int(launcher.stdout.readline())
+        assert not gone(dealer_pid, 0.2)
+        launcher.kill()
+        assert gone(dealer_pid, 15)
+
+
+@pytest.mark.long
+def test_memory_of_the_dealer_is_flat_over_a_thousand_steps():
+    sizes = []
+
+    def weigh(rank: int, event: dict[str, Any]) -> None:
+        if rank == 1:
+            status = Path(f"/proc/{parties.dealer_pid}/status").read_text()
+            sizes.append(int(status.partition("VmRSS:")[2].split()[0]))
+
+    with Parties(2, timeout=280, provider="dealer") as parties:
+        dealt = parties.run(TASKS + "repeat_step", steps=1000, size=20_000, on_event=weigh)
+    assert dealt == [1000 * 2 * 8 * 20_000] * 2
+    assert max(sizes[4:]) - sizes[3] < 8 << 10  # KiB; one step's corrections are 312 KiB
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("provider", "title"),
+    [
+        ("dealer", "dealer"),
+        pytest.param("tfp", "first party trusted", marks=pytest.mark.long),
+    ],
+)
+def test_a_run_reports_its_provider(tmp_path, provider, title):
+    report = tmp_path / "run.json"
+    arguments = "train --parties 2 --epsilon 2 --delta 1e-5 --steps 2 --provider"
+    result = CliRunner().invoke(app, [*arguments.split(), provider, "--json", str(report)])
+    assert result.exit_code == 0, result.output
+    assert ("must not collude" in " ".join(result.output.split())) == (provider == "dealer")
+    run = json.loads(report.read_text())
+    assert run["provider"] == title
+    assert (run["correction_bytes"] is not None) == (provider == "dealer")
+    assert run["rounds"] == 1 + 2 * 27
+
+
+def test_the_provider_must_be_one_that_can_run():
+    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'ttp'"):
+        TrainConfig(provider="HE", private=False)  # type: ignore[arg-type]

@@ -1,0 +1,34 @@
+"""Openings that go straight from party to party give what CrypTen's own collective gives."""
+
+import pytest
+import torch
+
+from crypten_ext.ring.exchange import DIRECT_BYTES
+from tests.helpers.strategies import uniform_p_value
+
+TASKS = "tests.helpers.party_tasks.exchange"
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("words", [1, 1000])
+def test_results_and_counts_are_crypten_s(pools, parties, words):
+    for answers in pools.run(parties, f"{TASKS}:both_ways", words=words):
+        for ours, theirs in answers.values():
+            assert ours[1] == theirs[1]
+            assert len(ours[0]) == len(theirs[0])
+            for own, host in zip(ours[0], theirs[0], strict=True):
+                assert own.dtype == host.dtype
+                assert torch.equal(own, host)
+
+
+def test_few_words_go_to_every_other_party_and_many_around_the_ring(pools):
+    sizes = [8, DIRECT_BYTES, DIRECT_BYTES + 8]
+    for sent in pools.run(3, f"{TASKS}:direct_calls", sizes=sizes):
+        assert sent == [2, 2, 0]
+
+
+def test_each_share_that_a_party_gets_is_uniform(pools):
+    """Not the sums alone: false alarms in a run are below 3e-9."""
+    for words in pools.run(3, f"{TASKS}:received"):
+        assert len(words) > 10_000
+        assert uniform_p_value(words) > 1e-9

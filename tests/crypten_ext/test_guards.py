@@ -1,0 +1,91 @@
+"""What a private step must not do is refused, with an error that says what to do instead."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tests.conftest import Pools
+
+TASKS = "tests.helpers.party_tasks.guards"
+
+REFUSED = {
+    "step without backward": ("GradientError", "without backward"),
+    "step twice": ("GradientError", "called twice.*zero_grad"),
+    "backward twice": ("GradientError", "two gradients.*ran twice.*zero_grad"),
+    "backward after step": ("GradientError", r"after step\(\) without zero_grad"),
+    "host's BCEWithLogitsLoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
+    "host's MSELoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
+    "mean": ("GradientError", "reduction = 'mean': must be 'sum'"),
+    "unreached parameter": ("GradientError", "Parameter '0.weight' received no"),
+    "shared layer": ("GradientError", "the layer is used twice"),
+    "other sample rate": ("GradientError", r"sample_rate = 0.5, the optimizer accounts for 0.4"),
+    "unpadded targets": ("GradientError", "padded batch but the targets are not"),
+    "loss opened": ("InsecureError", "cannot be opened.*held-out"),
+    "data of other precision": ("ArgumentError", "weight.encoder = '20 bits'.*precision_bits"),
+    "targets of other precision": ("ArgumentError", "targets = 'another precision'.*20 fractional"),
+    "no graph": ("GradientError", r"model.train\(\).*no_grad"),
+    "far steps": ("GradientError", "After 1 steps.*more than 300.*max_weight_norm = 400"),
+    "same batch": ("GradientError", "batch was used for the step before"),
+    "own forward": ("UnsupportedLayerError", r"'\(the model\)' \(Twisted\)"),
+    "too far": ("ArgumentError", "learning_rate = 10.0: must be such that 1000 steps move"),
+    "disabled": ("InsecureError", r"not enabled: call crypten_ext.enable\(\)"),
+    "closure": ("ArgumentError", r"closure = .*backward\(\) before step\(\)"),
+    "plaintext model": ("ArgumentError", r"model = 'a plaintext model'.*model.encrypt\(\)"),
+    "plaintext input": ("ArgumentError", r"tensor = 'Tensor'.*crypten.cryptensor"),
+    "wrong width": ("ArgumentError", r"x = \(2, 5\): must be \(rows, 4\)"),
+    "lr": ("ArgumentError", "lr = 0.0: must be positive"),
+    "max_grad_norm": ("ArgumentError", "max_grad_norm = nan: must be positive"),
+    "noise_multiplier": ("ArgumentError", "noise_multiplier = -1.0: must be finite, at least 0"),
+    "sample_rate": ("ArgumentError", r"sample_rate = 1.5: must be in \(0, 1\]"),
+    "Conv2d": ("UnsupportedLayerError", r"'0' \(Conv2d\)"),
+    "BatchNorm1d": ("UnsupportedLayerError", r"'1' \(BatchNorm1d\)"),
+    "Softmax": ("UnsupportedLayerError", r"'1' \(Softmax\)"),
+    "Dropout": ("UnsupportedLayerError", r"'1' \(Dropout\)"),
+    "Flatten over rows": ("UnsupportedLayerError", r"'0' \(Flatten\)"),
+    "PyTorch's Conv2d": ("UnsupportedLayerError", r"'/0/Conv_output_0' \(Conv\)"),
+    "PyTorch's Softmax": ("UnsupportedLayerError", r"\(Softmax\)"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(pools: Pools) -> dict[str, tuple[str, str]]:
+    first, second = pools.run(2, f"{TASKS}:guards")
+    assert first == second
+    return first
+
+
+def test_every_scenario_is_judged(outcomes):
+    assert outcomes.keys() == REFUSED.keys()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused(outcomes, name):
+    kind, message = REFUSED[name]
+    assert outcomes[name][0] == kind
+    assert re.search(message, outcomes[name][1]), outcomes[name][1]
+
+
+def test_a_refused_step_leaves_the_model_alone(pools):
+    for kind, before, after in pools.run(2, f"{TASKS}:refused_steps")[0]:
+        assert kind == "GradientError"
+        assert len(before) == 2
+        for old, new in zip(before, after, strict=True):
+            np.testing.assert_array_equal(old, new)
+
+
+def test_layers_of_crypten_become_ours(pools):
+    names = ["Linear", "Sigmoid", "Linear", "ReLU"]
+    assert pools.run(2, f"{TASKS}:adopted")[0] == [f"crypten_ext.nn.{name}" for name in names]
+
+
+def test_a_flatten_in_front_changes_neither_step_nor_account(pools):
+    plain, *others = pools.run(2, f"{TASKS}:flattened")[0]
+    phase = json.loads(plain["ledger"])["phases"][0]
+    assert (phase["sample_rate"], phase["overflow_probability"]) == (0.5, 1e-9)
+    for other in others:
+        assert plain["ledger"] == other["ledger"]
+        for a, b in zip(plain["model"], other["model"], strict=True):
+            assert np.abs(a).max() > 0.01
+            np.testing.assert_allclose(a, b, rtol=0.01, atol=2.0**-18)

@@ -1,0 +1,404 @@
+"""Parties are processes: they answer, their failures name the first, and none is left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crypten_ext.processes.failures import Failure, PartyFailedError, is_connection_loss, root_cause
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
+from crypten_ext.processes.peers import Peers
+from extensions.errors import ArgumentError, PartyLostError, PeaError
+
+TASKS = f"{__package__}.party_tasks_launch" if __package__ else "party_tasks_launch"
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Parties]:
+    with Parties(2, timeout=60) as parties:
+        yield parties
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Parties]:
+    with Parties(3, timeout=60) as parties:
+        yield parties
+
+
+@pytest.fixture(params=[2, 3])
+def pool(request: pytest.FixtureRequest) -> Parties:
+    parties: Parties = request.getfixturevalue({2: "two", 3: "three"}[request.param])
+    return parties
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:
+        return sys.platform != "linux"
+
+
+def assert_all_end(pids: list[int], seconds: float) -> None:
+    """Whatever the test finds, it leaves no process behind either."""
+    deadline = time.monotonic() + seconds
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = [pid for pid in pids if is_alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+# --- tasks and answers -------------------------------------------------------------------------
+
+
+def test_answers_come_by_rank_and_the_parties_reach_each_other(pool: Parties) -> None:
+    world_size = pool.world_size
+    own = [{"own": 10 ** (rank + 1)} for rank in range(world_size)]
+    answers = pool.run(f"{TASKS}:add", per_party=own, common=5)
+    assert [answer["rank"] for answer in answers] == list(range(world_size))
+    for rank, answer in enumerate(answers):
+        assert answer["own"].tolist() == [10 ** (rank + 1) + 5] * 3
+        assert answer["sum"] == sum(10 ** (rank + 1) for rank in range(world_size))
+        assert 1 <= answer["threads"] <= max(1, (os.cpu_count() or 1) // world_size)
+
+
+def test_the_pool_keeps_its_processes_and_their_state(two: Parties) -> None:
+    first = two.run(f"{TASKS}:remember", per_party=[{"seen": 0}, {"seen": 1}])
+    second = two.run(f"{TASKS}:remember", also="later")
+    assert [answer["pid"] for answer in second] == [answer["pid"] for answer in first] == two.pids
+    assert [answer["seen"] for answer in second] == [0, 1]
+
+
+def test_events_arrive_in_order_from_every_party(three: Parties) -> None:
+    events: list[tuple[int, int]] = []
+    three.run(
+        f"{TASKS}:count",
+        upto=50,
+        on_event=lambda rank, event: events.append((rank, event["number"])),
+    )
+    for rank in range(3):
+        assert [number for party, number in events if party == rank] == list(range(50))
+
+
+def test_what_a_task_prints_neither_shows_nor_disturbs(
+    two: Parties, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert two.run(f"{TASKS}:chatter", size=100_000) == [0, 1]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's socket tables")
+def test_the_parties_use_the_loopback_interface_alone(three: Parties) -> None:
+    for addresses in three.run(f"{TASKS}:local_addresses"):
+        assert addresses
+        assert set(addresses) <= {"0100007F", "0000000000000000FFFF00000100007F"}
+
+
+def test_a_wrong_call_is_refused_before_anything_is_sent(two: Parties) -> None:
+    with pytest.raises(ArgumentError, match="task = 'nowhere'"):
+        two.run("nowhere")
+    with pytest.raises(ArgumentError, match="a list of 2 dicts"):
+        two.run(f"{TASKS}:count", per_party=[{}] * 3, upto=1)
+    with pytest.raises(ArgumentError, match="timeout = 0"):
+        two.run(f"{TASKS}:count", upto=1, timeout=0)
+    with pytest.raises(ArgumentError, match="world_size = 0"):
+        Parties(0)
+    with pytest.raises(PeaError, match="never opened"):
+        Parties(2).run(f"{TASKS}:count", upto=1)
+    assert two.run(f"{TASKS}:count", upto=1) == [None, None]
+
+
+# --- failures ----------------------------------------------------------------------------------
+
+
+def test_the_party_that_raised_is_named_and_the_pool_closes() -> None:
+    with Parties(3, timeout=60) as parties:
+        with pytest.raises(PartyFailedError) as caught:
+            parties.run(f"{TASKS}:raise_in", culprit=1)
+        assert str(caught.value) == "party 1 raised ValueError: the step is too long"
+        assert (caught.value.rank, caught.value.exception_type) == (1, "ValueError")
+        assert "raise_in" in "".join(caught.value.__notes__)
+        assert not any(map(is_alive, parties.pids))
+        with pytest.raises(PeaError, match=r"closed: party 1 raised ValueError.*new Parties"):
+            parties.run(f"{TASKS}:count", upto=1)
+
+
+def test_a_wrong_argument_in_all_parties_keeps_its_type() -> None:
+    with Parties(2, timeout=60) as parties, pytest.raises(ArgumentError) as caught:
+        parties.run(f"{TASKS}:refuse", value=-1.0)
+    assert str(caught.value).endswith(
+        ": noise_multiplier = -1.0: must be positive. Give a larger one."
+    )
+    assert str(caught.value).startswith("party ")
+    assert caught.value.argument == "noise_multiplier"
+
+
+def test_an_early_exit_is_told_with_the_last_words() -> None:
+    with Parties(1, timeout=60) as parties, pytest.raises(PartyLostError) as caught:
+        parties.run(f"{TASKS}:end", status=3)
+    assert str(caught.value) == "party 0 exited with status 3 before it was done"
+    assert "last words" in "".join(caught.value.__notes__)
+
+
+def test_a_result_that_cannot_travel_is_a_failure_of_its_party() -> None:
+    with Parties(1, timeout=60) as parties, pytest.raises(PartyFailedError, match="party 0 raised"):
+        parties.run(f"{TASKS}:unpicklable")
+
+
+def test_a_killed_party_is_named_within_seconds_and_leaves_no_orphan() -> None:
+    killed = 0.0
+
+    def kill(rank: int, event: dict[str, Any]) -> None:
+        nonlocal killed
+        if rank == 0:
+            os.kill(parties.pids[2], signal.SIGKILL)
+            killed = time.monotonic()
+
+    with Parties(3, timeout=60) as parties:
+        with pytest.raises(PartyLostError) as caught:
+            parties.run(f"{TASKS}:work_forever", on_event=kill)
+        assert time.monotonic() - killed < 15
+        assert str(caught.value) == "party 2 was killed by signal 9 (SIGKILL)"
+        assert not any(map(is_alive, parties.pids))
+
+
+def test_a_stopped_party_is_named() -> None:
+    def stop(rank: int, event: dict[str, Any]) -> None:
+        os.kill(parties.pids[1], signal.SIGSTOP)
+
+    with Parties(2, timeout=60, silence=3) as parties:
+        with pytest.raises(PartyLostError, match=r"^party 1 stopped answering for 3 s$"):
+            parties.run(f"{TASKS}:work_forever", on_event=stop)
+        assert not any(map(is_alive, parties.pids))
+
+
+def test_a_task_that_takes_too_long_names_who_had_not_finished() -> None:
+    with Parties(3, timeout=60) as parties:
+        with pytest.raises(PartyLostError, match=r"^party 1 .* after 1 s, nor had party 2$"):
+            parties.run(f"{TASKS}:sleep_in", sleepers=[1, 2], timeout=1)
+        assert not any(map(is_alive, parties.pids))
+
+
+@pytest.mark.parametrize(
+    ("number", "course"),
+    [
+        pytest.param(signal.SIGKILL, "launch", marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, "launch in thread", marks=pytest.mark.long),
+        pytest.param(signal.SIGTERM, "launch", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, "launch", marks=pytest.mark.long),
+    ],
+)
+def test_no_party_outlives_its_launcher(
+    number: signal.Signals, course: str, tmp_path: Path
+) -> None:
+    with start_script(course, TMPDIR=str(tmp_path)) as launcher:
+        assert launcher.stdout is not None
+        pids = [int(word) for word in launcher.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(map(is_alive, pids))
+        launcher.send_signal(number)
+        launcher.wait(15)
+        assert_all_end(pids, 10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death")
+def test_not_even_a_stopped_party_outlives_its_killed_launcher(tmp_path: Path) -> None:
+    with start_script("launch", TMPDIR=str(tmp_path)) as launcher:
+        assert launcher.stdout is not None
+        pids = [int(word) for word in launcher.stdout.readline().split()]
+        os.kill(pids[1], signal.SIGSTOP)
+        launcher.kill()
+        launcher.wait(15)
+        assert_all_end(pids, 10)
+
+
+def start_script(*arguments: str, **env: str) -> subprocess.Popen[str]:
+    """A process that runs the script at the end of party_tasks_launch.py."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", TASKS, *arguments],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
+            **env,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# --- the cause among its consequences ----------------------------------------------------------
+
+ECHO = Failure.of(RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"))
+OWN = Failure.of(ValueError("wrong"))
+REFUSED = Failure.of(ArgumentError("sigma", -1, "positive"))
+NAMED = Failure.of(PartyLostError(2, "closed its connection"))
+
+
+@pytest.mark.parametrize(
+    ("failures", "ended", "kind", "text"),
+    [
+        ({0: ECHO, 1: OWN}, {}, PartyFailedError, "party 1 raised ValueError: wrong"),
+        ({0: ECHO, 1: OWN}, {2: -9}, PartyLostError, "party 2 was killed by signal 9 (SIGKILL)"),
+        ({0: ECHO}, {1: 1, 2: -11}, PartyLostError, "party 2 was killed by signal 11 (SIGSEGV)"),
+        ({0: ECHO, 1: NAMED}, {}, PartyLostError, "party 2 closed its connection"),
+        ({0: ECHO}, {}, PartyFailedError, f"party 0 raised RuntimeError: {ECHO.text}"),
+        ({0: REFUSED, 1: REFUSED, 2: REFUSED}, {}, ArgumentError, f"party 0: {REFUSED.text}"),
+        ({1: REFUSED}, {}, PartyFailedError, f"party 1 raised ArgumentError: {REFUSED.text}"),
+    ],
+)
+def test_the_root_cause_comes_before_its_echoes(
+    failures: dict[int, Failure], ended: dict[int, int], kind: type[PeaError], text: str
+) -> None:
+    error = root_cause(failures, ended, world_size=3)
+    assert type(error) is kind
+    assert str(error) == text
+
+
+# --- parties started by hand -------------------------------------------------------------------
+
+
+@contextmanager
+def by_hand(
+    world_size: int, course: str, interval: float, silence: float, rendezvous: str = ""
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that no launcher looks after, by default with a TCP rendezvous at rank 0."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {
+        "DISTRIBUTED_BACKEND": "gloo",
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
+        "OMP_NUM_THREADS": "1",
+        "RENDEZVOUS": rendezvous or f"tcp://127.0.0.1:{port}",
+        "WORLD_SIZE": str(world_size),
+    }
+    processes = [
+        start_script(course, str(interval), str(silence), **common, RANK=str(rank))
+        for rank in range(world_size)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def last_line(process: subprocess.Popen[str], seconds: float) -> str:
+    return process.communicate(timeout=seconds)[1].splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("world_size", "victim", "interval", "silence"),
+    [
+        (2, 1, 0.5, 5.0),
+        (2, 0, 0.5, 5.0),
+        pytest.param(2, 1, 2.0, 20.0, marks=pytest.mark.long),
+        pytest.param(3, 0, 2.0, 20.0, marks=pytest.mark.long),
+        pytest.param(3, 2, 2.0, 20.0, marks=pytest.mark.long),
+    ],
+)
+def test_a_party_killed_on_its_host_is_named_by_the_others(
+    world_size: int, victim: int, interval: float, silence: float
+) -> None:
+    with by_hand(world_size, "work", interval, silence) as processes:
+        processes[victim].kill()
+        killed = time.monotonic()
+        for process in processes[:victim] + processes[victim + 1 :]:
+            assert last_line(process, 60).startswith(f"party {victim} ")
+            assert process.returncode in (1, PARTY_LOST_STATUS)
+        assert time.monotonic() - killed < 60
+
+
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)])
+def test_a_party_stopped_on_its_host_ends_the_blocked_one(victim: int) -> None:
+    with by_hand(2, "work", 0.5, 2) as processes:
+        processes[victim].send_signal(signal.SIGSTOP)
+        line = last_line(processes[1 - victim], 60)
+    assert line == f"party {victim} stopped answering for 2 s"
+    assert processes[1 - victim].returncode == PARTY_LOST_STATUS
+
+
+def test_every_party_names_the_one_that_raised_first(tmp_path: Path) -> None:
+    with by_hand(3, "raise", 0.5, 5, rendezvous=f"file://{tmp_path}/meeting") as processes:
+        for process in processes[:2]:
+            assert last_line(process, 60) == "party 2 raised ValueError"
+            assert process.returncode in (1, PARTY_LOST_STATUS)
+        assert last_line(processes[2], 60).endswith("ValueError: of no interest to others")
+
+
+def test_the_host_of_the_store_may_finish_before_the_others() -> None:
+    with by_hand(3, "leave early", 0.5, 1.5) as processes:
+        for process in processes:
+            _, complaints = process.communicate(timeout=60)
+            assert process.returncode == 0, complaints
+
+
+def test_watching_needs_an_initialised_crypten() -> None:
+    with pytest.raises(PeaError, match=r"call crypten\.init\(\) before"):
+        watch_parties()
+    with pytest.raises(ArgumentError, match="at least three intervals, 6 s"):
+        watch_parties(interval=2, silence=5)
+
+
+def test_a_farewell_comes_before_a_silence_and_names_the_first() -> None:
+    peers = Peers([0, 2, 3])
+    peers.hear({0: "alive 1", 2: "alive 1", 3: "alive 1"}, 1.0)
+    assert peers.lost(2.0) is None
+    peers.hear({0: "alive 2", 2: "alive 1", 3: "bye"}, 2.0)
+    assert str(peers.lost(2.0)) == "party 2 stopped answering for 2 s"
+    peers.hear({0: "lost 3 raised ValueError", 2: "alive 1", 3: "bye"}, 2.0)
+    assert str(peers.lost(2.0)) == "party 3 raised ValueError"
+    assert peers.nobody_left(4.0)
+    assert not peers.nobody_left(5.0)
+
+
+def test_words_of_a_peer_cannot_control_the_terminal() -> None:
+    peers = Peers([1])
+    peers.hear({1: "raised \x1b[2JError\n" + "x" * 1000}, 1.0)
+    lost = str(peers.lost(2.0))
+    assert lost.startswith("party 1 raised [2JErrorx")
+    assert lost.isprintable()
+    assert len(lost) < 250
+
+
+def test_a_party_that_left_in_peace_is_not_silent_but_may_be_missed() -> None:
+    peers = Peers([0, 1])
+    peers.hear({0: "bye", 1: "alive 1"}, 100.0)
+    peers.hear({0: "bye", 1: "alive 2"}, 100.0)
+    assert peers.lost(2.0) is None
+    assert str(peers.likely_lost(out_of_touch=False)).startswith("party 0 finished while")
+    assert str(peers.likely_lost(out_of_touch=True)) == "party 1 closed its connection"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConnectionResetError("peer"), True),
+        (PartyLostError(1, "is gone"), True),
+        (RuntimeError("[third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error"), True),
+        (RuntimeError("shape mismatch"), False),
+        (ValueError("gloo"), False),
+    ],
+)
+def test_broken_connections_are_told_from_other_errors(error: Exception, expected: bool) -> None:
+    assert is_connection_loss(error) is expected

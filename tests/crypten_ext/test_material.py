@@ -1,0 +1,303 @@
+"""Prepared tuples: right, for their owner only, for one run only, and all parties' or nobody's."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from crypten_ext.dealer import Header, Material, prepare, spent
+from crypten_ext.dealer.client import Client
+from crypten_ext.dealer.requests import Request
+from crypten_ext.processes.launch import Parties, PartyFailedError
+from crypten_ext.run.preparation import whole_run
+from extensions.errors import ArgumentError, MaterialError, PeaError
+from tests.helpers.commands import pea, report_of
+
+REQUESTS = [
+    Request.of("square", (4,)),
+    Request.of("binary", (3, 1), (4,)),
+    Request.of("square", (4,)),
+]
+TASK = "tests.helpers.party_tasks.dealer:"
+
+
+@pytest.fixture(autouse=True)
+def own_list(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
+def files(folder: Path, parties: int = 3, **settings: object) -> list[Path]:
+    return prepare(folder, parties, REQUESTS, settings)
+
+
+def deal(path: Path, requests: list[Request] = REQUESTS) -> list[list[torch.Tensor]]:
+    client = Client.prepared(Material(path))
+    try:
+        return [client.deal(request.kind, *request.parameters) for request in requests]
+    finally:
+        client.close()
+
+
+# --- what is in them ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parties", [1, 2, 5])
+def test_the_parties_shares_fulfil_the_relations(tmp_path: Path, parties: int):
+    first, both, third = zip(*map(deal, files(tmp_path, parties)), strict=True)
+    for shares in (first, third):
+        r, square = (torch.stack(words).sum(0) for words in zip(*shares, strict=True))
+        assert torch.equal(r * r, square)
+    a, b, c = both[0]
+    for share in both[1:]:
+        a, b, c = a ^ share[0], b ^ share[1], c ^ share[2]
+    assert torch.equal(a & b, c)
+    words = [w for shares in (first, third) for share in shares for w in share[0].tolist()]
+    assert len(set(words)) == len(words)
+
+
+def test_a_file_and_its_folder_are_for_the_owner_alone(tmp_path: Path):
+    for path in files(tmp_path / "new"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    path.chmod(0o640)
+    with pytest.raises(ArgumentError, match=r"which others may read': must be .* chmod 600"):
+        Material(path)
+
+
+def test_only_the_last_file_holds_corrections(tmp_path: Path):
+    sizes = [path.stat().st_size for path in files(tmp_path)]
+    assert sizes[0] == sizes[1] == sizes[2] - 8 * (4 + 12 + 4)
+
+
+def test_existing_files_are_kept(tmp_path: Path):
+    before = [path.read_bytes() for path in files(tmp_path)]
+    with pytest.raises(ArgumentError, match=r"^out = .*party-0\.material': must be a folder with"):
+        files(tmp_path)
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == before
+
+
+def test_nothing_is_left_of_a_preparation_that_fails(tmp_path: Path):
+    def fail(done: int) -> None:
+        raise RuntimeError(str(done))
+
+    with pytest.raises(RuntimeError, match="^1$"):
+        prepare(tmp_path, 2, REQUESTS, {}, fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- once ---------------------------------------------------------------------------------------
+
+
+def test_a_used_file_is_refused_and_holds_neither_key_nor_words(tmp_path: Path):
+    path = files(tmp_path)[-1]
+    before = path.read_bytes()
+    material = Material(path)
+    material.finish()
+    header = json.dumps({"run": material.header.run})[1:-1].encode()
+    deal(path)
+    after = path.read_bytes()
+    assert after.count(bytes(32)) == 1
+    assert len(after) < len(before) - 8 * 20
+    assert header in after
+    with pytest.raises(MaterialError, match="was used before"):
+        Material(path)
+
+
+def test_a_copy_of_a_used_file_is_refused(tmp_path: Path):
+    path = files(tmp_path)[0]
+    copy = shutil.copy(path, tmp_path / "copy")
+    deal(path)
+    with pytest.raises(MaterialError, match="copy was used before"):
+        Material(Path(copy))
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_of_two_users_at_once_one_is_refused(tmp_path: Path, copied: bool):
+    path = files(tmp_path)[0]
+    other = Path(shutil.copy(path, tmp_path / "copy")) if copied else path
+    one, two = Material(path), Material(other)
+    one.begin()
+    with pytest.raises(MaterialError, match="was used before"):
+        two.begin()
+    one.finish(), two.finish()
+
+
+def test_a_file_that_was_opened_only_can_still_be_used(tmp_path: Path):
+    path = files(tmp_path)[0]
+    Material(path).finish()
+    assert len(deal(path)) == len(REQUESTS)
+
+
+def test_the_list_of_used_files_must_be_writable(tmp_path: Path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ArgumentError, match="^XDG_STATE_HOME = .* a folder that can be written"):
+        spent.is_spent("any")
+
+
+# --- another run, or damage ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [0, 2], ids=["a party without corrections", "the last party"])
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([Request.of("square", (5,))], "another tuple, its number 0"),
+        ([REQUESTS[0], REQUESTS[2]], "another tuple, its number 1"),
+        ([*REQUESTS, REQUESTS[0]], "more than the 3 tuples that were prepared"),
+    ],
+)
+def test_another_run_is_refused_at_every_party(tmp_path: Path, rank: int, requests, message: str):
+    path = files(tmp_path)[rank]
+    with pytest.raises(MaterialError, match=message):
+        deal(path, requests)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("where", [30, -100, -1], ids=["key", "frame", "last byte"])
+def test_a_flipped_bit_is_found(tmp_path: Path, rank: int, where: int):
+    path = files(tmp_path)[rank]
+    content = bytearray(path.read_bytes())
+    content[where] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(MaterialError, match="is damaged"):
+        deal(path)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 40, 60, 100])
+def test_a_file_cut_in_its_header_is_refused(tmp_path: Path, kept: int):
+    path = files(tmp_path)[0]
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ArgumentError, match="must be an undamaged file"):
+        Material(path)
+
+
+def test_a_file_cut_among_its_frames_ends_the_run(tmp_path: Path):
+    path = files(tmp_path)[2]
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(MaterialError, match="is damaged"):
+        deal(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(ArgumentError, match=r"^material = '.*nowhere': must be a file of"):
+        Material(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("rank", "settings", "message"),
+    [
+        (1, {}, "the file of party 0': must be party 1's"),
+        (0, {"steps": 3}, "prepared for steps = 2': must be prepared for steps = 3"),
+        (0, {"steps": 2, "records": 5}, ""),
+    ],
+)
+def test_a_header_knows_its_run(rank: int, settings: dict[str, int], message: str):
+    header = Header(run="", rank=0, parties=2, tuples=1, settings={"steps": 2, "lr": 1.0})
+    if not message:
+        header.check(rank, settings)
+        return
+    with pytest.raises(ArgumentError, match=message):
+        header.check(rank, settings)
+
+
+def test_a_rehearsal_becomes_a_whole_run():
+    a, b, c, d = (Request.of("square", (size,)) for size in range(4))
+    assert whole_run([[a], [b, c], [b, c], [b, c, d]], 5) == [a, *[b, c] * 5, d]
+    assert whole_run([[a], [b], [c, d]], 2) == [a, b, c, d]
+    for unlike in ([[a], [b], [c], [b]], [[a], [b], [b], [c]]):
+        with pytest.raises(PeaError, match="ask for different tuples"):
+            whole_run(unlike, 5)
+
+
+# --- all parties' files -------------------------------------------------------------------------
+
+
+def test_files_of_different_runs_are_refused_and_not_used(tmp_path: Path):
+    one, other = files(tmp_path / "one", 2), files(tmp_path / "other", 2)
+    with (
+        Parties(2) as parties,
+        pytest.raises(ArgumentError, match="another run at party 1 than at party 0"),
+    ):
+        parties.run(TASK + "use_material", per_party=[{"path": one[0]}, {"path": other[1]}])
+    with Parties(2) as parties:
+        squares = parties.run(TASK + "use_material", per_party=[{"path": p} for p in one])
+    assert squares == [[0.0, 1.0, 4.0, 9.0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([0, 0], "(refused by party 1|the file of party 0)"),
+        ([0, 2], "(refused by party 1|prepared for 3 parties)"),
+    ],
+)
+def test_a_party_with_another_file_ends_the_run_before_any_is_used(tmp_path, given, message):
+    two, three = files(tmp_path / "two", 2), files(tmp_path / "three", 3)
+    paths = [{0: two[0], 1: two[1], 2: three[1]}[which] for which in given]
+    with Parties(2) as parties, pytest.raises(PartyFailedError, match=message):
+        parties.run(TASK + "use_material", per_party=[{"path": path} for path in paths])
+    for path in (*two, *three):
+        Material(path).finish()
+
+
+# --- the command --------------------------------------------------------------------------------
+
+RUN = ("--noise-multiplier", 1.0, "--delta", 1e-5, "--steps", 4, "--parties", 2)
+
+
+def test_a_prepared_run_needs_no_dealer_and_happens_once(tmp_path: Path):
+    made = pea("prepare", *RUN, "--out", tmp_path / "m")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.count(".material") == 2
+    train = ("train", *RUN, "--material", tmp_path / "m", "--json", tmp_path / "run.json")
+    done = pea(*train)
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path / "run.json")
+    assert report["provider"] == "dealer"
+    assert report["rounds"] == 1 + 4 * 27
+    assert report["correction_bytes"] > 0
+    again = pea(*train)
+    assert again.returncode == 1
+    assert "party-0.material was used before" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("prepare", "--records", "5,x"), "records = '5,x': must be whole numbers"),
+        (("prepare", "--records", "5,5"), "held_out = None: must be whole numbers"),
+        (
+            ("prepare", "--records", "5", "--held-out", "5", "--columns", 3),
+            "records = 'sizes of 1 parties': must be sizes of 2 parties",
+        ),
+        (
+            ("prepare", "--records", "5,5", "--held-out", "5,5"),
+            "features = 0: must be at least 1",
+        ),
+        (
+            ("train", "--provider", "tfp", "--material", "here"),
+            "provider = 'tfp': must be 'dealer'",
+        ),
+        (("train", "--material", "nowhere"), "material = 'nowhere/party-0.material': must be a fi"),
+    ],
+)
+def test_bad_arguments_are_named(tmp_path: Path, arguments, message: str):
+    out = ("--out", tmp_path) if arguments[0] == "prepare" else ()
+    done = pea(*arguments, *RUN, *out)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "options", [("--model", "mlp:5"), ("--no-dp",), ("--steps", 1), ("--loss", "softmax")]
+)
+def test_other_runs_can_be_prepared(tmp_path: Path, options):
+    for command in (("prepare", "--out"), ("train", "--material")):
+        done = pea(command[0], *RUN, *options, command[1], tmp_path / "m")
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,212 @@
+"""Private steps in CrypTen equal PyTorch's per-example gradients, clipped and summed in NumPy.
+
+Each step is compared from the weights at which it started, element by element, with the interval
+of `tests.helpers.reference_dpsgd`; the noise is replayed exactly.
+"""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
+from extensions.network.layers import chain_of_shapes
+from extensions.network.losses import residual_norm
+from extensions.privacy.accounting import epsilon
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.ring.fixed_point import ENCODING_SLACK
+from tests.conftest import Pools
+from tests.helpers.reference_dpsgd import factors, gradients, noise_of
+from tests.helpers.strategies import count_p_value
+
+FEATURES, HIDDEN, CLASSES = 6, 5, 3
+RECORDS, SEED, STEPS, RATE, LR, DELTA = 20, 11, 2, 0.6, 0.75, 1e-5
+ALARM = 1e-10
+"""For each of about a thousand collectives."""
+
+LINEAR: dict[str, Any] = {"widths": (FEATURES, CLASSES), "noise_multiplier": 0.8}
+MLP = {**LINEAR, "widths": (FEATURES, HIDDEN, CLASSES), "degree": 4, "max_grad_norm": 1.0}
+CASES: dict[str, dict[str, Any]] = {
+    "nobody clipped": {**LINEAR, "max_grad_norm": 8.0},
+    "some clipped": {**LINEAR, "max_grad_norm": 0.7, "frac_bits": 16},
+    "all clipped": {**LINEAR, "max_grad_norm": 0.5, "degree": 4},
+    "hidden": MLP,
+    "hidden, 16 bits": {**MLP, "frac_bits": 16, "max_grad_norm": 4.0, "degree": 2},
+    "hidden sigmoid": {**MLP, "activation": "Sigmoid"},
+    "hidden, no bias": {**MLP, "bias": False},
+    "host's": {**MLP, "style": "host"},
+    "PyTorch's": {**MLP, "style": "torch"},
+    "PyTorch's, no bias": {**MLP, "style": "torch", "bias": False},
+    "PyTorch's, one layer": {**LINEAR, "max_grad_norm": 1.0, "style": "torch"},
+    "softmax": {**LINEAR, "max_grad_norm": 0.7, "kind": "softmax"},
+    "SGD": {"widths": LINEAR["widths"], "optimizer": "SGD"},
+    "SGD, hidden": {"widths": MLP["widths"], "optimizer": "SGD"},
+}
+PRIVATE = [name for name, options in CASES.items() if "optimizer" not in options]
+both_pools = pytest.mark.parametrize("parties", [2, 3])
+
+
+def records(rank: int) -> dict[str, Any]:
+    draws = np.random.default_rng(rank)
+    x = draws.standard_normal((RECORDS, FEATURES))
+    x *= draws.uniform(0.2, 1.0, (RECORDS, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
+    return {"x": np.trunc(x * 2**10) / 2**10, "y": draws.integers(0, CLASSES, RECORDS)}
+
+
+@functools.cache
+def run(pools: Pools, parties: int, case: str) -> tuple[list[dict[str, Any]], float | None]:
+    """Returns the steps of a case, the same at every party, and the epsilon spent."""
+    options = {"bias": True, **CASES[case]}
+    draws, widths = np.random.default_rng(5), options.pop("widths")
+    has_bias = options.pop("bias")
+    parameters = [
+        (draws.integers(-1024, 1025, (m, n)) / 2**10, draws.integers(-512, 513, m) / 2**10)
+        for n, m in itertools.pairwise(widths)
+    ]
+    results = pools.run(
+        parties,
+        "tests.helpers.party_tasks.protocols:train",
+        per_party=[records(rank) for rank in range(parties)],
+        parameters=[(weight, bias if has_bias else None) for weight, bias in parameters],
+        lr=LR,
+        seed=SEED,
+        steps=STEPS,
+        sample_rate=RATE,
+        delta=DELTA if case in PRIVATE else None,
+        **options,
+    )
+    for mine, theirs in zip(results[0]["steps"], results[-1]["steps"], strict=True):
+        for a, b in zip(mine["after"], theirs["after"], strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert results[0]["epsilon"] == results[-1]["epsilon"]
+    return results[0]["steps"], results[0]["epsilon"]
+
+
+def activation_of(case: str) -> PiecewiseLinear:
+    return sigmoid() if CASES[case].get("activation") == "Sigmoid" else relu()
+
+
+def plan_of(parties: int, case: str, rows: int) -> StepPlan:
+    """Returns the public constants that the optimizer is documented to derive."""
+    options = {"frac_bits": 20, "bias": True, "max_grad_norm": 1.0, **CASES[case]}
+    options = {"noise_multiplier": 0.0, "private": case in PRIVATE, **options}
+    widths, has_bias = options.pop("widths"), options.pop("bias")
+    loss = options.pop("kind", "sigmoid")
+    for name in ("optimizer", "style", "activation"):
+        options.pop(name, None)
+    norms = [
+        ENCODING_SLACK,
+        *(OUTPUT_SLACK * activation_of(case).bound * math.sqrt(w) for w in widths[1:-1]),
+    ]
+    layers = [
+        (n, m, has_bias, a) for (n, m), a in zip(itertools.pairwise(widths), norms, strict=True)
+    ]
+    delta_norm = residual_norm(loss, CLASSES)
+    return StepPlan(
+        layers=chain_of_shapes(layers, delta_norm=delta_norm, weight_norm=DEFAULT_WEIGHT_NORM),
+        rows=rows,
+        learning_rate=LR,
+        expected_batch_size=RATE * RECORDS * parties,
+        parties=parties,
+        **options,
+    )
+
+
+def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
+    """Fails unless every step is that of the reference; returns the share of clipped examples."""
+    steps, _ = run(pools, parties, case)
+    plan = plan_of(parties, case, len(steps[0]["batch"][0]))
+    activation, loss = activation_of(case), CASES[case].get("kind", "sigmoid")
+    source, ulp, clipped = InsecureSeededSource(SEED), 2.0**-plan.frac_bits, []
+    for step in steps:
+        x, y, padding = step["batch"]
+        real = padding == 0
+        found = gradients(step["before"], x[real], y[real], plan, activation, loss)
+        each = [factor.reshape(-1, 1) * found.values for factor in factors(found, plan)]
+        low = (np.minimum(*each) - found.errors).sum(axis=0)
+        high = (np.maximum(*each) + found.errors).sum(axis=0)
+        noise = noise_of(step, plan, source) if plan.private else 0.0
+        ratio = math.ldexp(plan.step_ratio[0], -plan.step_ratio[1])
+        before, after = (np.concatenate([p.ravel() for p in step[k]]) for k in ("before", "after"))
+        moved = before - after
+        assert (ratio * (low + noise) - ulp <= moved).all()
+        assert (moved <= ratio * (high + noise) + ulp).all()
+        assert (high - low).max() < 0.05 * np.abs(low).max()
+        clipped.append(float((factors(found, plan)[1] < 1.0).mean()))
+    return clipped
+
+
+@both_pools
+@pytest.mark.parametrize("case", PRIVATE)
+def test_steps_are_dpsgd_with_the_noise_that_was_drawn(pools, parties, case):
+    clipped = check_steps(pools, parties, case)
+    assert (max(clipped) == 0.0) == (CASES[case]["max_grad_norm"] >= 4.0)
+
+
+@both_pools
+@pytest.mark.parametrize("case", ["SGD", "SGD, hidden"])
+def test_plain_sgd_is_that_of_pytorch(pools, parties, case):
+    check_steps(pools, parties, case)
+
+
+@both_pools
+@pytest.mark.parametrize(
+    ("case", "cost"),
+    [
+        ("some clipped", [2, 6, 0, 19]),
+        ("hidden, 16 bits", [9, 6, 3, 19]),
+        ("all clipped", [2, 6, 0, 21]),
+        ("hidden sigmoid", [10, 6, 4, 21]),
+        ("softmax", [2, 13, 0, 19]),
+        ("SGD", [2, 6, 0, 4]),
+    ],
+)
+def test_a_step_takes_exactly_these_rounds(pools, parties, case, cost):
+    """Forward, loss, backward, step: 27 for a linear model, 37 with one hidden layer; 34, softmax.
+
+    The clip factor's degree is 2 in these, 4 in "all clipped".
+    """
+    for step in run(pools, parties, case)[0]:
+        assert step["rounds"] == cost
+        assert len(step["traffic"]) == sum(cost)
+
+
+@both_pools
+@pytest.mark.parametrize(
+    ("case", "conversions"), [("all clipped", [1, 17]), ("hidden", [1, 1, 17]), ("SGD", [1])]
+)
+def test_every_opened_word_is_masked(pools, parties, case, conversions):
+    """A 64-bit word is below 2^40 with probability 2^-23 if masked, always if it is a value.
+
+    Words of fewer bits are those of conversions to arithmetic shares, of known widths: one bit for
+    an activation, 17 for the clip factor. Their bits are balanced, in the low thresholds as in the
+    high ones, which unmasked ones are not.
+    """
+    for step in run(pools, parties, case)[0]:
+        traffic, values = step["traffic"], step["unmasked"]
+        assert {sent["name"] for sent in traffic} == {"all_reduce"}
+        whole = [sent for sent in traffic if sent["live"] == 64]
+        parts = [sent for sent in traffic if sent["live"] < 64]
+        words, small = (sum(sent[key] for sent in whole) for key in ("words", "small"))
+        assert count_p_value(small, words, 2.0**-23) > ALARM
+        assert [sent["live"] for sent in parts] == conversions
+        for sent in parts:
+            bits = sent["words"] // 2 * sent["live"]
+            assert sent["words"] % 2 == 0
+            assert min(count_p_value(ones, bits, 0.5) for ones in sent["ones"]) > ALARM
+        assert all(sent["small"] == sent["words"] for sent in values)
+        assert count_p_value(values[0]["small"], words, 2.0**-23) < ALARM
+
+
+@both_pools
+def test_epsilon_is_that_of_the_accountant(pools, parties):
+    _, spent = run(pools, parties, "hidden")
+    options = {"noise_multiplier": 0.8, "sample_rate": RATE, "steps": STEPS, "delta": DELTA}
+    expected = epsilon(**options, overflow_probability=OVERFLOW_PROBABILITY)
+    assert spent == pytest.approx(expected, rel=1e-9)
+    assert spent > epsilon(**{**options, "steps": STEPS - 1})

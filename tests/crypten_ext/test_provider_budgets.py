@@ -1,0 +1,80 @@
+"""What the dealer costs beside the first party: no round, a word for each dependent word, time."""
+
+import statistics
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks.providers import STEP
+from crypten_ext.processes.launch import Parties
+from extensions.runs.providers import Provider
+
+TASKS = "tests.helpers.party_tasks.provider_budgets:"
+SMALL = {"batch": 6, "features": 5, "classes": 3}
+ROUNDS = 27
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Parties]:
+    with Parties(3, timeout=200, provider="dealer") as parties:
+        yield parties
+
+
+def measured(pool: Parties, provider: Provider, steps: int, **sizes: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pool.run(
+        "benchmarks.providers:measure",
+        work=STEP,
+        provider=provider,
+        steps=steps,
+        dealer_pid=pool.dealer_pid,
+        **sizes,
+    )
+    return found
+
+
+@pytest.mark.parametrize("provider", ["DEALER", "TFP"])
+def test_tuples_need_no_message_among_the_parties(pool, provider):
+    assert pool.run(f"{TASKS}cost_of_tuples", provider=provider) == [(0, 0)] * 3
+
+
+@pytest.mark.parametrize("provider", ["dealer", "tfp"])
+def test_a_step_has_the_rounds_of_its_protocols_alone(pool, provider):
+    """What the first party spends on dealing inline is nothing, so that both are equal."""
+    for party in measured(pool, provider, steps=2, **SMALL):
+        assert party["rounds"] == ROUNDS
+
+
+def masks(kind: str, words: list[int], parameters: Any) -> int:
+    """Returns the words of a tuple that depend on no others: uniform, and never corrected."""
+    independent = {
+        "additive": 2,
+        "random words": 1,
+        "truncation pairs": len(words) // 3,
+        "bit words": 1,
+        "word masks": parameters[1] if kind == "word masks" else 0,
+    }
+    return sum(words[: independent[kind]])
+
+
+def test_a_correction_is_a_word_for_each_word_that_depends_on_others(pool):
+    for party in pool.run(f"{TASKS}words_of_step", **SMALL):
+        everything = sum(sum(words) for _, words, _ in party["asked"])
+        uniform = sum(masks(*tuple_) for tuple_ in party["asked"])
+        assert party["corrected"] == 8 * (everything - uniform)
+        assert 0 < uniform < everything
+
+
+@pytest.mark.long
+def test_a_step_takes_no_longer_than_with_the_first_party(pool):
+    """Both providers take turns in one run; the ratio of medians, on loopback, is about 0.9."""
+    seconds: dict[Provider, list[float]] = {"dealer": [], "tfp": []}
+    for _ in range(4):
+        for provider, taken in seconds.items():
+            party, *_ = measured(pool, provider, 8, batch=128, features=512, classes=10)
+            taken += party["seconds"]
+    dealt, first = (statistics.median(taken) for taken in seconds.values())
+    assert dealt <= 1.3 * first

@@ -1,0 +1,215 @@
+"""CrypTen's third party: right tuples, from keyed streams, and its name if it is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from crypten_ext.processes.launch import Parties, PartyFailedError
+from extensions.cli.main import app
+from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
+from tests.crypten_ext.test_launch import assert_all_end, is_alive
+from tests.helpers.paths import ROOT
+
+DEALT = "tests.helpers.party_tasks.dealer:"
+TASKS = "tests.helpers.party_tasks.third_party"
+
+pytestmark = pytest.mark.timeout(150)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Parties]:
+    with Parties(2, timeout=120, provider="ttp", env={"PYTHONWARNINGS": "error"}) as parties:
+        yield parties
+        pid = parties.dealer_pid
+    assert pid is not None
+    assert_all_end([pid], 5)
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+
+def test_32_bits_of_seed_give_a_tuple_away_until_the_streams_are_keyed(pool):
+    """The pool's first draw: it shows what is wrong, and then that it no longer is."""
+    for drawn in pool.run(f"{TASKS}:draw"):
+        assert drawn.pop("guess") == drawn["CrypTen"]
+        words = {word for eight in drawn.values() for word in eight}
+        assert len(words) == 4 * 8
+
+
+def by_hand(folder: Path, server: str) -> tuple[int, str, str]:
+    """Returns party 0's exit status, output and complaints; two parties and a third one."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "DISTRIBUTED_BACKEND": "gloo",
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
+        "RENDEZVOUS": f"file://{folder}/rendezvous",
+        "WORLD_SIZE": "2",
+    }
+    with ExitStack() as stack:
+        first, second, third = (
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", TASKS, role],
+                    env={**environment, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for rank, role in enumerate(("party", "party", server))
+        )
+        for process in (first, second, third):
+            stack.callback(process.kill)
+        out, err = first.communicate(timeout=60)
+        if server == "server":
+            assert third.wait(30) == 0, third.communicate()[1]
+        return first.returncode, out, err
+
+
+def test_tuples_do_not_come_from_generators_that_a_script_can_seed(tmp_path):
+    """Every process seeds torch alike, also the third party's."""
+    drawn = set()
+    for run in ("first", "second"):
+        (tmp_path / run).mkdir()
+        status, out, err = by_hand(tmp_path / run, "server")
+        assert status == 0, err
+        drawn |= set(out.split())
+    assert len(drawn) == 2 * 8
+
+
+def test_crypten_s_own_server_is_refused(tmp_path):
+    status, out, err = by_hand(tmp_path, "CrypTen's server")
+    assert (status, out) == (1, "")
+    assert "third party did not agree on keys; CrypTen's own TTPServer draws from 32 seed" in err
+    assert "Traceback" not in err
+
+
+# --- tuples -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["host_tuples", "own_tuples"])
+def test_opened_tuples_fulfil_their_relations(pool, task):
+    for right in pool.run(DEALT + task, provider="TTP"):
+        assert len(right) > 5
+        assert [kind for kind, holds in right.items() if not holds] == []
+
+
+def test_results_are_those_of_the_first_party(pool):
+    (dealt,) = pool.run(DEALT + "compute", provider="TTP")[0]
+    (first,) = pool.run(DEALT + "compute", provider="TFP")[0]
+    x = torch.linspace(0.5, 40.0, 12)
+    assert torch.all(dealt["root"] <= 1 / x.sqrt() + 2**-15)
+    for key in ("root", "clipped", "product"):
+        torch.testing.assert_close(dealt[key], first[key], rtol=0, atol=2**-9)
+
+
+# --- deaths -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (signal.SIGKILL, r"was killed by signal 9 \(SIGKILL\)\."),
+        (signal.SIGSTOP, r"stopped answering for 3 s\."),
+    ],
+)
+def test_a_third_party_that_is_lost_is_named(sent, reason):
+    with Parties(2, timeout=100, silence=3, provider="ttp") as parties:
+        before = 0.0
+
+        def strike(rank: int, event: dict[str, Any]) -> None:
+            nonlocal before
+            if rank == 0:
+                before = time.monotonic()
+                os.kill(parties.dealer_pid, sent)
+
+        with pytest.raises(ThirdPartyLostError, match=f"^the third party {reason}$"):
+            parties.run(DEALT + "multiply_for", provider="TTP", seconds=90, on_event=strike)
+        assert time.monotonic() - before < 60
+        assert not any(map(is_alive, [*parties.pids, parties.dealer_pid]))
+
+
+def test_a_party_that_dies_is_named_though_the_third_party_follows():
+    with Parties(2, timeout=100, provider="ttp") as parties:
+        with pytest.raises(PartyLostError, match="^party 1 was killed by signal 9"):
+            parties.run(
+                DEALT + "multiply_for",
+                provider="TTP",
+                seconds=90,
+                on_event=lambda *_: os.kill(parties.pids[1], signal.SIGKILL),
+            )
+        assert not any(map(is_alive, [*parties.pids, parties.dealer_pid]))
+
+
+def test_what_the_third_party_cannot_answer_ends_the_run_with_its_last_lines():
+    with (
+        Parties(2, timeout=60, provider="ttp") as parties,
+        pytest.raises(ThirdPartyLostError, match="exited with status 1") as caught,
+    ):
+        parties.run(f"{TASKS}:ask_nonsense")
+    assert "no such function" in "".join(caught.value.__notes__)
+
+
+def test_a_party_that_raises_is_named():
+    with (
+        Parties(2, timeout=60, provider="ttp") as parties,
+        pytest.raises(PartyFailedError, match="^party 1 raised ValueError: the step is too long"),
+    ):
+        parties.run("tests.helpers.party_tasks.launch:raise_in", culprit=1)
+
+
+def test_a_third_party_ends_with_its_launcher():
+    code = (
+        "import time; from crypten_ext.processes.launch import Parties\n"
+        "with Parties(2, provider='ttp') as parties:\n"
+        "    print(parties.dealer_pid, flush=True)\n"
+        "    time.sleep(100)\n"
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with launcher:
+        assert launcher.stdout is not None
+        pid = int(launcher.stdout.readline())
+        assert is_alive(pid)
+        launcher.kill()
+        assert_all_end([pid], 15)
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def test_a_run_reports_its_provider(tmp_path):
+    report = tmp_path / "run.json"
+    arguments = "train --parties 2 --epsilon 2 --delta 1e-5 --steps 2 --provider ttp --json"
+    result = CliRunner().invoke(app, [*arguments.split(), str(report)])
+    assert result.exit_code == 0, result.output
+    assert "trusted third party" in " ".join(result.output.split())
+    run = json.loads(report.read_text())
+    assert (run["provider"], run["correction_bytes"]) == ("third party trusted", None)
+
+
+def test_parties_by_hand_are_told_to_use_the_dealer(tmp_path):
+    arguments = "party --rank 0 --world-size 2 --rendezvous tcp://127.0.0.1:9 --records x.npz"
+    options = "--provider ttp --noise-multiplier 1 --delta 1e-5"
+    result = CliRunner().invoke(app, [*arguments.split(), *options.split()])
+    assert isinstance(result.exception, ArgumentError)
+    assert str(result.exception).startswith("provider = 'ttp': must be 'dealer' or 'tfp'")
+    assert "`pea dealer`" in str(result.exception)
+
+
+def test_what_cannot_deal_is_refused():
+    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'ttp'"):
+        Parties(2, provider="HE")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="world_size = 1: must be at least 2 with CrypTen's"):
+        Parties(1, provider="ttp")

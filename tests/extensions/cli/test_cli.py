@@ -1,0 +1,169 @@
+"""The `pea` command: what it reports, writes and refuses."""
+
+import stat
+import sys
+
+import numpy as np
+import pytest
+
+from extensions.owners.data import load
+from extensions.ring.fixed_point import Integers, encode
+from tests.helpers.commands import KEYS, pea, report_of
+
+pytestmark = [
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
+]
+
+F = 20
+NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
+BAD = {
+    "epsilon below 0": (("--epsilon", -1, "--delta", 1e-5), "epsilon = -1.0"),
+    "delta of 1": (("--epsilon", 1, "--delta", 1), "delta = 1.0"),
+    "no delta": (("--epsilon", 1), "delta = None"),
+    "epsilon and noise": ((*NOISE, "--epsilon", 1), "epsilon, noise_multiplier = (1.0, 1.0)"),
+    "neither": (("--delta", 1e-5), "epsilon, noise_multiplier = (None, None)"),
+    "sample rate of 0": ((*NOISE, "--sample-rate", 0), "sample_rate = 0.0"),
+    "one party": ((*NOISE, "--parties", 1), "parties = 1"),
+    "too many parties": ((*NOISE, "--parties", 1000), "parties = 1000"),
+    "data": ((*NOISE, "--data", "iris"), "data = 'iris'"),
+    "no folder": ((*NOISE, "--data", "mnist"), "data_dir = None"),
+    "model": ((*NOISE, "--model", "forest"), "model = 'forest'"),
+    "loss": ((*NOISE, "--loss", "hinge"), "loss = 'hinge'"),
+    "backend": ((*NOISE, "--backend", "spdz"), "backend = 'spdz'"),
+    "ABY3 of two": ((*NOISE, "--backend", "tfe", "--parties", 2), "parties = 2"),
+    "ABY3's provider": ((*NOISE, "--backend", "tfe", "--provider", "tfp"), "provider = 'tfp'"),
+    "steps and epochs": ((*NOISE, "--steps", 3, "--epochs", 2), "steps, epochs = (3, 2.0)"),
+    "no steps": ((*NOISE, "--steps", 0), "steps = 0"),
+    "epochs": ((*NOISE, "--epochs", -1), "epochs = -1.0"),
+    "evaluate": ((*NOISE, "--evaluate", "all"), "evaluate = 'all'"),
+    "seed": ((*NOISE, "--insecure-fixed-randomness", -1), "insecure_seed = -1"),
+    "delta too small": (("--epsilon", 1, "--delta", 1e-12), "overflow_probability = 1e-09"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_argument_is_one_line_that_names_it(case):
+    arguments, expected = BAD[case]
+    done = pea("train", *arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"pea: {expected}: must be ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_more_parties_than_records_are_refused(tmp_path):
+    done = pea("split", "--out", tmp_path, "--parties", 400)
+    assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert done.stderr.startswith("pea: parties = 400: must be at most 359, ")
+
+
+def test_an_option_that_is_no_number_is_named():
+    done = pea("train", "--epsilon", "much")
+    assert done.returncode == 2
+    assert "'--epsilon'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_that_only_the_parties_can_refuse_end_in_one_line_too():
+    done = pea("train", *NOISE, "--frac-bits", 24, "--steps", 2, "--parties", 2)
+    assert done.returncode == 1
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("pea: party ")
+    assert "frac_bits = 24: must be at most" in last
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    done = pea("split", "--out", tmp_path / "file" / "folder")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(tmp_path / "file") in done.stderr
+
+
+def correct(weight: Integers, bias: Integers) -> tuple[int, int]:
+    """Returns how many held-out digits a model gets right, and how many are too close to call."""
+    split = load("digits", None, 0)
+    logits = encode(split.test_x, F) @ weight.T + (bias << F)
+    own = logits[np.arange(len(logits)), split.test_y]
+    logits[np.arange(len(logits)), split.test_y] = np.iinfo(np.int64).min
+    lead = own - logits.max(axis=1)
+    return int((lead > 0).sum()), int((np.abs(lead) <= 4 << F).sum())
+
+
+def test_a_secure_run_reports_and_saves_shares(tmp_path):
+    done = pea(
+        *("train", *NOISE, "--parties", 2, "--steps", 3),
+        *("--json", tmp_path / "out" / "report.json", "--save", tmp_path / "model"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("must not collude") == 1
+    assert "Traceback" not in done.stderr
+    report = report_of(tmp_path / "out" / "report.json")
+    for key in KEYS:
+        assert key.replace("_", " ") in done.stdout
+    assert (report["backend"], report["data"], report["parties"]) == ("crypten", "digits", 2)
+    assert (report["steps"], report["delta"]) == (3, 1e-5)
+    assert report["epsilon"] > 0
+    assert report["rounds"] == 3 * 27 + 1
+    assert report["bytes_per_party"] > 100_000
+    assert report["opened"] == ["the number of correct predictions on held-out records"]
+    assert report["provider"] == "dealer"
+
+    shares = sorted((tmp_path / "model").iterdir())
+    assert [path.name for path in shares] == ["party-0.npz", "party-1.npz"]
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in shares} == {0o600}
+    arrays = [np.load(path) for path in shares]
+    assert {int(each["frac_bits"]) for each in arrays} == {F}
+    weight, bias = (
+        (arrays[0][name].view(np.uint64) + arrays[1][name].view(np.uint64)).view(np.int64)
+        for name in ("weight_0", "bias_0")
+    )
+    assert 0 < np.abs(weight).max() < 2**40 < np.abs(arrays[0]["weight_0"]).max()
+    count, close = correct(weight, bias)
+    assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
+
+
+def test_an_opened_model_is_saved_in_plaintext(tmp_path):
+    done = pea(
+        *("train", "--no-dp", "--parties", 2, "--steps", 3, "--evaluate", "opened"),
+        *("--json", tmp_path / "report.json", "--save", tmp_path / "model"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("--no-dp: the model is not private") == 1
+    report = report_of(tmp_path / "report.json")
+    assert report["epsilon"] is None
+    assert report["opened"][0] == "the model"
+    (path,) = (tmp_path / "model").iterdir()
+    assert (path.name, stat.S_IMODE(path.stat().st_mode)) == ("model.npz", 0o600)
+    with np.load(path) as arrays:
+        count, close = correct(*(encode(arrays[name], F) for name in ("weight_0", "bias_0")))
+    assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
+
+
+def test_the_clear_backend_reports_the_same_keys(tmp_path):
+    path = tmp_path / "report.json"
+    done = pea("train", "--backend", "clear", *NOISE, "--epochs", 0.5, "--json", path)
+    assert done.returncode == 0, done.stderr
+    report = report_of(path)
+    assert (report["backend"], report["steps"], report["rounds"]) == ("clear", 5, 0)
+    assert report["opened"] == ["everything: this backend is plaintext"]
+    assert done.stderr.count("Notice:") == 1
+
+
+def test_a_run_without_noise_reports_no_epsilon_in_plain_json(tmp_path):
+    path = tmp_path / "report.json"
+    options = ("--noise-multiplier", 0, "--delta", 1e-5, "--steps", 2, "--json", path)
+    assert pea("train", "--backend", "clear", *options).returncode == 0
+    assert report_of(path)["epsilon"] is None
+    assert "Infinity" not in path.read_text()
+
+
+def test_hidden_layers_have_a_learning_rate_of_their_own(tmp_path):
+    options = ("--backend", "clear", *NOISE, "--model", "mlp:4", "--steps", 2)
+    assert pea("train", *options).returncode == 0
+    done = pea("train", *options, "--lr", 1000)
+    assert done.returncode == 1
+    assert "learning_rate = 1000.0: must be such that 2 steps move weights by" in done.stderr

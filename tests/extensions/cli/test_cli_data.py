@@ -1,0 +1,198 @@
+"""What the `pea` command does with records and features before a run, and options from a file."""
+
+import re
+import stat
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from extensions.cli.main import app
+from extensions.errors import ArgumentError
+from extensions.owners.data import read_party_file, read_raw_file
+from tests.extensions.cli.test_cli_parties import NOISE, free_address
+from tests.helpers.commands import pea, report_of, started
+
+pytestmark = [
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
+]
+
+CLEAR = ("train", "--backend", "clear", *NOISE, "--steps", 2)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def table(path: Path, seed: int, records: int = 30) -> Path:
+    """Returns a file in which the label is the larger of two numbers; a third is of no use."""
+    draws = np.random.default_rng(seed).uniform(-1, 1, (records, 3))
+    rows = [f"{a:.6f},{b:.6f},{c:.6f},{'left' if a > b else 'right'}" for a, b, c in draws]
+    path.write_text("\n".join(["a,b,c,side", *rows]) + "\n")
+    return path
+
+
+def test_each_party_brings_its_own_table(tmp_path):
+    files = [table(tmp_path / f"{rank}.csv", rank, 200) for rank in range(2)]
+    own = [part for rank in range(2) for part in ("--data-for-party", f"{rank}={files[rank]}")]
+    path = tmp_path / "report.json"
+    done = pea(
+        *("train", "--backend", "clear", "--no-dp", "--parties", 2, *own, "--label", "side"),
+        *("--sample-rate", 1, "--steps", 30, "--json", path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "classes: 0 = left, 1 = right" in done.stderr
+    report = report_of(path)
+    assert (report["data"], report["features"]) == ("own records", "raw")
+    assert report["accuracy"] > 0.9
+    missing = pea(*CLEAR, "--parties", 2, *own[:2], "--label", "side")
+    assert missing.stderr.startswith("pea: data_for_party = ")
+    assert "Party 1 has none" in missing.stderr
+
+
+@pytest.mark.long
+def test_features_are_taken_before_parties_compute_and_material_is_made_for_them(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    common = (*NOISE, "--parties", 2, "--steps", 1, "--features", "tests.helpers.extractors:halves")
+    done = pea("prepare", *common, "--out", tmp_path / "material")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "cache").exists()
+    path = tmp_path / "report.json"
+    done = pea("train", *common, "--material", tmp_path / "material", "--json", path)
+    assert done.returncode == 0, done.stderr
+    report = report_of(path)
+    assert (report["backend"], report["features"]) == ("crypten", "tests.helpers.extractors:halves")
+    files = list((tmp_path / "cache" / "pea" / "features").iterdir())
+    assert len(files) == 2 * 2
+    assert sum(file.stat().st_size for file in files) > 1797 * 32 * 4
+
+
+def test_parties_take_features_themselves_or_before(tmp_path):
+    extractor = ("--features", "tests.helpers.extractors:halves")
+    done = pea("split", "--parties", 2, "--features", "none", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    raw = tmp_path / "party-0.npz"
+    assert read_raw_file(raw).train_x.shape == (719, 8, 8)
+    ready = tmp_path / "ready" / "party-1.npz"
+    done = pea(*("features", "--records", tmp_path / "party-1.npz", "--out", ready, *extractor))
+    assert (done.returncode, done.stdout) == (0, f"{ready} 719+179 x 32\n"), done.stderr
+    assert stat.S_IMODE(ready.stat().st_mode) == 0o600
+    rows = read_party_file(ready).train_x
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    common = ("--world-size", 2, "--rendezvous", f"tcp://{free_address()}", "--provider", "tfp")
+    common = ("party", *common, *NOISE, "--steps", 2)
+    with ExitStack() as stack:
+        commands = [
+            stack.enter_context(started(*common, "--rank", 0, "--records", raw, *extractor)),
+            stack.enter_context(started(*common, "--rank", 1, "--records", ready)),
+        ]
+        for command in commands:
+            done = command.finish()
+            assert done.returncode == 0, done.stderr
+    refused = pea(*common, "--rank", 0, "--records", raw)
+    assert "records = " in refused.stderr
+    assert "`pea features`, or --features" in refused.stderr
+
+
+def test_one_party_turns_its_table_into_features(tmp_path):
+    own = table(tmp_path / "own.csv", 3)
+    common = ("features", "--records", own, "--out", tmp_path / "own.npz", "--features", "raw")
+    with pytest.raises(ArgumentError, match="^labels = '(left|right)': must be one of 0, 1, 2"):
+        run(*common, "--label", "side")
+    run(*common, "--label", "side", "--class-names", "right,left", "--max-feature-norm", 0.5)
+    with pytest.raises(ArgumentError, match="^max_feature_norm = -1"):
+        run(*common, "--label", "side", "--max-feature-norm", -1)
+    split = read_party_file(tmp_path / "own.npz")
+    assert split.train_x.shape == (24, 3)
+    assert np.linalg.norm(split.train_x, axis=1).max() <= 0.5 * (1 + 1e-12)
+    np.testing.assert_array_equal(split.train_x[:, 0] > split.train_x[:, 1], split.train_y == 1)
+
+
+BAD = {
+    "extractor": (("--features", "pca"), "features = 'pca'"),
+    "kind": (("--features", "hashed"), "features = 'hashed'"),
+    "weights": (("--weights", "x.pt"), "weights = 'x.pt'"),
+    "norm": (("--max-feature-norm", 0), "max_feature_norm = 0.0"),
+    "seed": (("--seed-data", -1), "seed_data = -1"),
+    "partition": (("--partition", "even"), "partition = 'even'"),
+    "class names": (("--class-names", "a,a"), "class_names = 'a,a'"),
+    "no table": (("--data", "csv:nowhere.csv"), "records = 'nowhere.csv'"),
+    "rank": (("--data-for-party", "3=x.npz"), "data_for_party = '3=x.npz'"),
+    "no rank": (("--data-for-party", "x.npz"), "data_for_party = 'x.npz'"),
+    "label of images": (("--label", "side"), "label = 'side'"),
+    "text of images": (("--text", "words"), "text = 'words'"),
+    "classes of images": (("--class-names", "a,b"), "class_names = ('a', 'b')"),
+    "dealt files": (("--data-for-party", "0=x", "--partition", "shards"), "partition = 'shards'"),
+    "both": (("--data", "digits", "--data-for-party", "0=x"), "data, data_for_party = "),
+    "no file": (("--config", "nowhere.toml"), "config = 'nowhere.toml'"),
+}
+
+
+def run(*arguments: object) -> None:
+    """The command in this process, with its errors as they are."""
+    app([str(argument) for argument in arguments], standalone_mode=False)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_argument_is_named(case):
+    arguments, expected = BAD[case]
+    with pytest.raises(ArgumentError, match=f"^{re.escape(expected)}.*must be "):
+        run(*CLEAR, *arguments)
+
+
+def test_options_come_from_a_file_and_the_command_line_wins(tmp_path):
+    file = tmp_path / "run.toml"
+    path = tmp_path / "report.json"
+    file.write_text(
+        'backend = "clear"\nno_dp = true\nsteps = 3\nsample-rate = 0.05\nmodel = "mlp:4"\n'
+        f'lr = 0.5\njson = "{path}"\nparties = 2\n'
+    )
+    run("train", "--config", file, "--steps", 2)
+    report = report_of(path)
+    given = {"backend": "clear", "steps": 2, "sample_rate": 0.05, "model": "mlp:4", "parties": 2}
+    assert {key: report[key] for key in given} == given
+    assert report["epsilon"] is None
+
+
+UNKNOWN = "must be an option of this command. Nearest: "
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("epsilom = 2", f"config = 'run.toml, epsilom': {UNKNOWN}epsilon."),
+        ("max_gradnorm = 2", f"config = 'run.toml, max_gradnorm': {UNKNOWN}max-grad-norm."),
+        ("[train]\nsteps = 2", "config = 'run.toml, train': must be an option"),
+        ("steps = [2, 3]", "config = 'run.toml, steps': must be one value"),
+        ("steps 2", "must be a file of TOML"),
+        ('config = "other.toml"', "config = 'run.toml, config': must be an option"),
+    ],
+)
+def test_a_bad_file_of_options_is_refused_with_its_key(text, expected, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(text + "\n")
+    with pytest.raises(ArgumentError, match=re.escape(expected)):
+        run(*CLEAR, "--config", file)
+
+
+def test_values_from_a_file_are_checked_like_options(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('steps = "many"\n')
+    done = pea(*CLEAR[:-2], "--config", file)
+    assert done.returncode == 2
+    assert "'--steps'" in done.stderr
+    assert "Traceback" not in done.stderr
+    file.write_text('data-for-party = ["0=a.npz", "0=b.npz"]\nepsilom = 2\n')
+    done = pea(*CLEAR, "--config", file)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pea: config = 'run.toml, epsilom'")
+    assert done.stderr.count("\n") == 1
+    file.write_text('data-for-party = ["0=a.npz", "0=b.npz"]\n')
+    with pytest.raises(ArgumentError, match="^data_for_party = '0=b.npz'"):
+        run(*CLEAR, "--config", file)

@@ -1,0 +1,129 @@
+"""Chains of layers over a ring, how far their weights may move, and how often they are right."""
+
+import math
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError, GradientError
+from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
+from extensions.network.chain import Network, backward, forward
+from extensions.network.evaluation import count_wrong
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.drift import Drift
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import ENCODING_SLACK, decode, encode
+
+F = 20
+NETWORK = Network(
+    widths=(4, 5, 3, 2), activations=(relu(), sigmoid()), has_bias=(True, False, True)
+)
+
+
+def test_shapes_bound_every_layer():
+    shapes = NETWORK.shapes(max_feature_norm=2.0, max_weight_norm=10.0)
+    assert [(s.in_features, s.out_features, s.has_bias) for s in shapes] == [
+        (4, 5, True),
+        (5, 3, False),
+        (3, 2, True),
+    ]
+    slack = OUTPUT_SLACK
+    norms = [2.0 * ENCODING_SLACK, slack * 8.0 * math.sqrt(5), slack * math.sqrt(3)]
+    assert [s.input_norm for s in shapes] == pytest.approx(norms)
+    last = slack * math.sqrt(2)
+    assert [s.delta_norm for s in shapes] == pytest.approx([100 * last, 10 * last, last])
+
+
+def test_a_chain_computes_what_it_says():
+    draws = np.random.default_rng(1)
+    shapes = [(5, 4), (3, 5), (2, 3)]
+    reals = [
+        (draws.uniform(-1, 1, s), draws.uniform(-1, 1, s[0]) if b else None)
+        for s, b in zip(shapes, NETWORK.has_bias, strict=True)
+    ]
+    x, y = draws.uniform(-1, 1, (7, 4)), np.eye(2)[draws.integers(0, 2, 7)]
+    shared = [(encode(w, F), None if b is None else encode(b, F)) for w, b in reals]
+    ring = ClearRing(F, seed=1)
+    logits, kept = forward(ring, NETWORK, shared, encode(x, F))
+    gradients = backward(ring, NETWORK, shared, kept, logits, encode(y, F), None)
+
+    def apply(function: PiecewiseLinear, z: np.ndarray) -> np.ndarray:
+        knots = np.array(function.thresholds)
+        slopes = np.array(function.slopes[1:-1]) / 2**function.slope_bits
+        values = function.offset + np.concatenate([[0], np.cumsum(slopes * np.diff(knots))])
+        return np.interp(z, knots, values)
+
+    a = [x]
+    for (w, b), function in zip(reals, (*NETWORK.activations, None), strict=True):
+        z = a[-1] @ w.T + (0 if b is None else b)
+        a.append(z if function is None else apply(function, z))
+    np.testing.assert_allclose(decode(logits, F), a[-1], atol=1e-4)
+    assert [g.has_bias for g in gradients] == [True, False, True]
+    np.testing.assert_allclose(
+        decode(gradients[-1].deltas, F), apply(sigmoid(), a[-1]) - y, atol=1e-4
+    )
+    for gradient, inputs in zip(gradients, a[:-1], strict=True):
+        np.testing.assert_allclose(decode(gradient.inputs, F), inputs, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("widths", "activations", "has_bias"),
+    [((4,), (), ()), ((4, 2), (relu(),), (True,)), ((4, 3, 2), (), (True, True))],
+)
+def test_parts_that_do_not_belong_together_are_refused(widths, activations, has_bias):
+    with pytest.raises(ArgumentError, match="^widths, activations, has_bias = "):
+        Network(widths=widths, activations=activations, has_bias=has_bias)
+
+
+def test_an_unbounded_activation_is_refused():
+    line = PiecewiseLinear(
+        name="line", thresholds=(0.0,), slopes=(0, 1), offset=0.0, slope_bits=0, bound=math.inf
+    )
+    with pytest.raises(ArgumentError, match="^activations = 'line': must be bounded"):
+        Network(widths=(2, 2, 2), activations=(line,), has_bias=(True, True))
+
+
+def plan_with(learning_rate: float, widths: tuple[int, ...] = (4, 3, 2)) -> StepPlan:
+    layers = len(widths) - 1
+    network = Network(
+        widths=widths, activations=(relu(),) * (layers - 1), has_bias=(True,) * layers
+    )
+    return StepPlan(
+        frac_bits=F,
+        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=400.0),
+        rows=10,
+        learning_rate=learning_rate,
+        expected_batch_size=10.0,
+        max_grad_norm=1.0,
+        noise_multiplier=0.0,
+        parties=3,
+    )
+
+
+def test_drift_ends_where_the_bound_does():
+    """Without noise a step pulls by learning_rate (1 + eta); 300 of 400 may be used up."""
+    drift = Drift(400.0)
+    drift.add(plan_with(1.0), 298)
+    drift.add(plan_with(1.0))
+    with pytest.raises(GradientError, match="After 299 steps, 2 more .* more than 300"):
+        drift.add(plan_with(1.0), 2)
+    drift.add(plan_with(0.5))
+    Drift(400.0).add(plan_with(1.0, (4, 2)), 10_000)
+
+
+def test_rows_that_are_wrong_are_counted():
+    logits = np.array([[1.0, 0.5, -3.0], [0.0, 0.25, 0.2], [2.0, 2.5, 1.0], [-1.0, -2.0, -0.5]])
+    truth = np.eye(3)[[0, 1, 0, 2]]
+    ring = ClearRing(F)
+    assert count_wrong(ring, encode(logits, F), encode(truth, F)) == 1
+    one = np.array([[0.5], [-0.5], [3.0], [-0.001]])
+    for labels, wrong in (([1, 0, 1, 0], 0), ([0, 0, 1, 1], 2)):
+        targets = np.array(labels, dtype=np.float64)[:, None]
+        assert count_wrong(ring, encode(one, F), encode(targets, F)) == wrong
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 3), (4, 63)])
+def test_targets_of_another_shape_are_refused(shape):
+    logits = np.zeros((4, 3) if shape != (4, 63) else shape, np.int64)
+    with pytest.raises(ArgumentError, match="^targets = "):
+        count_wrong(ClearRing(F), logits, np.zeros(shape, np.int64))

@@ -1,0 +1,125 @@
+"""Softmax is near what it stands for, and its residual bounded, for all logits and roundings."""
+
+import math
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.network.activations import activate, sigmoid
+from extensions.network.chain import Network
+from extensions.network.losses import LOSSES, residual, residual_norm
+from extensions.network.softmax import (
+    EXPONENTIAL_ERROR,
+    LARGEST,
+    LARGEST_SUM,
+    MAX_ERROR,
+    RECIPROCAL_ERROR,
+    exponential,
+    reciprocal,
+    softmax,
+    weight_bits,
+)
+from extensions.protocols.dpsgd_plan import MIN_TRAINING_BITS
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, decode, encode
+from extensions.runs.config import TrainConfig
+from tests.extensions.network.test_activations import exact
+from tests.helpers.reference_softmax import softmax_interval, true_softmax
+from tests.helpers.strategies import PRESETS, ROUNDINGS
+
+CLASSES = (3, 10, 128)
+roundings = pytest.mark.parametrize("rounding", ROUNDINGS)
+sizes = pytest.mark.parametrize("classes", [2, *CLASSES])
+bits = pytest.mark.parametrize("frac_bits", [MIN_TRAINING_BITS, 20])
+
+
+def logits_of(classes: int, frac_bits: int) -> Integers:
+    """Returns rows of every spread: equal ones, one or several far ahead, far out on both sides."""
+    draws, rows = np.random.default_rng(classes), 18_000 // classes
+    ahead = draws.normal(size=(rows, classes))
+    ahead[np.arange(rows), draws.integers(0, classes, rows)] += draws.uniform(0, 12, rows)
+    parts = [draws.normal(0, scale, (rows, classes)) for scale in (0.0, 0.3, 1.0, 3.0, 40.0)]
+    sides = draws.choice([-1.0, 1.0], (rows, classes)) * draws.choice([7.0, 500.0], (rows, 1))
+    return encode(np.concatenate([ahead, *parts, sides, 1e3 + parts[1]]), frac_bits)
+
+
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize("frac_bits", [8, *PRESETS, 24])
+def test_the_two_functions_are_as_near_as_they_say(classes, frac_bits):
+    function, scale = exponential(classes), classes * 2.0**frac_bits
+    x = np.rint(np.linspace(-30.0, 12.0, 100_001) * scale).astype(np.int64)
+    value = np.ldexp(exact(function, x, frac_bits)[0], -frac_bits - function.slope_bits)
+    want = np.exp(np.minimum(x / scale, LARGEST))
+    apart = np.abs(value - want) / np.maximum(want, 1.0)
+    assert EXPONENTIAL_ERROR < apart.max() < 0.0325 + 2.0**-frac_bits
+    assert (np.diff(value) >= 0).all()
+    assert value.min() == 0
+    inverse, unit = reciprocal(classes), weight_bits(classes)
+    highest = classes * math.exp(LARGEST) * (1 - EXPONENTIAL_ERROR)
+    total = np.geomspace(classes * (1 - 2 * EXPONENTIAL_ERROR), highest, 100_001)
+    sums = np.ceil(np.ldexp(total, unit)).astype(np.int64)
+    product = np.ldexp(
+        sums * np.ldexp(exact(inverse, sums, unit)[0], -inverse.slope_bits), -2 * unit
+    )
+    assert np.abs(product - 1).max() < 1.02 * RECIPROCAL_ERROR
+    assert product.max() <= LARGEST_SUM
+
+
+@sizes
+@bits
+@roundings
+def test_probabilities_are_near_and_their_residual_bounded(classes, frac_bits, rounding):
+    ring, ulp = ClearRing(frac_bits, rounding=rounding, seed=1), 2.0**-frac_bits
+    logits = logits_of(classes, frac_bits)
+    found = decode(softmax(ring, logits), frac_bits)
+    near = MAX_ERROR if classes > 2 else 0.0107
+    cut = LARGEST if classes > 2 else math.inf
+    assert np.abs(found - true_softmax(decode(logits, frac_bits), cut)).max() <= near + ulp
+    assert found.sum(axis=1).max() <= LARGEST_SUM + classes * ulp
+    assert found.min() >= (0.0 if classes > 2 else -(2.0**-13) - ulp)
+    draws = np.random.default_rng(1)
+    worst = np.where(found >= found.max(axis=1, keepdims=True), 0, 1)
+    random = np.eye(classes)[draws.integers(0, classes, len(logits))]
+    for targets in (worst, random, np.ones_like(random)):
+        apart = residual(ring, "softmax", logits, encode(targets, frac_bits))
+        norms = np.linalg.norm(decode(apart, frac_bits), axis=1)
+        assert norms.max() <= residual_norm("softmax", classes)
+    if classes > 2:
+        low, high = softmax_interval(logits, frac_bits)
+        assert ((low <= found) & (found <= high)).all()
+
+
+@pytest.mark.parametrize("classes", CLASSES)
+def test_equal_logits_are_equally_likely_and_a_common_shift_changes_nothing(classes):
+    ring = ClearRing(20, rounding="floor")
+    zero = np.zeros((1, classes), dtype=np.int64)
+    found = decode(softmax(ring, zero), 20)
+    assert np.ptp(found) == 0
+    assert abs(found[0, 0] * classes - 1) < 1.02 * RECIPROCAL_ERROR
+    logits = logits_of(classes, 20)[:500]
+    shifted = logits + np.arange(500)[:, None] * 12_345
+    np.testing.assert_array_equal(softmax(ring, logits), softmax(ring, shifted))
+
+
+def test_of_two_classes_it_is_the_sigmoid_of_their_difference():
+    ring, logits = ClearRing(20, rounding="floor"), logits_of(2, 20)
+    found = softmax(ring, logits)
+    want, _ = activate(ring, logits[:, 1] - logits[:, 0], sigmoid())
+    np.testing.assert_array_equal(found[:, 1], want)
+    assert (found.sum(axis=1) == 1 << 20).all()
+
+
+@pytest.mark.parametrize("classes", [0, 1, 129])
+def test_other_numbers_of_classes_are_refused(classes):
+    with pytest.raises(ArgumentError, match=f"^classes = {classes}: must be in 2..128"):
+        softmax(ClearRing(20), np.zeros((3, classes), dtype=np.int64))
+    with pytest.raises(ArgumentError, match="^classes"):
+        Network(widths=(4, classes), activations=(), has_bias=(True,), loss="softmax")
+
+
+def test_the_loss_is_a_setting_that_parties_share():
+    assert TrainConfig(private=False).loss == "sigmoid"
+    assert [TrainConfig(private=False, loss=x).workload()["loss"] for x in LOSSES] == [*LOSSES]
+    with pytest.raises(ArgumentError, match="^loss = 'hinge': must be one of"):
+        TrainConfig(private=False, loss="hinge")

@@ -1,0 +1,112 @@
+"""Files of records that are damaged, incomplete or do not belong together are refused by name."""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import MNIST_FILES, load, read_party_file, standard_rows, write_private
+from tests.extensions.runs.test_config_data import small_split
+
+
+def damaged(path: Path, kind: str) -> Path:
+    good = vars(small_split())
+    match kind:
+        case "missing":
+            return path
+        case "empty":
+            path.touch()
+        case "text":
+            path.write_text("1,2,3\n")
+        case "cut":
+            write_private(path, **good)
+            path.write_bytes(path.read_bytes()[:-100])
+        case "one array":
+            with path.open("wb") as file:
+                np.save(file, good["train_x"])
+        case "no labels":
+            write_private(path, **{k: v for k, v in good.items() if k != "train_y"})
+        case "objects":
+            np.savez(path, **{**good, "train_y": np.array([None] * 11)})
+        case "words":
+            write_private(path, **{**good, "train_y": np.array(["a"] * 11)})
+        case "lengths":
+            write_private(path, **{**good, "test_y": good["test_y"][1:]})
+        case "widths":
+            write_private(path, **{**good, "test_x": good["test_x"][:, 1:]})
+        case "vector":
+            write_private(path, **{**good, "train_x": good["train_y"]})
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("missing", "empty", "text", "cut", "one array", "no labels", "objects", "words"),
+        *("lengths", "widths", "vector"),
+    ],
+)
+def test_a_party_file_that_is_none_is_refused(kind, tmp_path):
+    path = damaged(tmp_path / "records.npz", kind)
+    with pytest.raises(ArgumentError, match=r"^records = '.*records\.npz.*: must be"):
+        read_party_file(path)
+
+
+def idx(array: np.ndarray, magic: int | None = None) -> bytes:
+    magic = 0x0800 + array.ndim if magic is None else magic
+    return struct.pack(f">{1 + array.ndim}I", magic, *array.shape) + array.tobytes()
+
+
+@pytest.fixture
+def mnist(tmp_path) -> Path:
+    draws = np.random.default_rng(2)
+    for (images, labels), size in zip(MNIST_FILES.values(), (9, 5), strict=True):
+        pixels = draws.integers(0, 256, (size, 2, 3), dtype=np.uint8)
+        (tmp_path / images).write_bytes(gzip.compress(idx(pixels)))
+        (tmp_path / labels).write_bytes(gzip.compress(idx(np.arange(size, dtype=np.uint8) % 10)))
+    return tmp_path
+
+
+def test_mnist_is_read_from_its_files(mnist):
+    data = load("mnist", mnist, 0)
+    assert data.train_x.shape == (9, 6)
+    assert data.test_x.shape == (5, 6)
+    np.testing.assert_array_equal(data.test_y, np.arange(5))
+    assert sorted(data.train_y) == list(range(9))
+    pixels = gzip.decompress((mnist / MNIST_FILES["train"][0]).read_bytes())[16:]
+    rows = standard_rows(np.frombuffer(pixels, dtype=np.uint8).reshape(9, 6))
+    np.testing.assert_array_equal(data.train_x[np.argsort(data.train_y)], rows)
+
+
+TEST_IMAGES = MNIST_FILES["test"][0]
+DAMAGE: dict[str, bytes] = {
+    "not gzip": b"<html>not found</html>",
+    "empty": b"",
+    "cut gzip": gzip.compress(idx(np.zeros((5, 2, 3), np.uint8)))[:-12],
+    "no header": gzip.compress(b"\x00\x00"),
+    "labels instead": gzip.compress(idx(np.zeros(5, np.uint8))),
+    "other magic": gzip.compress(idx(np.zeros((5, 2, 3), np.uint8), magic=0x0D03)),
+    "cut pixels": gzip.compress(idx(np.zeros((5, 2, 3), np.uint8))[:-1]),
+    "more pixels": gzip.compress(idx(np.zeros((5, 2, 3), np.uint8)) + b"\x00"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_mnist_file_is_named(mnist, kind):
+    (mnist / TEST_IMAGES).write_bytes(DAMAGE[kind])
+    with pytest.raises(ArgumentError, match=f"^data_dir = '{TEST_IMAGES}': .*undamaged.*again"):
+        load("mnist", mnist, 0)
+
+
+def test_mnist_files_that_are_missing_or_do_not_belong_together_are_refused(mnist):
+    with pytest.raises(ArgumentError, match="^data_dir = None: must be the folder"):
+        load("mnist", None, 0)
+    (mnist / TEST_IMAGES).write_bytes(gzip.compress(idx(np.zeros((4, 2, 3), np.uint8))))
+    with pytest.raises(ArgumentError, match="^data_dir = .*images and labels of equal number"):
+        load("mnist", mnist, 0)
+    (mnist / TEST_IMAGES).unlink()
+    with pytest.raises(ArgumentError, match=f"^data_dir = .*a folder that holds {TEST_IMAGES}"):
+        load("mnist", mnist, 0)

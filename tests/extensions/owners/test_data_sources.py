@@ -1,0 +1,416 @@
+"""Data sets in their usual files, and tables of one's own: read exactly, or refused by name."""
+
+import gzip
+import hashlib
+import json
+import lzma
+import tarfile
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from extensions.errors import ArgumentError, MissingExtraError
+from extensions.owners.data import Columns, load, load_own, load_raw, split_among, write_private
+from extensions.owners.data.cifar10 import BATCHES, BINARY
+from extensions.owners.data.download import Published, fetch
+from extensions.owners.data.mnist import MNIST_FILES
+from tests.extensions.owners.test_data_files import idx
+from tests.extensions.runs.test_config_data import small_split
+from tests.helpers.paths import ROOT
+
+SHARED = ROOT.parent / "shared" / "data"
+DRAWS = np.random.default_rng(11)
+
+
+def test_digits_are_those_of_scikit_learn():
+    x, y = load_digits(return_X_y=True)
+    split = load_raw("digits", None, 5).split
+    order = np.random.default_rng(5).permutation(1797)
+    both = np.concatenate([split.test_x, split.train_x])
+    np.testing.assert_array_equal(both, x[order].reshape(-1, 8, 8) * (255 / 16))
+    np.testing.assert_array_equal(np.concatenate([split.test_y, split.train_y]), y[order])
+    assert len(split.test_y) == 359
+
+
+def test_mnist_may_be_unpacked(tmp_path):
+    pixels = DRAWS.integers(0, 256, (2, 4, 3, 3), dtype=np.uint8)
+    for (images, labels), part in zip(MNIST_FILES.values(), pixels, strict=True):
+        (tmp_path / images.removesuffix(".gz")).write_bytes(idx(part))
+        (tmp_path / labels).write_bytes(gzip.compress(idx(np.arange(4, dtype=np.uint8))))
+    split = load_raw("mnist", tmp_path, 0).split
+    np.testing.assert_array_equal(split.test_x, pixels[1])
+    np.testing.assert_array_equal(split.train_x[np.argsort(split.train_y)], pixels[0])
+
+
+@pytest.fixture
+def batches(tmp_path) -> Path:
+    folder = tmp_path / BINARY
+    folder.mkdir()
+    for names in BATCHES.values():
+        for name in names:
+            records = DRAWS.integers(0, 256, (3, 3073), dtype=np.uint8)
+            records[:, 0] %= 10
+            (folder / name).write_bytes(records.tobytes())
+    return tmp_path
+
+
+def test_cifar10_is_read_from_its_binary_version(batches):
+    for folder in (batches, batches / BINARY):
+        source = load_raw("cifar10", folder, 4)
+        assert (source.classes, source.split.kind) == (10, "images")
+        assert source.split.train_x.shape == (15, 32, 32, 3)
+    raw = np.frombuffer((batches / BINARY / "test_batch.bin").read_bytes(), np.uint8).reshape(3, -1)
+    np.testing.assert_array_equal(source.split.test_y, raw[:, 0])
+    # Red, green and blue planes, row by row, as its authors describe the file.
+    np.testing.assert_array_equal(source.split.test_x[1, 2, :, 1], raw[1, 1 + 1024 + 64 :][:32])
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "label", "empty"])
+def test_a_damaged_batch_is_named(batches, damage):
+    path = batches / BINARY / "data_batch_3.bin"
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(
+            {"cut": content[:-1], "label": b"\x0a" + content[1:], "empty": b""}[damage]
+        )
+    with pytest.raises(ArgumentError, match=r"^data_dir = .*data_batch_3\.bin"):
+        load_raw("cifar10", batches, 0)
+
+
+def test_the_pickled_version_of_cifar10_is_refused(tmp_path):
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    with pytest.raises(ArgumentError, match="binary version.*batches-py is refused.*runs code"):
+        load_raw("cifar10", tmp_path, 0)
+    with pytest.raises(ArgumentError, match="^data_dir = None"):
+        load_raw("cifar10", None, 0)
+
+
+def test_cifar10_is_read_from_strips(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pixels = DRAWS.integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
+    for name, part in (("train_0", pixels[:2]), ("train_1", pixels[2:4]), ("test_0", pixels[4:])):
+        strip = image.fromarray(part.reshape(64, 32, 3))
+        strip.save(tmp_path / f"{name}.webp", lossless=True, exact=True)
+    np.savez(tmp_path / "labels.npz", y_train=np.arange(4), y_test=np.arange(2))
+    split = load_raw("cifar10", tmp_path, 0).split
+    np.testing.assert_array_equal(split.train_x[np.argsort(split.train_y)], pixels[:4])
+    np.testing.assert_array_equal(split.test_x, pixels[4:])
+    (tmp_path / "train_1.webp").write_bytes(b"nothing")
+    with pytest.raises(ArgumentError, match=r"^data_dir = 'train_1\.webp': must be a strip"):
+        load_raw("cifar10", tmp_path, 0)
+    (tmp_path / "train_1.webp").unlink()
+    with pytest.raises(ArgumentError, match="as many train images as labels"):
+        load_raw("cifar10", tmp_path, 0)
+    (tmp_path / "labels.npz").write_bytes(b"nothing")
+    with pytest.raises(ArgumentError, match=r"^data_dir = 'labels\.npz': .*y_train and y_test"):
+        load_raw("cifar10", tmp_path, 0)
+
+
+REVIEWS = [
+    ("train", 0, "Dull."),
+    ("train", 1, "Fine — «fine»!"),
+    ("test", 1, "So\nso"),
+    ("test", 0, ""),
+]
+
+
+def reviews_as_lines(folder: Path) -> None:
+    lines = [json.dumps({"split": s, "label": y, "text": t, "id": 3}) for s, y, t in REVIEWS]
+    (folder / "imdb_reviews.jsonl.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
+
+
+def reviews_as_folder(folder: Path) -> None:
+    for number, (part, label, text) in enumerate(REVIEWS):
+        path = folder / "aclImdb" / part / ("neg", "pos")[label] / f"{number}_7.txt"
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8", newline="")
+
+
+@pytest.mark.parametrize("write", [reviews_as_lines, reviews_as_folder])
+def test_imdb_is_read_from_lines_and_from_its_folder(write, tmp_path):
+    write(tmp_path)
+    source = load_raw("imdb", tmp_path, 0)
+    assert (source.classes, source.split.kind) == (2, "texts")
+    for part in ("train", "test"):
+        pairs = set(
+            zip(
+                getattr(source.split, f"{part}_x"),
+                getattr(source.split, f"{part}_y").tolist(),
+                strict=True,
+            )
+        )
+        assert pairs == {(text, label) for own, label, text in REVIEWS if own == part}
+
+
+@pytest.mark.parametrize(
+    "line", ['{"split": "train"}', '{"split": "x", "label": 1, "text": ""}', "3"]
+)
+def test_a_damaged_line_of_reviews_is_numbered(line, tmp_path):
+    reviews_as_lines(tmp_path)
+    path = tmp_path / "imdb_reviews.jsonl.xz"
+    lines = lzma.decompress(path.read_bytes()).decode()
+    path.write_bytes(lzma.compress(f"{lines}\n{line}\n".encode()))
+    with pytest.raises(ArgumentError, match=r"^data_dir = 'imdb_reviews\.jsonl\.xz, line 5'"):
+        load_raw("imdb", tmp_path, 0)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ArgumentError, match=r"^data_dir = 'imdb_reviews\.jsonl\.xz, line"):
+        load_raw("imdb", tmp_path, 0)
+
+
+def test_a_folder_without_reviews_is_refused(tmp_path):
+    for folder in (None, tmp_path):
+        with pytest.raises(ArgumentError, match="^data_dir = .*folder that holds aclImdb"):
+            load_raw("imdb", folder, 0)
+    (tmp_path / "train").mkdir()
+    with pytest.raises(ArgumentError, match="reviews for training"):
+        load_raw("imdb", tmp_path, 0)
+    (tmp_path / "train" / "neg").mkdir()
+    (tmp_path / "train" / "neg" / "0_1.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(ArgumentError, match=r"^data_dir = .*0_1\.txt': must be a text in UTF-8"):
+        load_raw("imdb", tmp_path, 0)
+
+
+def test_texts_have_no_raw_features(tmp_path):
+    reviews_as_lines(tmp_path)
+    with pytest.raises(ArgumentError, match="^features = 'raw': must be an extractor for texts"):
+        load("imdb", tmp_path, 0)
+
+
+TABLE = "age,label,weight\n30,cat,1.5\n41,dog,2\n-1e3,cat,0\n7,ant,.25\n8,dog,4\n"
+
+
+def table(folder: Path, text: str = TABLE, name: str = "own.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_table_is_read_with_its_classes_by_name(tmp_path):
+    path = table(tmp_path, "\ufeff" + TABLE)
+    source = load_raw(f"csv:{path}", None, 1, columns=Columns(label="label"))
+    assert source.names == ("ant", "cat", "dog")
+    assert source.classes == 3
+    split = source.split
+    assert (len(split.train_x), len(split.test_x)) == (4, 1)
+    rows = np.concatenate([split.train_x, split.test_x]).tolist()
+    labels = [source.names[y] for y in np.concatenate([split.train_y, split.test_y])]
+    assert {(*row, label) for row, label in zip(rows, labels, strict=True)} == {
+        (30.0, 1.5, "cat"),
+        (41.0, 2.0, "dog"),
+        (-1000.0, 0.0, "cat"),
+        (7.0, 0.25, "ant"),
+        (8.0, 4.0, "dog"),
+    }
+    given = load_raw(
+        f"csv:{path}", None, 1, columns=Columns(label="label"), names=("dog", "cat", "ant", "owl")
+    )
+    assert (given.classes, given.names[0]) == (4, "dog")
+    np.testing.assert_array_equal(given.split.train_y, np.array([2, 1, 0])[split.train_y])
+
+
+def test_numbers_as_labels_are_ordered_by_size(tmp_path):
+    path = table(tmp_path, "x,y\n1,10\n2,9\n3,-1\n4,10\n")
+    assert load_raw(f"csv:{path}", None, 0, columns=Columns(label="y")).names == ("-1", "9", "10")
+
+
+def test_a_table_may_hold_texts(tmp_path):
+    path = table(tmp_path, 'id,words,y\n1,"good, very",1\n2,bad,0\n3,"so\nso",1\n')
+    split = load_raw(f"csv:{path}", None, 0, columns=Columns(label="y", text="words")).split
+    assert split.kind == "texts"
+    assert {*split.train_x, *split.test_x} == {"good, very", "bad", "so\nso"}
+
+
+BAD_TABLES = {
+    "missing value": (TABLE.replace("41", ""), r"own\.csv, record 2, column age.*missing"),
+    "not available": (TABLE.replace("41", "N/A"), r"own\.csv, record 2, column age.*missing"),
+    "missing label": (TABLE.replace("ant", " "), r"own\.csv, record 4, column label.*missing"),
+    "word": (TABLE.replace(".25", "few"), r"own\.csv, record 4, column weight.*a finite number"),
+    "infinity": (
+        TABLE.replace(".25", "inf"),
+        r"own\.csv, record 4, column weight.*a finite number",
+    ),
+    "short row": (TABLE.replace(",2\n", "\n"), r"own\.csv, record 2, which has 2 values.*3"),
+    "long row": (TABLE.replace(",2\n", ",2,3\n"), r"own\.csv, record 2, which has 4 values"),
+    "no rows": ("age,label\n", "at least one record"),
+    "one column": ("label\na\nb\nc\n", "columns beside that of labels"),
+    "empty": ("", "names of its columns in the first row"),
+    "same name": ("label,x,x\na,1,2\n", "one name for each column"),
+    "few rows": ("label,x\na,1\nb,2\n", "at least 3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_bad_table_is_refused_with_row_and_column(case, tmp_path):
+    text, expected = BAD_TABLES[case]
+    path = table(tmp_path, text)
+    with pytest.raises(ArgumentError, match=f"^records = .*{expected}"):
+        load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"))
+
+
+def test_columns_that_are_not_there_are_named(tmp_path):
+    path = table(tmp_path)
+    for columns, name in (
+        (Columns(label=None), "label = None"),
+        (Columns(label="y"), "label = 'y'"),
+        (Columns(label="label", text="words"), "text = 'words'"),
+    ):
+        with pytest.raises(ArgumentError, match=f"^{name}: must be a column of own.csv: age, lab"):
+            load_raw(f"csv:{path}", None, 0, columns=columns)
+    with pytest.raises(ArgumentError, match="^labels = 'ant': must be one of cat, dog.*record 4"):
+        load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"), names=("cat", "dog"))
+    with pytest.raises(ArgumentError, match="^records = .*an existing file"):
+        load_raw("csv:nowhere.csv", None, 0)
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("a,b\nÄ,1\n".encode("latin-1"))
+    with pytest.raises(ArgumentError, match="a CSV file in UTF-8"):
+        load_raw(f"csv:{latin}", None, 0, columns=Columns(label="a"))
+
+
+def test_a_file_of_another_form_is_named():
+    with pytest.raises(ArgumentError, match=r"^data = 'csv:own\.txt': .*ends in \.csv"):
+        load_raw("csv:own.txt", None, 0)
+
+
+@pytest.mark.parametrize("name", ["csv", "xls:a.xls", "npz", "MNIST"])
+def test_an_unknown_form_of_data_is_named(name):
+    with pytest.raises(ArgumentError, match=f"^data = '{name}': must be .*npz:PATH"):
+        load_raw(name, None, 0)
+
+
+def test_parquet_is_read_like_csv(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    values = {"age": [30, 41, -1000, 7, 8], "label": ["cat", "dog", "cat", "ant", "dog"]}
+    values["weight"] = [1.5, 2.0, 0.0, 0.25, 4.0]
+    path = tmp_path / "own.parquet"
+    parquet.write_table(pyarrow.table(values), path)
+    columns = Columns(label="label")
+    ours = load_raw(f"parquet:{path}", None, 0, columns=columns)
+    theirs = load_raw(f"csv:{table(tmp_path)}", None, 0, columns=columns)
+    for name, value in vars(ours.split).items():
+        np.testing.assert_array_equal(value, getattr(theirs.split, name))
+    values["weight"][3] = None
+    parquet.write_table(pyarrow.table(values), path)
+    with pytest.raises(ArgumentError, match=r"record 4, column weight.*missing"):
+        load_raw(f"parquet:{path}", None, 0, columns=columns)
+    path.write_bytes(b"PAR1")
+    with pytest.raises(ArgumentError, match="an undamaged Parquet file"):
+        load_raw(f"parquet:{path}", None, 0, columns=columns)
+
+
+def test_parquet_needs_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pea-mpl\[parquet\]"):
+        load_raw(f"parquet:{table(tmp_path, name='own.parquet')}", None, 0)
+
+
+def test_files_of_several_owners_share_their_classes(tmp_path):
+    first = table(tmp_path)
+    second = table(tmp_path, "age,label,weight\n1,owl,1\n2,bee,2\n3,owl,3\n", "other.csv")
+    sources = load_own([first, second], 0, columns=Columns(label="label"))
+    assert {source.names for source in sources} == {("ant", "bee", "cat", "dog", "owl")}
+    assert {source.classes for source in sources} == {5}
+    narrow = table(tmp_path, "age,label\n1,owl\n2,bee\n3,owl\n", "narrow.csv")
+    with pytest.raises(ArgumentError, match="of one kind and width at all parties"):
+        load_own([first, narrow], 0, columns=Columns(label="label"))
+    arrays = write_private(tmp_path / "own.npz", **vars(small_split()))
+    (source,) = load_own([arrays], 0)
+    assert (source.classes, source.names) == (3, ())
+
+
+@pytest.mark.parametrize("parties", [1, 2, 5])
+def test_shards_hold_few_classes_and_lose_no_record(parties):
+    labels = np.random.default_rng(3).permutation(np.repeat(np.arange(10), 20))
+    whole = small_split(train=200, test=11)
+    whole.train_y[:] = labels
+    whole.train_x[:, 0] = np.arange(200)
+    parts = split_among(whole, parties, "shards", seed=1)
+    rows = np.concatenate([part.train_x[:, 0] for part in parts])
+    assert sorted(rows) == list(range(200))
+    for part in parts:
+        np.testing.assert_array_equal(part.train_y, labels[part.train_x[:, 0].astype(int)])
+        assert len(part.train_y) == 200 // parties
+        # A run of 200 / (2 parties) records out of classes of 20 touches so many classes at most.
+        assert len(set(part.train_y)) <= 2 * (10 // (2 * parties) + 1)
+    again = split_among(whole, parties, "shards", seed=1)
+    other = split_among(whole, parties, "shards", seed=2)
+    np.testing.assert_array_equal(again[0].train_x, parts[0].train_x)
+    if parties == 5:
+        assert not np.array_equal(other[0].train_x, parts[0].train_x)
+    held_out = [len(part.test_y) for part in parts]
+    assert max(held_out) - min(held_out) <= 1
+
+
+def test_an_unknown_partition_or_too_many_shards_are_refused():
+    with pytest.raises(ArgumentError, match=r"^partition = 'dirichlet': must be one of \('iid'"):
+        split_among(small_split(), 2, "dirichlet")
+    with pytest.raises(ArgumentError, match="^parties = 7: must be at most 5 "):
+        split_among(small_split(train=11), 7, "shards")
+
+
+@pytest.fixture
+def server(tmp_path):
+    folder = tmp_path / "served"
+    folder.mkdir()
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
+def test_a_download_is_kept_only_with_its_digest(server, tmp_path):
+    served, address = server
+    (served / "file.bin").write_bytes(b"content" * 1000)
+    digest = f"sha256:{hashlib.sha256(b'content' * 1000).hexdigest()}"
+    folder = tmp_path / "new" / "folder"
+    with pytest.raises(
+        ArgumentError, match=r"^download = .*file\.bin.*must be a file of sha256 0+"
+    ):
+        fetch(Published(f"{address}/file.bin", "sha256:" + "0" * 64), folder)
+    assert list(folder.iterdir()) == []
+    path = fetch(Published(f"{address}/file.bin", digest), folder)
+    assert path.read_bytes() == b"content" * 1000
+    (served / "file.bin").unlink()
+    assert fetch(Published(f"{address}/file.bin", digest), folder) == path
+    with pytest.raises(ArgumentError, match=r"reachable from this machine.*404.*--data-dir"):
+        fetch(Published(f"{address}/other.bin", digest), folder)
+    with pytest.raises(ArgumentError, match=r"reachable from this machine.*--data-dir"):
+        fetch(Published("http://127.0.0.1:9/third.bin", digest), folder)
+    assert list(folder.iterdir()) == [path]
+
+
+def test_a_downloaded_archive_is_unpacked_and_read(server, tmp_path, batches, monkeypatch):
+    served, address = server
+    with tarfile.open(served / "cifar.tar.gz", "w:gz") as archive:
+        archive.add(batches / BINARY, BINARY)
+    digest = hashlib.md5((served / "cifar.tar.gz").read_bytes(), usedforsecurity=False).hexdigest()
+    monkeypatch.setattr(
+        "extensions.owners.data.cifar10.ARCHIVE",
+        Published(f"{address}/cifar.tar.gz", f"md5:{digest}"),
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    downloaded = load_raw("cifar10", None, 0, download=True).split
+    local = load_raw("cifar10", batches, 0).split
+    np.testing.assert_array_equal(downloaded.train_x, local.train_x)
+    assert (tmp_path / "cache" / "pea" / "data" / "cifar10" / BINARY).is_dir()
+
+
+@pytest.mark.skipif(not (SHARED / "imdb").is_dir(), reason="no IMDb here")
+def test_the_real_reviews_are_all_there():
+    split = load_raw("imdb", SHARED / "imdb", 0).split
+    assert (len(split.train_x), len(split.test_x)) == (25_000, 25_000)
+    assert (split.train_y.sum(), split.test_y.sum()) == (12_500, 12_500)

@@ -1,0 +1,211 @@
+"""Poisson batches are drawn at their rate from checked records, and padded to a public size.
+
+The overflow probability is compared with exact fractions; rates and batch sizes with exact
+binomial tails (`ALARM` each).
+"""
+
+import functools
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from extensions.errors import ArgumentError
+from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import (
+    OwnRecords,
+    capacity,
+    check_records,
+    check_sample_rate,
+    draw_rows,
+)
+from tests.helpers.strategies import (
+    ALARM,
+    PRESETS,
+    count_p_value,
+    histogram_p_value,
+    squared_length,
+)
+
+
+def tail(records: int, sample_rate: float, rows: int) -> Fraction:
+    """Returns the exact probability that more than `rows` records are drawn."""
+    q = Fraction(sample_rate)
+    return sum(
+        (
+            math.comb(records, k) * q**k * (1 - q) ** (records - k)
+            for k in range(rows + 1, records + 1)
+        ),
+        start=Fraction(0),
+    )
+
+
+@pytest.mark.parametrize("overflow", [0.5, 1e-3, 1e-9, 1e-15])
+@pytest.mark.parametrize(
+    ("records", "rate"), [(1, 0.3), (10, 0.5), (60, 0.01), (200, 0.1), (40, 0.97)]
+)
+def test_capacity_is_the_smallest_that_holds(records, rate, overflow):
+    rows = capacity(records, rate, overflow)
+    assert 1 <= rows <= records
+    assert tail(records, rate, rows) <= overflow
+    if rows > 1:
+        assert tail(records, rate, rows - 1) > overflow
+
+
+def test_capacity_of_a_rate_of_one_is_everything():
+    assert capacity(17, 1.0, 1e-9) == 17
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, -0.1, math.nan])
+def test_capacity_names_an_impossible_probability(probability):
+    with pytest.raises(
+        ArgumentError, match=rf"^overflow_probability = {probability!r}: must be in"
+    ):
+        capacity(10, 0.1, probability)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.5, 1.0001, math.nan])
+def test_impossible_rates_are_named(rate):
+    for call in (check_sample_rate, lambda q: capacity(10, q, 1e-9)):
+        with pytest.raises(ArgumentError, match=rf"^sample_rate = {rate!r}: must be in \(0, 1\]"):
+            call(rate)
+    assert check_sample_rate(1.0) == 1.0
+
+
+@functools.cache
+def numbered(records: int, features: int = 3) -> OwnRecords:
+    """Returns records that can be told apart: record i holds i + 1."""
+    x = np.outer(np.arange(1, records + 1), np.ones(features)) / 16
+    y = np.arange(records) % 4
+    return check_records(x, y, frac_bits=16, classes=4, max_feature_norm=64.0)
+
+
+def test_real_rows_come_first_and_padding_is_zero():
+    records, source = numbered(40), SystemSource()
+    for _ in range(50):
+        rows = draw_rows(records, party=0, sample_rate=0.3, rows=40, source=source)
+        real = int((rows.padding == 0).sum())
+        np.testing.assert_array_equal(rows.padding, np.arange(40) >= real)
+        chosen = rows.features[:real, 0] * 16 // 2**16 - 1
+        assert len(set(chosen.tolist())) == real
+        np.testing.assert_array_equal(rows.features[:real], records.features[chosen])
+        np.testing.assert_array_equal(rows.labels[:real], records.labels[chosen])
+        assert not rows.features[real:].any()
+        assert not rows.labels[real:].any()
+        assert rows.squared_norms.tolist() == [squared_length(row) for row in rows.features]
+
+
+def test_every_record_is_drawn_at_the_rate_and_the_batch_size_is_binomial():
+    records, rate, draws = 30, 0.15, 3000
+    seen = np.zeros(records, dtype=np.int64)
+    sizes = np.zeros(records + 1, dtype=np.int64)
+    for _ in range(draws):
+        rows = draw_rows(
+            numbered(records), party=0, sample_rate=rate, rows=records, source=SystemSource()
+        )
+        real = rows.padding == 0
+        seen[rows.features[real, 0] * 16 // 2**16 - 1] += 1
+        sizes[real.sum()] += 1
+    law = stats.binom(records, rate)
+    assert histogram_p_value(sizes.tolist(), law.pmf(np.arange(records + 1)).tolist()) > ALARM
+    assert records * min(count_p_value(int(n), draws, rate) for n in seen) > ALARM
+    assert count_p_value(int(seen.sum()), records * draws, rate) > ALARM
+    assert count_p_value(int(seen.sum()), records * draws, rate * 1.1) < ALARM
+    fixed = np.zeros_like(sizes)
+    fixed[round(records * rate)] = draws
+    assert histogram_p_value(fixed.tolist(), law.pmf(np.arange(records + 1)).tolist()) < ALARM
+
+
+def test_overflow_keeps_exactly_as_many_as_fit_and_favours_none():
+    records, kept = numbered(20), np.zeros(20, dtype=np.int64)
+    for _ in range(2000):
+        rows = draw_rows(records, party=0, sample_rate=1.0, rows=5, source=SystemSource())
+        assert not rows.padding.any()
+        chosen = rows.features[:, 0] * 16 // 2**16 - 1
+        assert len(set(chosen.tolist())) == 5
+        kept[chosen] += 1
+    assert 20 * min(count_p_value(int(n), 2000, 0.25) for n in kept) > ALARM
+
+
+GOOD = {"frac_bits": 16, "classes": 3, "max_feature_norm": 5.0}
+
+
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_boundary_records_are_accepted(frac_bits):
+    x = [[3.0, 4.0], [-5.0, 0.0], [0.0, 0.0], [5.0 * math.cos(1.0), 5.0 * math.sin(1.0)]]
+    records = check_records(x, [0, 2, 1, 0], **{**GOOD, "frac_bits": frac_bits})
+    assert len(records) == 4
+    assert records.frac_bits == frac_bits
+    np.testing.assert_array_equal(records.features, np.rint(np.array(x) * 2**frac_bits))
+    np.testing.assert_array_equal(records.labels, np.eye(3)[[0, 2, 1, 0]] * 2**frac_bits)
+
+
+def test_rounding_to_the_ring_is_no_reason_to_refuse_a_row_at_the_bound():
+    angles = np.linspace(0.1, 6.0, 101)
+    x = 5.0 * np.column_stack([np.cos(angles), np.sin(angles)])
+    records = check_records(x, np.zeros(101), **GOOD)
+    assert np.linalg.norm(records.features / 2**16, axis=1).max() > 5.0
+
+
+@pytest.mark.parametrize(
+    ("labels", "targets"),
+    [
+        ([0.0, 2.0], [[1, 0, 0], [0, 0, 1]]),
+        (np.array([1, 0], dtype=np.uint8), [[0, 1, 0], [1, 0, 0]]),
+        (np.array([True, False]), [[0, 1, 0], [1, 0, 0]]),
+        ([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], [[0, 1, 0], [0.25, 0.5, 0.25]]),
+    ],
+)
+def test_labels_may_be_integers_or_targets(labels, targets):
+    records = check_records([[1.0], [2.0]], labels, **GOOD)
+    np.testing.assert_array_equal(records.labels, np.array(targets) * 2**16)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_missing_features_are_named_with_their_row(bad):
+    with pytest.raises(ArgumentError, match=r"^features = .*finite.*row 2;") as caught:
+        check_records([[1.0], [2.0], [bad], [bad]], [0, 0, 0, 0], **GOOD)
+    assert caught.value.argument == "features"
+
+
+def test_a_row_beyond_the_bound_is_named():
+    with pytest.raises(
+        ArgumentError, match=r"^features = .*norm 5\.0099.*max_feature_norm = 5\..*row 1;"
+    ):
+        check_records([[5.0, 0.0], [0.0, 5.01], [0.0, 5.005]], [0, 0, 0], **GOOD)
+
+
+def test_a_bound_that_is_none_refuses_every_row():
+    with pytest.raises(ArgumentError, match="max_feature_norm = nan"):
+        check_records([[1.0]], [0], frac_bits=16, classes=3, max_feature_norm=math.nan)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 0), (2, 2, 2)])
+def test_features_of_another_shape_are_refused(shape):
+    with pytest.raises(
+        ArgumentError, match=r"^features = .*: must be a shape \(records, features\)"
+    ):
+        check_records(np.ones(shape), [0, 1], **GOOD)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (2, 4), (2, 3, 1)])
+def test_labels_of_another_shape_are_refused(shape):
+    with pytest.raises(ArgumentError, match=r"^labels = .*: must be a shape \(2,\) or \(2, 3\)"):
+        check_records([[1.0], [2.0]], np.zeros(shape), **GOOD)
+
+
+@pytest.mark.parametrize("bad", [3, -1, 0.5, math.nan, math.inf, 1e300, "cat"])
+def test_labels_that_are_no_class_are_named(bad):
+    with pytest.raises(
+        ArgumentError, match=rf"^labels = {re.escape(repr(bad))}: must be an integer in 0\.\.2"
+    ):
+        check_records([[1.0]], [bad], **GOOD)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
+def test_targets_outside_their_range_are_refused(bad):
+    with pytest.raises(ArgumentError, match=r"^labels = .*must be in \[0, 1\]"):
+        check_records([[1.0]], [[0.0, bad, 0.0]], **GOOD)

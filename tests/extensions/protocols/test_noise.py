@@ -1,0 +1,216 @@
+"""Each party's noise is a fresh discrete Gaussian, and enough stays when colluders subtract theirs.
+
+Statistics come with their false-alarm probability (`ALARM` each), and reject a standard deviation
+that is 10 % too small.
+"""
+
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.privacy.discrete import TAIL, discrete_gaussian
+from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.protocols.noise import add_gaussian_noise, party_variance
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import SAFE_BITS, Integers
+from extensions.ring.interface import NoiseSource
+from tests.helpers.strategies import (
+    ALARM,
+    count_p_value,
+    histogram_p_value,
+    mean_p_value,
+    variance_p_value,
+)
+
+DRAWS = 10_000
+"""With so many, a standard deviation 10 % too small passes with probability below 1e-15."""
+
+
+@pytest.mark.parametrize(
+    ("parties", "colluders", "variance"),
+    [
+        (1, 0, 1.0),
+        (1, 1, 1.0),
+        (2, 1, 1.0),  # the paper's 3/4 would leave 0.75 sigma^2
+        (2, 0, 0.75),
+        (3, 1, 0.5),
+        (3, 2, 1.0),
+        (4, 1, 0.375),
+        (5, 1, 0.3),
+        (5, 2, 1 / 3),
+        (5, 4, 1.0),
+        (10, 1, 0.15),
+    ],
+)
+def test_party_variance(parties, colluders, variance):
+    assert party_variance(parties, colluders) == variance
+
+
+@pytest.mark.parametrize("parties", range(2, 11))
+def test_enough_noise_stays_when_colluders_subtract_theirs(parties):
+    for colluders in range(parties):
+        each = party_variance(parties, colluders)
+        assert (parties - colluders) * each >= 1.0
+        assert parties * each >= 1.5  # the paper's total
+
+
+@pytest.mark.parametrize(
+    ("argument", "parties", "colluders"),
+    [("parties", 0, 0), ("parties", -3, 1), ("colluders", 3, 3), ("colluders", 2, -1)],
+)
+def test_impossible_coalitions_are_refused(argument, parties, colluders):
+    with pytest.raises(ArgumentError, match=f"^{argument} = "):
+        party_variance(parties, colluders)
+
+
+def histogram_at_small_scale(draws: Integers, scale: float) -> float:
+    """Returns the p-value of the draws against exp(-k^2 / 2 scale^2), tails pooled."""
+    edge = 8
+    weights = {k: math.exp(-(k**2) / (2 * scale**2)) for k in range(-60, 61)}
+    total = sum(weights.values())
+    probabilities = [weights[k] / total for k in range(-edge, edge + 1)]
+    counts = [int((draws == k).sum()) for k in range(-edge, edge + 1)]
+    tail = sum(w for k, w in weights.items() if k > edge) / total
+    counts += [int((draws > edge).sum()), int((draws < -edge).sum())]
+    return histogram_p_value(counts, [*probabilities, tail, tail])
+
+
+@pytest.mark.parametrize("scale", [0.8, 2.5])
+def test_probabilities_at_a_small_scale(scale):
+    draws = discrete_gaussian(scale, (80_000,))
+    assert histogram_at_small_scale(draws, scale) > ALARM
+    assert histogram_at_small_scale(draws, scale / 0.9) < ALARM
+
+
+def test_a_rounded_gaussian_is_told_from_a_discrete_one():
+    rounded = InsecureSeededSource(3).gaussian(0, 0.8, (80_000,))
+    assert histogram_at_small_scale(rounded, 0.8) < ALARM
+
+
+@pytest.mark.parametrize("scale", [5000.0, 2.0**20, 1.3e9, 1e16])
+def test_moments_at_a_large_scale(scale):
+    draws = discrete_gaussian(scale, (DRAWS // 100, 100))
+    assert draws.shape == (DRAWS // 100, 100)
+    assert draws.dtype == np.int64
+    assert variance_p_value(draws, scale**2) > ALARM
+    assert variance_p_value(draws, (scale / 0.9) ** 2) < ALARM
+    assert mean_p_value(draws, scale**2) > ALARM
+    assert (
+        count_p_value(int((np.abs(draws) < 0.6744897501960817 * scale).sum()), DRAWS, 0.5) > ALARM
+    )
+    assert np.abs(draws).max() < TAIL * scale
+
+
+def test_scale_zero_and_no_elements_are_zeros():
+    np.testing.assert_array_equal(discrete_gaussian(0.0, (2, 3)), np.zeros((2, 3)))
+    assert discrete_gaussian(3.0, (0, 4)).shape == (0, 4)
+    assert discrete_gaussian(3.0, ()).shape == ()
+
+
+@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, 2.0**SAFE_BITS / TAIL])
+def test_unusable_scales_are_refused(scale):
+    with pytest.raises(ArgumentError, match=r"^scale = .* must be in \[0, 1\.15e\+17\) ring units"):
+        discrete_gaussian(scale, (1,))
+
+
+def test_noise_of_all_parties_together_must_fit_the_ring():
+    alone = 0.9 * 2.0**SAFE_BITS / TAIL
+    ring, zeros = ClearRing(16, parties=3), [np.zeros(1, dtype=np.int64)]
+    with pytest.raises(ArgumentError, match="^scale = "):
+        add_gaussian_noise(ring, zeros, alone, frac_bits=0, source=InsecureSeededSource(1))
+
+
+def seed_everything() -> None:
+    np.random.seed(0)
+    random.seed(0)
+
+
+def draws_of(source: NoiseSource, party: int) -> tuple[list[int], list[bool]]:
+    return source.gaussian(party, 1e6, (32,)).tolist(), source.bernoulli(party, 0.5, 256).tolist()
+
+
+def test_system_draws_cannot_be_seeded():
+    seen = []
+    for _ in range(2):
+        seed_everything()
+        seen += [draws_of(SystemSource(), 0), draws_of(SystemSource(), 1)]
+    for kind in range(2):
+        assert len({tuple(draws[kind]) for draws in seen}) == 4
+
+
+def test_insecure_draws_are_a_function_of_seed_party_and_position():
+    first, again, other = InsecureSeededSource(5), InsecureSeededSource(5), InsecureSeededSource(6)
+    later = draws_of(again, 1)
+    assert draws_of(first, 0) == draws_of(again, 0)
+    assert draws_of(first, 1) == later
+    following = draws_of(first, 0)
+    assert following == draws_of(again, 0)
+    seen = [
+        later,
+        following,
+        draws_of(other, 0),
+        draws_of(other, 1),
+        draws_of(InsecureSeededSource(5), 0),
+    ]
+    for kind in range(2):
+        assert len({tuple(draws[kind]) for draws in seen}) == len(seen)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_insecure_seeds_out_of_range_are_refused(seed):
+    with pytest.raises(ArgumentError, match=rf"^seed = {seed}: must be in 0\.\.2\^63 - 1"):
+        InsecureSeededSource(seed)
+
+
+@pytest.mark.parametrize(
+    "source", [SystemSource(), InsecureSeededSource(11)], ids=["system", "seeded"]
+)
+@pytest.mark.parametrize("probability", [0.0, 0.01, 0.5, 1 - 2.0**-53, 1.0])
+def test_coins_have_their_probability(source, probability):
+    coins = source.bernoulli(0, probability, 100_000)
+    assert coins.shape == (100_000,)
+    assert coins.dtype == np.bool_
+    assert count_p_value(int(coins.sum()), 100_000, probability) > ALARM
+    if 0 < probability < 0.9:
+        assert count_p_value(int(coins.sum()), 100_000, 0.5 * probability) < ALARM
+
+
+class Recorder:
+    """The system's source, remembering who drew what."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[int, Integers] = {}
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        self.drawn[party] = SystemSource().gaussian(party, scale, shape)
+        return self.drawn[party]
+
+    bernoulli: Callable = SystemSource.bernoulli
+
+
+@pytest.mark.parametrize(
+    ("parties", "colluders", "total", "left"),
+    [(2, 1, 2.0, 1.0), (3, 1, 1.5, 1.0), (3, 2, 3.0, 1.0), (5, 1, 1.5, 1.2), (1, 0, 1.0, 1.0)],
+)
+def test_what_a_coalition_still_faces(parties, colluders, total, left):
+    sigma, frac_bits = 0.75, 20
+    source = Recorder()
+    x = np.arange(DRAWS, dtype=np.int64)
+    (noisy,) = add_gaussian_noise(
+        ClearRing(16, parties=parties),
+        [x],
+        sigma,
+        frac_bits=frac_bits,
+        source=source,
+        colluders=colluders,
+    )
+    unit = (sigma * 2**frac_bits) ** 2
+    assert variance_p_value(noisy - x, total * unit) > ALARM
+    remaining = noisy - x - sum(source.drawn[party] for party in range(colluders))
+    assert variance_p_value(remaining, left * unit) > ALARM
+    assert variance_p_value(remaining, left * unit / 0.81) < ALARM
+    assert len({tuple(draw[:32].tolist()) for draw in source.drawn.values()}) == parties

@@ -1,0 +1,201 @@
+"""Settings and files are checked before a run starts, and every refusal names its argument."""
+
+import math
+import re
+import stat
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import (
+    Split,
+    load,
+    read_party_file,
+    split_among,
+    standard_rows,
+    write_party_files,
+    write_private,
+)
+from extensions.privacy.accounting import epsilon
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.runs.config import TrainConfig
+
+PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
+BAD_SETTINGS = [
+    ("backend", "spdz"),
+    ("evaluate", "all"),
+    ("provider", "nobody"),
+    ("parties", 1),
+    ("parties", 65),
+    ("model", "forest"),
+    ("model", "mlp:0"),
+    ("classes", 1),
+    ("steps", 0),
+    ("seed_data", -1),
+    ("insecure_seed", -1),
+    ("lr", 0.0),
+    ("lr", math.inf),
+    ("max_grad_norm", -1.0),
+    ("max_feature_norm", math.nan),
+    ("sample_rate", 0.0),
+    ("sample_rate", 1.01),
+    ("frac_bits", 7),
+    ("frac_bits", 25),
+    ("delta", None),
+    ("delta", 0.0),
+    ("delta", 1.0),
+    ("epsilon", -1.0),
+    ("epsilon", math.inf),
+    ("calibration", "guess"),
+    ("loss", "hinge"),
+    ("init", "guess"),
+    ("epsilon_init", 1.0),
+    ("delta_init", 1e-6),
+    ("init_steps", 5),
+    ("init_lr", 0.1),
+    ("init_weighting", "uniform"),
+]
+"""With the settings of `PRIVATE`: those of a local start make no sense without one."""
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
+def test_a_setting_out_of_range_is_named(name, value):
+    with pytest.raises(
+        ArgumentError, match=rf"^{name} = {re.escape(repr(value))}: must be"
+    ) as error:
+        TrainConfig(**{**PRIVATE, name: value})
+    assert error.value.argument == name
+
+
+@pytest.mark.parametrize(("name", "value"), [("parties", 2), ("parties", 4), ("provider", "ttp")])
+def test_aby3_has_three_servers_and_no_dealer(name, value):
+    TrainConfig(backend="tfe", **PRIVATE)
+    with pytest.raises(ArgumentError, match=f"^{name} = {value!r}: must be"):
+        TrainConfig(**{**PRIVATE, "backend": "tfe", name: value})
+
+
+@pytest.mark.parametrize("noise", [-1.0, math.nan, math.inf])
+def test_an_impossible_noise_multiplier_is_named(noise):
+    with pytest.raises(ArgumentError, match="^noise_multiplier = "):
+        TrainConfig(noise_multiplier=noise, delta=1e-5)
+
+
+def test_epsilon_and_noise_multiplier_exclude_each_other():
+    for given in ({}, {"epsilon": 1.0, "noise_multiplier": 1.0}):
+        with pytest.raises(ArgumentError, match="^epsilon, noise_multiplier = .*exactly one"):
+            TrainConfig(delta=1e-5, **given)
+
+
+def test_every_setting_with_a_range_is_tested():
+    unchecked = {"data", "features", "private", "noise_multiplier", "noise_multiplier_init"}
+    assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
+
+
+def test_the_clear_backend_may_have_one_party():
+    assert TrainConfig(backend="clear", parties=1, **PRIVATE).parties == 1
+
+
+def test_without_privacy_nothing_private_is_asked_for():
+    config = TrainConfig(private=False)
+    assert config.resolved() == config
+
+
+def test_resolved_noise_meets_epsilon_with_the_overflow_in_delta():
+    config = TrainConfig(**PRIVATE, steps=30).resolved()
+    assert config.epsilon is None
+    assert config.noise_multiplier is not None
+    spent = epsilon(
+        noise_multiplier=config.noise_multiplier,
+        sample_rate=config.sample_rate,
+        steps=30,
+        delta=1e-5,
+        overflow_probability=OVERFLOW_PROBABILITY,
+    )
+    assert 1.99 < spent <= 2.0
+    assert TrainConfig(**config.to_dict()) == config
+
+
+def test_an_epsilon_that_no_noise_reaches_is_refused():
+    with pytest.raises(ArgumentError, match="overflow_probability"):
+        TrainConfig(epsilon=2.0, delta=1e-10).resolved()
+
+
+def small_split(train: int = 11, test: int = 7, features: int = 4) -> Split:
+    draws = np.random.default_rng(0)
+    return Split(
+        train_x=draws.standard_normal((train, features)),
+        train_y=draws.integers(0, 3, train),
+        test_x=draws.standard_normal((test, features)),
+        test_y=draws.integers(0, 3, test),
+    )
+
+
+@pytest.mark.parametrize("parties", [1, 2, 3, 7])
+def test_shares_of_the_records_differ_by_one_at_most_and_lose_none(parties):
+    whole = small_split()
+    parts = split_among(whole, parties)
+    for name in Split.__dataclass_fields__:
+        sizes = [len(getattr(part, name)) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+        together = np.concatenate(
+            [getattr(part, name).reshape(n, -1) for part, n in zip(parts, sizes, strict=True)]
+        )
+        expected = getattr(whole, name).reshape(len(together), -1)
+        assert sorted(map(tuple, together)) == sorted(map(tuple, expected))
+    for part in parts:
+        rows = [whole.train_x.tolist().index(row) for row in part.train_x.tolist()]
+        np.testing.assert_array_equal(whole.train_y[rows], part.train_y)
+
+
+def test_more_parties_than_records_are_refused():
+    with pytest.raises(ArgumentError, match=r"^parties = 8: must be at most 7, the .*held-out"):
+        split_among(small_split(), 8)
+    with pytest.raises(ArgumentError, match=r"^parties = 3: must be at most 2, the .*training"):
+        split_among(small_split(train=2), 3)
+
+
+def test_party_files_are_for_their_owner_alone(tmp_path):
+    folder = tmp_path / "new"
+    paths = write_party_files(small_split(), 3, folder)
+    assert [path.name for path in paths] == ["party-0.npz", "party-1.npz", "party-2.npz"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for path, part in zip(paths, split_among(small_split(), 3), strict=True):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        for name, value in vars(read_party_file(path)).items():
+            np.testing.assert_array_equal(value, getattr(part, name))
+
+
+def test_a_file_that_others_could_read_is_closed_before_it_is_written(tmp_path):
+    path = tmp_path / "party-0.npz"
+    path.touch(mode=0o666)
+    path.chmod(0o666)
+    write_private(path, a=np.ones(2))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_standard_rows_are_centred_unit_vectors_of_each_row_alone():
+    x = np.random.default_rng(1).integers(0, 17, (50, 64)).astype(np.uint8)
+    x[7] = 3
+    rows = standard_rows(x)
+    assert np.abs(rows.mean(axis=1)).max() < 1e-15
+    norms = np.linalg.norm(rows, axis=1)
+    assert norms[7] == 0.0
+    np.testing.assert_allclose(np.delete(norms, 7), 1.0, rtol=1e-14)
+    np.testing.assert_array_equal(standard_rows(x[3:4]), rows[3:4])
+    assert x[7, 0] == 3
+
+
+def test_digits_are_split_by_the_seed():
+    first, again, other = (load("digits", None, seed) for seed in (0, 0, 1))
+    assert len(first.train_x) + len(first.test_x) == 1797
+    assert len(first.test_x) == 359
+    np.testing.assert_array_equal(first.train_x, again.train_x)
+    assert not np.array_equal(first.train_y, other.train_y)
+
+
+def test_an_unknown_data_set_is_named():
+    with pytest.raises(ArgumentError, match="^data = 'iris': must be 'digits', 'mnist', "):
+        load("iris", None, 0)

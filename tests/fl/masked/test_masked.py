@@ -1,0 +1,313 @@
+"""Masked aggregation: exact sums whoever drops out or cheats, and culprits by name."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import fl
+from extensions.errors import ArgumentError, RoundError, UpdateError
+from fl.masked.ciphers import fresh_key
+from fl.masked.server import MaskedServer
+from fl.masked.terms import as_bytes
+from tests.helpers.masked_rounds import altered, check_exact, half, run, tamper, updates
+
+BEFORE, AFTER = ("advertise", "shares", "masked"), ("consent", "unmask")
+
+
+@pytest.mark.parametrize("lost", [(1,), (0, 4)])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", [*BEFORE, *AFTER])
+def test_sum_of_those_who_remain_is_exact_whoever_drops_out_when(kind, when, lost):
+    aggregator, given = half(), updates(6)
+    drop_outs = [fl.DropOut(client, kind, when) for client in lost]
+    outcome, _ = run(aggregator, given, drop_outs=drop_outs)
+    left_out = lost if kind in BEFORE and (kind, when) != ("masked", "after") else ()
+    check_exact(aggregator, given, outcome, [c for c in given if c not in left_out])
+    assert outcome.vanished == lost
+    silent = {"before": kind, "after": {"advertise": "shares", "shares": "masked"}.get(kind)}[when]
+    named = tuple(fl.Refusal(c, f"no {silent!r} within 7 s") for c in left_out)
+    assert outcome.refusals == named
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_sum_is_exact_when_clients_drop_out_at_all_stages_of_one_round(bits):
+    fixed = fl.FixedPoint(bits=bits, frac_bits=16, clip=4.0)
+    aggregator = fl.MaskedAggregator(threshold=0.5, fixed_point=fixed)
+    given = updates(11)
+    stages = zip((1, 3, 4, 8, 10), (*BEFORE, *AFTER), strict=True)
+    outcome, _ = run(aggregator, given, drop_outs=[fl.DropOut(*stage) for stage in stages])
+    check_exact(aggregator, given, outcome, [0, 2, 5, 6, 7, 8, 9, 10])
+
+
+@pytest.mark.parametrize("kind", [*BEFORE, *AFTER])
+def test_threshold_is_enough_and_one_less_is_refused_by_name(kind):
+    aggregator, given = half(), updates(5)
+    lost = [fl.DropOut(client, kind) for client in (0, 2)]
+    outcome, _ = run(aggregator, given, drop_outs=lost)
+    check_exact(aggregator, given, outcome, [1, 3, 4] if kind in BEFORE else range(5))
+    with pytest.raises(RoundError, match=rf"2 of 5 .* {kind!r}, fewer than the threshold 3"):
+        run(aggregator, given, drop_outs=[*lost, fl.DropOut(3, kind)])
+
+
+@pytest.mark.parametrize(("clients", "needed"), [(2, 2), (3, 3), (4, 3), (6, 5), (9, 7), (100, 67)])
+def test_threshold_is_more_than_two_thirds(clients, needed):
+    aggregator = fl.MaskedAggregator()
+    assert aggregator.needed(clients) == needed
+    assert 3 * needed > 2 * clients
+    assert 2 * half().needed(clients) > clients
+
+
+def test_range_weights_and_threshold_are_checked_before_anything_is_sent():
+    with pytest.raises(ArgumentError, match="threshold = 0.4"):
+        fl.MaskedAggregator(threshold=0.4)
+    with pytest.raises(ArgumentError, match="frac_bits = 16: .* 5 clients of total weight 20000"):
+        fl.aggregate(half(), updates(5), dict.fromkeys(range(5), 4000))
+    with pytest.raises(UpdateError, match="1 of 2 values lie beyond"):
+        fl.aggregate(half(), {0: np.zeros(2), 1: np.array([4.1, 0.0])})
+    with pytest.raises(ArgumentError, match="clients of a round = 1"):
+        fl.aggregate(half(), {0: np.zeros(2)})
+
+
+def leb128(number: int) -> int:
+    return max(1, -(-number.bit_length() // 7))
+
+
+@pytest.mark.parametrize(("clients", "size", "bits"), [(2, 5, 64), (7, 127, 32), (12, 20_000, 32)])
+def test_bytes_of_a_client_are_those_of_the_formula(clients, size, bits):
+    aggregator = fl.MaskedAggregator(fixed_point=fl.FixedPoint(bits=bits, frac_bits=16, clip=4.0))
+    outcome, _ = run(aggregator, updates(clients, size))
+    up = 130 * clients + size * bits // 8 + leb128(size) + 376
+    for client in range(clients):
+        assert outcome.transcript.bytes(sender=client) == up
+        assert outcome.transcript.bytes(receiver=client) == 354 * clients + 171
+
+
+def advertises(row: int, key: Callable[[dict[int, fl.Machine]], bytes]) -> Callable[..., object]:
+    """Returns a change that puts another key into an advertisement, rightly signed."""
+
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        client = machines[message.sender]
+        advert = np.array(message.body["advert"])
+        advert[row] = as_bytes(key(machines))
+        signature = client._sign(client._terms.advertised(advert))
+        return altered(message, advert=advert, signature=signature)
+
+    return change
+
+
+def flipped(name: str, where: tuple[int, ...]) -> Callable[..., object]:
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        array = np.array(message.body[name])
+        array[where] ^= 1
+        return altered(message, **{name: array})
+
+    return change
+
+
+def cut(name: str) -> Callable[..., object]:
+    return lambda message, machines: altered(message, **{name: message.body[name][1:]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        ("advertise", advertises(0, lambda _: bytes(32)), "client 2 .* key of low order"),
+        ("advertise", advertises(1, lambda _: b"\x01" + bytes(31)), "client 2 .* of low order"),
+        (
+            "advertise",
+            advertises(0, lambda machines: machines[1]._advert[1].tobytes()),
+            "client 2 advertises a key that client 1 has",
+        ),
+        (
+            "advertise",
+            advertises(1, lambda machines: machines[2]._advert[0].tobytes()),
+            "client 2 advertises a key that client 2 has",
+        ),
+        ("advertise", flipped("advert", (0, 0)), "a signature that is not client 2's"),
+        ("advertise", cut("advert"), r"'advertise' of client 2 .* shape \(3, 32\)"),
+        ("advertise", lambda m, _: [m, m], "a message of kind 'advertise' out of turn"),
+        ("shares", cut("sealed"), r"'shares' of client 2 .* shape \(6, 2, 49\)"),
+        ("masked", cut("values"), r"'masked' of client 2 .* shape \(5,\)"),
+        (
+            "masked",
+            lambda m, _: altered(m, values=m.body["values"].astype(np.uint64)),
+            "'masked' of client 2 must hold an array 'values' of uint32",
+        ),
+        (
+            "masked",
+            lambda m, _: altered(m, unreadable=np.array([9])),
+            r"cannot open shares of clients \[9\], who dealt none",
+        ),
+        ("masked", lambda m, _: [m, m], "a message of kind 'masked' out of turn"),
+    ],
+)
+def test_client_that_breaks_the_rules_is_left_out_by_name(kind, change, reason):
+    aggregator, given = half(), updates(6)
+    outcome, _ = run(aggregator, given, tamper(kind, change, 2))
+    (refusal,) = outcome.refusals
+    assert refusal.client == 2
+    assert re.search(reason, refusal.reason)
+    check_exact(aggregator, given, outcome, [0, 1, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        ("consent", flipped("signature", (0,)), "a signature that is not client 2's"),
+        ("unmask", cut("keys"), r"'unmask' of client 2 .* shape \(6, 32\)"),
+        ("unmask", flipped("keys", (4, 0)), "does not open the share that client 4 dealt it"),
+    ],
+)
+def test_wrong_help_in_unmasking_is_refused_by_name_and_the_sum_stays_exact(kind, change, reason):
+    aggregator, given = half(), updates(6)
+    outcome, _ = run(aggregator, given, tamper(kind, change, 2), drop_outs=[fl.DropOut(1, kind)])
+    (refusal,) = outcome.refusals
+    assert refusal.client == 2
+    assert re.search(reason, refusal.reason)
+    check_exact(aggregator, given, outcome, range(6))
+
+
+def test_wrong_shares_are_left_out_while_enough_right_ones_are_left():
+    aggregator, given = half(), updates(6)
+    wrong = flipped("keys", (0, 5))
+    outcome, _ = run(aggregator, given, tamper("unmask", wrong, 3, 4))
+    assert [refusal.client for refusal in outcome.refusals] == [3, 4]
+    check_exact(aggregator, given, outcome, range(6))
+    with pytest.raises(RoundError, match="3 of 6 .* threshold 4.*client 3: .* client 4: .* client"):
+        run(aggregator, given, tamper("unmask", wrong, 2, 3, 4))
+
+
+def garbled(*holders: int) -> Callable[..., object]:
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        sealed = np.array(message.body["sealed"])
+        sealed[list(holders)] ^= 1
+        return altered(message, sealed=sealed)
+
+    return change
+
+
+def test_shares_that_nobody_can_open_are_left_out_and_too_many_name_their_dealer():
+    aggregator, given = half(), updates(6)
+    outcome, _ = run(aggregator, given, tamper("shares", garbled(0, 5), 2))
+    assert outcome.refusals == ()
+    check_exact(aggregator, given, outcome, range(6))
+    reason = r"3 shares of client 2's seed .* 4 that are needed; clients \[0, 1, 5\] said"
+    with pytest.raises(RoundError, match=reason):
+        run(aggregator, given, tamper("shares", garbled(0, 1, 5), 2))
+
+
+@pytest.mark.parametrize(("kind", "lost"), [("seed", ()), ("mask key", (2,))])
+def test_shares_of_another_secret_than_was_advertised_are_found(kind, lost):
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        machines[2]._secrets[kind] = fresh_key()
+        return message
+
+    drop_outs = [fl.DropOut(client, "masked") for client in lost]
+    with pytest.raises(RoundError, match=f"client 2 dealt shares of another {kind} than it adver"):
+        run(half(), updates(6), tamper("advertise", change, 2), drop_outs=drop_outs)
+
+
+# --- a server that breaks the rules ----------------------------------------------------------
+
+
+def to_client_0(change: Callable[..., object]) -> Callable[..., object]:
+    return lambda m, machines: change(m, machines) if m.receiver == 0 else m
+
+
+def dropping(kept: list[int], *names: str) -> Callable[..., object]:
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        return altered(message, **{name: message.body[name][kept] for name in names})
+
+    return change
+
+
+ROSTER = ("clients", "adverts", "signatures")
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        ("keys", flipped("adverts", (1, 0, 0)), "a signature that is not client 1's"),
+        ("keys", dropping([0, 1, 2], *ROSTER), "'keys' lists 3 clients, fewer than the thresh"),
+        ("keys", dropping([1, 2, 3, 4, 5], *ROSTER), r"'keys' lists clients \(1, 2, 3, 4, 5\)"),
+        ("keys", dropping([0, 1, 1, 3, 4, 5], *ROSTER), "which cannot be"),
+        ("keys", lambda m, _: altered(m, threshold=2), "names a threshold that is not 4"),
+        ("sealed", dropping([0, 1, 2], "clients", "sealed"), "fewer than the threshold 4"),
+        ("sealed", cut("sealed"), r"'sealed' of the server must hold .* shape \(6, 2, 49\)"),
+        ("survivors", dropping([0, 1, 2], "clients"), "fewer than the threshold 4"),
+        ("survivors", dropping([1, 2, 3, 4], "clients"), "which cannot be"),
+        ("consents", dropping([0, 1, 2], "clients", "signatures"), "fewer than the threshold 4"),
+        ("consents", flipped("signatures", (3, 0)), "a signature that is not client 3's"),
+    ],
+)
+def test_client_withdraws_from_a_server_that_lies_to_it(kind, change, reason):
+    aggregator, given = half(), updates(6)
+    outcome, _ = run(aggregator, given, tamper(kind, to_client_0(change), fl.SERVER))
+    first, *_ = outcome.refusals
+    assert first.client == 0
+    assert re.search(reason, first.reason)
+    answer = {"keys": "shares", "sealed": "masked", "survivors": "consent", "consents": "unmask"}
+    sent = [(entry.message.sender, entry.message.kind) for entry in outcome.transcript]
+    assert (0, answer[kind]) not in sent
+    included = range(6) if kind in ("survivors", "consents") else range(1, 6)
+    check_exact(aggregator, given, outcome, included)
+
+
+def test_clients_that_are_told_other_terms_do_not_verify_each_other():
+    aggregator, given = half(), updates(6)
+    other = fl.Round(number=1, size=5, weights=dict.fromkeys(given, 1))
+
+    def change(machines: dict[int, fl.Machine]) -> None:
+        machines[4] = aggregator.client(other, 4, given[4])
+
+    outcome, _ = run(aggregator, given, change)
+    assert outcome.refusals == (fl.Refusal(4, "a signature that is not client 4's"),)
+    check_exact(aggregator, given, outcome, [0, 1, 2, 3, 5])
+
+
+def test_server_that_sends_two_lists_of_survivors_gets_no_share_at_all(monkeypatch):
+    """It tells half of the clients that client 5 dropped out, to get both of its secrets."""
+    monkeypatch.setattr(MaskedServer, "_read_consent", lambda self, m: m.body["signature"])
+
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        listed = message.body["clients"]
+        return altered(message, clients=listed[:5]) if message.receiver < 3 else message
+
+    heard = []
+
+    def note(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        heard.append(message)
+        return message
+
+    def both(machines: dict[int, fl.Machine]) -> None:
+        tamper("survivors", change, fl.SERVER)(machines)
+        tamper("unmask", note, *range(6))(machines)
+
+    with pytest.raises(RoundError, match="0 of 6 .* 'unmask', .*client 5: a signature that"):
+        run(half(), updates(6), both)
+    assert heard == []
+
+
+# --- the whole library -----------------------------------------------------------------------
+
+
+def test_run_of_federated_averaging_equals_the_plain_one():
+    """The mean is off by 2^-25 (`fl.FixedPoint`), single precision by 2^-24 of at most 4, twice."""
+    draws = np.random.default_rng(5)
+    x, y = draws.normal(size=(48, 6)).astype(np.float32), draws.integers(0, 3, 48)
+    start, models = fl.models.mlp(6, hidden=8, classes=3), []
+    for aggregator in (fl.MaskedAggregator(), fl.PlainAggregator()):
+        averaging = fl.FederatedAveraging(
+            model=start,
+            clients=fl.partition((x, y), 8, scheme="iid"),
+            aggregator=aggregator,
+            client_fraction=1.0,
+            weighting="equal",
+            drop_outs=lambda number: [fl.DropOut(3, "masked"), fl.DropOut(3, "update")],
+        )
+        history = averaging.fit(rounds=1, progress=False)
+        assert history[-1].included == (0, 1, 2, 4, 5, 6, 7)
+        models.append(fl.training.weights.get_weights(averaging.model))
+    assert np.max(np.abs(models[0] - models[1])) < 2.0**-25 + 2 * 4 * 2.0**-24

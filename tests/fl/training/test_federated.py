@@ -1,0 +1,441 @@
+"""Federated averaging: exact where mathematics says so, and equal however it is run."""
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import fl
+from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLostError
+from extensions.privacy.accounting import Ledger
+from fl.training.local_training import LocalSGD, Trainer
+from fl.training.weights import get_weights, set_weights
+from tests.helpers.fl_tasks import END, mortal_cross_entropy
+from tests.helpers.paths import ROOT
+
+X, Y = load_digits(return_X_y=True)
+TRAIN, TEST = (X[:1500] / 16, Y[:1500]), (X[1500:] / 16, Y[1500:])
+FEW = (X[:60] / 16, Y[:60])
+SMALL = {
+    "aggregator": fl.PlainAggregator(),
+    "client_fraction": 0.5,
+    "local_epochs": 2,
+    "batch_size": 4,
+}
+
+
+def mlp(hidden: int = 8) -> nn.Module:
+    torch.manual_seed(1)
+    return fl.models.mlp(64, hidden, 10)
+
+
+def small(model: nn.Module | None = None, **settings: object) -> fl.FederatedAveraging:
+    given: dict[str, object] = {
+        "model": model or mlp(),
+        "clients": fl.partition(FEW, 6),
+        **SMALL,
+        **settings,
+    }
+    return fl.FederatedAveraging(**given)  # type: ignore[arg-type]
+
+
+def fitted(rounds: int, **settings: object) -> fl.FederatedAveraging:
+    run = small(**settings)
+    run.fit(rounds, FEW, progress=False)
+    return run
+
+
+def centralised(model: nn.Module, steps: int, lr: float) -> nn.Module:
+    x, y = torch.tensor(FEW[0], dtype=torch.float32), torch.tensor(FEW[1])
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return model
+
+
+def test_digits_are_learned():
+    run = fl.FederatedAveraging(
+        model=mlp(32),
+        clients=fl.partition(TRAIN, 20),
+        client_fraction=0.2,
+        lr=0.1,
+        aggregator=fl.PlainAggregator(),
+    )
+    history = run.fit(10, TEST, progress=False)
+    assert history.accuracy is not None
+    assert history.accuracy > 0.75
+    assert history[9].loss < 0.5 * history[0].loss
+    assert history.rounds_to(0.6) in range(2, 10)
+    assert history.rounds_to(1.0) is None
+
+
+def test_one_client_with_whole_batches_is_centralised_sgd_bit_by_bit():
+    run = small(clients=[FEW], exchange="weights", local_epochs=1, batch_size=None, lr=0.3)
+    run.fit(3, progress=False)
+    expected = get_weights(centralised(mlp(), 3, 0.3))
+    np.testing.assert_array_equal(get_weights(run.model), expected)
+
+
+@pytest.mark.parametrize("exchange", ["delta", "weights"])
+def test_one_step_of_all_clients_weighted_by_records_is_centralised_sgd(exchange):
+    clients = [(FEW[0][a:b], FEW[1][a:b]) for a, b in [(0, 5), (5, 25), (25, 60)]]
+    settings = {"client_fraction": 1.0, "local_epochs": 1, "batch_size": None, "lr": 0.3}
+    run = small(clients=clients, exchange=exchange, **settings)
+    run.fit(3, progress=False)
+    expected = get_weights(centralised(mlp(), 3, 0.3))
+    np.testing.assert_allclose(get_weights(run.model), expected, rtol=0, atol=1e-6)
+    equal = small(clients=clients, exchange=exchange, weighting="equal", **settings)
+    equal.fit(3, progress=False)
+    assert np.max(np.abs(get_weights(equal.model) - expected)) > 1e-3
+
+
+def test_run_that_was_saved_and_loaded_equals_one_that_was_not(tmp_path):
+    whole = fitted(4)
+    first = small()
+    first.fit(2, FEW, checkpoint=tmp_path / "run.npz", progress=False)
+    second = small()
+    second.load(tmp_path / "run.npz")
+    second.fit(2, FEW, progress=False)
+    assert second.history == whole.history
+    np.testing.assert_array_equal(get_weights(second.model), get_weights(whole.model))
+    assert (tmp_path / "run.npz").stat().st_mode & 0o777 == 0o600
+    assert len({report.selected for report in whole.history}) > 1
+
+
+def test_run_of_so_many_rounds_does_those_it_lacks(tmp_path):
+    path, whole = tmp_path / "run.npz", fitted(3)
+    first = small(rounds=3)
+    first.fit(1, FEW, checkpoint=path, progress=False)
+    second = small(rounds=3)
+    second.load(path)
+    for _ in range(2):
+        assert second.fit(test_set=FEW, progress=False) == whole.history
+    assert len(second.fit(1, progress=False)) == 4
+    with pytest.raises(ArgumentError, match=r"rounds = None: must be at least 1"):
+        whole.fit(progress=False)
+
+
+def test_state_of_another_run_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(1).save(path)
+    with pytest.raises(ArgumentError, match=r"lr = 0.2: must be 0.1 as in run.npz"):
+        small(lr=0.2).load(path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+        small().load(path)
+    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+        small().load(tmp_path / "none.npz")
+
+
+def test_seed_decides_and_the_callers_generator_is_left_alone():
+    model = fl.models.cnn_mnist()
+    images = (np.random.default_rng(0).random((12, 1, 28, 28)), np.arange(12) % 10)
+    settings = {"model": model, "clients": fl.partition(images, 3), "lr": 0.01}
+    torch.manual_seed(5)
+    one, same, other = small(**settings), small(**settings), small(seed=1, **settings)
+    one.fit(1, progress=False)
+    after = torch.rand(1)
+    torch.manual_seed(6)
+    same.fit(1, progress=False)
+    torch.manual_seed(5)
+    assert torch.rand(1) == after
+    np.testing.assert_array_equal(get_weights(one.model), get_weights(same.model))
+    other.fit(1, progress=False)
+    assert np.any(get_weights(other.model) != get_weights(one.model))
+
+
+def test_workers_change_nothing_and_a_lost_one_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv(END, f"{tmp_path / 'end'}:{os.getpid()}")
+
+    def end_in_round_3(number: int) -> list[fl.DropOut]:
+        if number == 3:
+            (tmp_path / "end").touch()
+        return []
+
+    run = small(workers=2, loss=mortal_cross_entropy, drop_outs=end_in_round_3)
+    with pytest.raises(WorkerLostError, match="a worker died while clients were trained"):
+        run.fit(3, FEW, progress=False)
+    alone = fitted(2)
+    assert run.history == alone.history
+    np.testing.assert_array_equal(get_weights(run.model), get_weights(alone.model))
+
+
+def test_workers_need_what_can_be_sent_to_them():
+    with pytest.raises(ArgumentError, match="picklable where workers are several"):
+        small(workers=2, loss=lambda outputs, labels: outputs.sum()).fit(1, progress=False)
+
+
+def test_client_whose_training_diverges_is_left_out_by_name():
+    clients = fl.partition(FEW, 6)
+    clients[2].tensors[0][0, 0] = np.inf
+    run = small(clients=clients, client_fraction=1.0)
+    (report,) = run.fit(1, progress=False)
+    assert report.included == (0, 1, 3, 4, 5)
+    assert list(report.refused) == [2]
+    assert report.refused[2].endswith("values of the update are NaN or infinite")
+    assert np.all(np.isfinite(get_weights(run.model)))
+
+
+def test_round_that_fails_is_named_or_skipped_and_leaves_the_model_alone():
+    clients = [(FEW[0] * np.nan, FEW[1]) for _ in range(2)]
+    before = get_weights(mlp())
+    run = small(clients=clients, client_fraction=1.0)
+    with pytest.raises(
+        RoundError, match=r"round 1: 0 clients are ready, of at least 1\. Left out: "
+    ):
+        run.fit(1, progress=False)
+    assert set(run.history[0].refused) == {0, 1}
+    skipping = small(clients=clients, client_fraction=1.0, on_failure="skip")
+    history = skipping.fit(2, progress=False)
+    assert [report.failure for report in history] == ["0 clients are ready, of at least 1."] * 2
+    np.testing.assert_array_equal(get_weights(skipping.model), before)
+
+
+@pytest.mark.parametrize(
+    ("drop_out", "included", "reason", "seconds"),
+    [
+        (fl.DropOut(4, "ready"), (0, 1, 2, 3, 5), "not trained within 20 s", 21.0),
+        (fl.DropOut(4, "ready", "after"), (0, 1, 2, 3, 5), "no update within 9 s", 11.0),
+        (fl.DropOut(4, "update"), (0, 1, 2, 3, 5), "no update within 9 s", 11.0),
+        (fl.DropOut(4, "update", "after"), (0, 1, 2, 3, 4, 5), None, 3.0),
+    ],
+)
+def test_drop_out_at_every_stage(drop_out, included, reason, seconds):
+    network = fl.Network(server=fl.Link(delay=0.5))
+    run = small(
+        client_fraction=1.0,
+        network=network,
+        training_seconds=1.0,
+        timeout=20.0,
+        aggregator=fl.PlainAggregator(timeout=9.0),
+        drop_outs=lambda number: [drop_out] if number == 2 else [],
+    )
+    first, second = run.fit(2, progress=False)
+    assert (first.included, first.vanished, first.refused) == (tuple(range(6)), (), {})
+    assert first.virtual_seconds == 3.0
+    assert (second.included, second.vanished) == (included, (4,))
+    assert second.refused == ({4: reason} if reason else {})
+    assert second.virtual_seconds == seconds
+
+
+def test_bytes_are_those_of_the_messages():
+    run = small(client_fraction=1.0)
+    (report,) = run.fit(1, progress=False)
+    size = get_weights(run.model).size
+    assert run.outcome is not None
+    kinds = {entry.message.kind: entry.size for entry in run.outcome.transcript}
+    assert kinds.keys() == {"model", "ready", "begin", "update"}
+    assert kinds["update"] == 4 * size + 24
+    assert kinds["model"] == 4 * size + 23
+    assert report.bytes_up == 6 * (kinds["ready"] + kinds["update"])
+    assert report.bytes_down == 6 * (kinds["model"] + kinds["begin"])
+    assert report.bytes_total == report.bytes_up + report.bytes_down
+
+
+class Clipping(fl.Mechanism):
+    """Clips updates to norm 1, adds 1 to the mean, and keeps a ledger; client 3 will not."""
+
+    exchange = "delta"
+    equal_weights = True
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.norms: list[float] = []
+
+    def charge(self, round: fl.Round, population: int) -> None:
+        assert self.ledger is not None
+        self.ledger.charge(f"{len(round.clients)} of {population}", epsilon=0.5, delta=0.0)
+
+    def client(self, update: fl.Vector, round: fl.Round, client: int) -> fl.Vector:
+        if client == 3:
+            raise UpdateError("its budget is spent")
+        return update / max(1.0, float(np.linalg.norm(update)) / 0.01)
+
+    def server(self, mean: fl.Vector, round: fl.Round, included: tuple[int, ...]) -> fl.Vector:
+        self.norms.append(float(np.linalg.norm(mean)))
+        return mean + 1.0
+
+
+def test_mechanism_transforms_updates_and_mean_and_its_ledger_is_saved(tmp_path):
+    settings = {"client_fraction": 1.0, "weighting": "equal"}
+    run = fitted(2, mechanism=Clipping(), **settings)
+    mechanism = run.mechanism
+    assert isinstance(mechanism, Clipping)
+    assert max(mechanism.norms) <= 0.01 * (1 + 1e-6)
+    assert np.min(get_weights(run.model) - get_weights(mlp())) > 1.9
+    assert [report.refused for report in run.history] == [{3: "its budget is spent"}] * 2
+    run.save(tmp_path / "run.npz")
+    other = small(mechanism=Clipping(), **settings)
+    other.load(tmp_path / "run.npz")
+    assert other.mechanism.ledger is not None
+    assert other.mechanism.ledger.opened == ["6 of 6", "6 of 6"]
+    assert other.mechanism.ledger.get_epsilon(1e-5) == 1.0
+    with pytest.raises(ArgumentError, match="weighting = 'records': must be 'equal' with Clipping"):
+        small(mechanism=Clipping())
+    with pytest.raises(ArgumentError, match="exchange = 'weights': must be 'delta' with Clipping"):
+        small(mechanism=Clipping(), weighting="equal", exchange="weights")
+
+
+EDGE = -2
+
+
+class _Sender(fl.Machine):
+    def __init__(self, round: fl.Round, client: int, values: fl.RingVector) -> None:
+        super().__init__(round, client)
+        self._values = values
+
+    def start(self, now: float) -> Iterable[fl.Output]:
+        yield self.send(EDGE, "summand", values=self._values)
+
+    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+        return ()
+
+
+class _Edge(fl.Machine):
+    def __init__(self, round: fl.Round) -> None:
+        super().__init__(round, EDGE)
+        self._rows: dict[int, fl.RingVector] = {}
+
+    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+        self._rows[message.sender] = message.array("values", np.uint64, (self.round.size,))
+        if len(self._rows) == len(self.round.clients):
+            total = np.sum(list(self._rows.values()), axis=0, dtype=np.uint64)
+            yield self.send(fl.SERVER, "sum", values=total)
+
+
+class _Root(fl.Machine):
+    def __init__(self, round: fl.Round, point: fl.FixedPoint) -> None:
+        super().__init__(round, fl.SERVER)
+        self._point = point
+
+    def receive(self, message: fl.Message, now: float) -> Iterable[fl.Output]:
+        total = message.array("values", np.uint64, (self.round.size,))
+        weight = sum(self.round.weights.values())
+        yield fl.Aggregate(self._point.decode(total, weight), self.round.clients)
+
+
+class EdgeAggregator(fl.Aggregator):
+    """A third party adds the updates up, in fixed point."""
+
+    point = fl.FixedPoint()
+
+    def server(self, round: fl.Round) -> fl.Machine:
+        return _Root(round, self.point)
+
+    def client(self, round: fl.Round, client: int, update: fl.Vector) -> fl.Machine:
+        return _Sender(round, client, self.point.encode(update, round.weights[client]))
+
+    def others(self, round: fl.Round) -> Mapping[fl.Party, fl.Machine]:
+        return {EDGE: _Edge(round)}
+
+    def leaks_to(self, coalition: fl.Coalition, outcome: fl.Outcome) -> fl.Leaks:
+        return fl.inherent_leaks(coalition, outcome.included)
+
+
+@pytest.mark.parametrize("slow", [0.0, 30.0])
+def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(slow):
+    network = fl.Network(links={(fl.SERVER, EDGE): fl.Link(delay=slow)})
+    drop_outs = [fl.DropOut(0, "ready")]
+    run = fitted(1, aggregator=EdgeAggregator(), network=network, drop_outs=lambda _: drop_outs,
+                 client_fraction=1.0, timeout=2.0)  # fmt: skip
+    plain = fitted(1, drop_outs=lambda _: drop_outs, client_fraction=1.0)
+    assert run.history[0].included == (1, 2, 3, 4, 5)
+    assert run.history[0].virtual_seconds == 2.0 + slow
+    difference = np.abs(get_weights(run.model) - get_weights(plain.model))
+    assert np.max(difference) < 2.0**-24
+    assert run.outcome is not None
+    transcript = run.outcome.transcript
+    edge = [message.kind for message in transcript.view(fl.Coalition(others={EDGE}))]
+    assert sorted(edge) == ["begin", "sum", *["summand"] * 5]
+    client = [message.kind for message in transcript.view(fl.Coalition({1}))]
+    assert client == ["model", "ready", "begin", "summand"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"client_fraction": 0.0}, "client_fraction = 0.0"),
+        ({"client_fraction": 1.1}, "client_fraction = 1.1"),
+        ({"local_epochs": 0}, "local_epochs = 0"),
+        ({"batch_size": 0}, "batch_size = 0"),
+        ({"lr": -1.0}, "lr = -1.0"),
+        ({"exchange": "gradient"}, "exchange = 'gradient'"),
+        ({"weighting": "none"}, "weighting = 'none'"),
+        ({"on_failure": "ignore"}, "on_failure = 'ignore'"),
+        ({"timeout": 0.0}, "timeout = 0.0"),
+        ({"workers": 0}, "workers = 0"),
+        ({"rounds": 0}, "rounds = 0"),
+        ({"seed": -1}, "seed = -1"),
+        ({"clients": []}, "clients = []"),
+        ({"clients": [(np.zeros((0, 64)), np.zeros(0))]}, "client 0 = '0 records, 0 labels'"),
+        ({"model": mlp().double()}, "model = .*single precision"),
+        (
+            {"aggregator": EdgeAggregator(), "client_fraction": 0.2},
+            "clients of a round = 1: must be at least 2",
+        ),
+    ],
+)
+def test_wrong_setting_is_refused_before_anything_is_sent(settings, message):
+    with pytest.raises(ArgumentError, match=message.replace("[]", r"\[\]")):
+        small(**settings).fit(1, progress=False)
+
+
+def test_weights_are_all_parameters_and_floating_point_buffers():
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    assert get_weights(model).size == 3 * 2 + 2 + 4 * 2
+    wanted = np.arange(16, dtype=np.float32)
+    set_weights(model, wanted)
+    np.testing.assert_array_equal(get_weights(model), wanted)
+    assert model[1].running_var.tolist() == [14.0, 15.0]
+
+
+def test_training_of_a_client_does_not_depend_on_who_was_trained_before():
+    model = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10, momentum=None))
+    sgd = LocalSGD(epochs=2, batch_size=4, lr=0.1, loss=cross_entropy)
+    records = {k: part.tensors for k, part in enumerate(fl.partition(FEW, 2))}
+    seeds = {0: 7, 1: 8}
+    with Trainer(model, sgd, workers=1) as trainer:
+        both = trainer.train(get_weights(model), records, seeds)
+        alone = trainer.train(get_weights(model), {1: records[1]}, seeds)
+    np.testing.assert_array_equal(both[1], alone[1])
+
+
+def test_import_needs_no_host():
+    code = (
+        "import sys, fl; fl.FederatedAveraging; hosts = {'crypten', 'tensorflow', 'tf_encrypted'}; "
+        "assert not hosts & set(sys.modules), hosts & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [
+        fl.PlainAggregator(),
+        fl.ChainAggregator(chains=2, edges=1),
+        fl.MaskedAggregator(),
+        fl.PaillierAggregator(key_bits=512, insecure_small_key=True),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator):
+    run = fitted(1, aggregator=aggregator, client_fraction=1.0)
+    gc.collect()
+    gc.disable()
+    try:
+        assert len(run.fit(2, progress=False)) == 3
+        kept = gc.get_objects()
+    finally:
+        gc.enable()
+    assert {one.round for one in kept if type(one) is fl.Message} == {3}
+    assert [one for one in kept if issubclass(type(one), fl.Machine)] == []

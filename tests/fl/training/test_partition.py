@@ -1,0 +1,121 @@
+"""Partitions: every record has one client, every client has records; models of the papers."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch.utils.data import Dataset, TensorDataset
+
+import fl
+from extensions.errors import ArgumentError
+from tests.helpers.strategies import PROPERTY
+
+
+def numbered(records: int, classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    labels = np.random.default_rng(records).integers(0, classes, records)
+    return np.arange(records, dtype=np.float64), labels
+
+
+def dealt(parts: list[TensorDataset]) -> list[int]:
+    return sorted(int(number) for part in parts for number in part.tensors[0])
+
+
+@PROPERTY
+@given(
+    st.sampled_from(["iid", "shards", "dirichlet"]),
+    st.integers(1, 20),
+    st.integers(40, 300),
+    st.integers(0, 2**32),
+)
+def test_every_record_has_one_client_and_every_client_has_records(scheme, n, records, seed):
+    x, y = numbered(records)
+    try:
+        parts = fl.partition((x, y), n, scheme, alpha=50.0, seed=seed)
+    except ArgumentError:
+        assume(scheme != "dirichlet")
+        raise
+    assert dealt(parts) == list(range(records))
+    for part in parts:
+        rows, labels = part.tensors
+        assert len(rows) > 0
+        np.testing.assert_array_equal(labels, y[rows.long().numpy()])
+
+
+@pytest.mark.parametrize("scheme", ["iid", "shards"])
+def test_even_schemes_deal_equal_numbers(scheme):
+    sizes = [len(part) for part in fl.partition(numbered(1000), 50, scheme)]
+    assert sizes == [20] * 50
+
+
+def test_shards_give_most_clients_few_classes():
+    x, y = numbered(2000)
+    classes = [len(part.tensors[1].unique()) for part in fl.partition((x, y), 50, "shards")]
+    assert max(classes) <= 4
+    assert np.mean(classes) < 2.5
+    assert min(len(part.tensors[1].unique()) for part in fl.partition((x, y), 50)) > 4
+
+
+def test_a_smaller_alpha_is_more_uneven():
+    def evenness(alpha: float) -> float:
+        parts = fl.partition(numbered(5000), 10, "dirichlet", alpha=alpha, seed=3)
+        shares = [np.bincount(part.tensors[1], minlength=10) / len(part) for part in parts]
+        return float(np.mean(np.max(shares, axis=1)))
+
+    assert evenness(0.1) > 1.5 * evenness(1.0) > 1.5 * evenness(100.0)
+
+
+def test_the_seed_decides():
+    one, same, other = (
+        [part.tensors[0].tolist() for part in fl.partition(numbered(100), 5, "shards", seed=seed)]
+        for seed in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_client_without_records_is_an_error_that_names_it():
+    with pytest.raises(ArgumentError, match=r"alpha = 0.001: .* no client is left .* \[\d"):
+        fl.partition(numbered(40), 20, "dirichlet", alpha=0.001)
+
+
+@pytest.mark.parametrize(
+    ("n", "scheme", "message"),
+    [
+        (0, "iid", "n = 0: must be in 1..40"),
+        (41, "iid", "n = 41: must be in 1..40"),
+        (21, "shards", "n = 21: must be in 1..20"),
+        (2, "even", "scheme = 'even': must be one of 'iid', 'shards', 'dirichlet'"),
+    ],
+)
+def test_impossible_partition_is_refused(n, scheme, message):
+    with pytest.raises(ArgumentError, match=message):
+        fl.partition(numbered(40), n, scheme)
+
+
+class Squares(Dataset[tuple[float, int]]):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> tuple[float, int]:
+        return float(index**2), index % 2
+
+
+def test_data_set_of_items_is_read():
+    (part,) = fl.partition(Squares(), 1)
+    assert part.tensors[0].tolist() == [0, 1, 4, 9, 16, 25]
+    assert part.tensors[1].tolist() == [0, 1, 0, 1, 0, 1]
+
+
+def test_records_without_labels_are_refused():
+    with pytest.raises(ArgumentError, match="3 records, 2 labels"):
+        fl.partition((np.zeros(3), np.zeros(2)), 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters"),
+    [(fl.models.mlp, 199_210), (fl.models.cnn, 1_663_370), (fl.models.cnn_mnist, 21_840)],
+)
+def test_models_have_the_papers_numbers_of_parameters(make, parameters):
+    model = make()
+    assert sum(entry.numel() for entry in model.parameters()) == parameters
+    assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)

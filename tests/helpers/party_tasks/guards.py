@@ -1,0 +1,257 @@
+"""What CrypTen parties do that a private step must refuse, and the few things it must allow.
+
+Every scenario runs in each party of a pool; its error, if it is the project's, is its outcome.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+import crypten_ext
+from crypten_ext import nn, optim
+from crypten_ext.nn.batches import poisson_batches
+from crypten_ext.processes.worker import Context
+from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from tests.helpers.party_tasks.protocols import Outcome, opened, outcome, session
+
+import crypten
+from crypten.mpc import MPCTensor
+
+WIDTH, CLASSES, RECORDS, RATE = 4, 3, 20, 0.5
+
+Scenario = Callable[[], Any]
+
+
+def batches(steps: int = 1, **options: Any) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    draws = np.random.default_rng(0)
+    x = draws.uniform(-0.4, 0.4, (RECORDS, WIDTH))
+    y = draws.integers(0, CLASSES, RECORDS)
+    return poisson_batches(x, y, sample_rate=RATE, steps=steps, classes=CLASSES, **options)
+
+
+def model(*layers: Any) -> Any:
+    return crypten.nn.Sequential(*(layers or (nn.Linear(WIDTH, CLASSES),))).encrypt()
+
+
+def converted(*layers: Any, shape: tuple[int, ...] = (1, WIDTH)) -> Any:
+    return crypten.nn.from_pytorch(torch.nn.Sequential(*layers), torch.zeros(shape)).encrypt()
+
+
+def dpsgd(network: Any, **options: Any) -> optim.DPSGD:
+    defaults = {"lr": 1.0, "max_grad_norm": 1.0, "noise_multiplier": 1.0, "sample_rate": RATE}
+    return optim.DPSGD(network, **{**defaults, **options})
+
+
+class Bench:
+    """A linear model, its optimizer and one batch, ready for a step."""
+
+    def __init__(self, **options: Any) -> None:
+        self.model = model()
+        self.optimizer = dpsgd(self.model, **options)
+        ((self.x, self.y),) = batches()
+
+    def loss(self) -> nn.Loss:
+        return nn.BCEWithLogitsLoss()(self.model(self.x), self.y)
+
+    def step_after(self, *backward: Any) -> None:
+        for loss in backward:
+            loss.backward()
+        self.optimizer.step()
+
+
+def step_twice() -> None:
+    bench = Bench()
+    bench.step_after(bench.loss())
+    bench.optimizer.step()
+
+
+def same_batch() -> None:
+    bench = Bench()
+    for _ in range(2):
+        bench.optimizer.zero_grad()
+        bench.step_after(bench.loss())
+
+
+def own_forward() -> None:
+    class Twisted(crypten.nn.Sequential):
+        def forward(self, x: Any) -> Any:
+            return x.sum(0, keepdim=True)
+
+    dpsgd(Twisted(nn.Linear(WIDTH, CLASSES)).encrypt())
+
+
+def too_far_from_the_start() -> None:
+    network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    optimizer = dpsgd(network, lr=10.0, noise_multiplier=0.0, steps=1000)
+    x, y = next(batches())
+    nn.BCEWithLogitsLoss()(network(x), y).backward()
+    optimizer.step()
+
+
+def backward_after_step() -> None:
+    bench = Bench()
+    bench.step_after(bench.loss())
+    bench.loss().backward()
+
+
+def host_loss(kind: str) -> Scenario:
+    def run() -> None:
+        bench = Bench()
+        logits = bench.model(bench.x)
+        logits = logits.sigmoid() if kind == "BCELoss" else logits
+        getattr(crypten.nn, kind)()(logits, bench.y).backward()
+
+    return run
+
+
+def unreached_parameter() -> None:
+    last = nn.Linear(WIDTH, CLASSES)
+    network = model(nn.Linear(WIDTH, WIDTH), last)
+    optimizer = dpsgd(network)
+    ((x, y),) = batches()
+    nn.BCEWithLogitsLoss()(last(x), y).backward()
+    optimizer.step()
+
+
+def shared_layer() -> None:
+    layer = nn.Linear(WIDTH, WIDTH).encrypt()
+    optimizer = dpsgd(layer)
+    ((x, _),) = batches()
+    nn.BCEWithLogitsLoss()(layer(layer(x)), x).backward()
+    optimizer.step()
+
+
+def unpadded() -> Bench:
+    bench = Bench()
+    bench.y = as_tensor(ring_of(bench.y), bench.y.share)
+    return bench
+
+
+def other_precision(of: str) -> Scenario:
+    def run() -> None:
+        with session(16):
+            ((x, y),) = batches()
+        network = model()
+        dpsgd(network)
+        nn.BCEWithLogitsLoss()(network(x) if of == "x" else network(next(batches())[0]), y)
+
+    return run
+
+
+def without_graph() -> None:
+    bench = Bench()
+    with crypten.no_grad():
+        loss = bench.loss()
+    bench.step_after(loss)
+
+
+def far_steps() -> None:
+    network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    optimizer = dpsgd(network, lr=100.0, noise_multiplier=0.0)
+    for x, y in batches(steps=2):
+        optimizer.zero_grad()
+        nn.BCEWithLogitsLoss()(network(x), y).backward()
+        optimizer.step()
+
+
+def disabled() -> None:
+    bench = Bench()
+    crypten_ext.disable()
+    bench.loss()
+
+
+GUARDS: dict[str, Scenario] = {
+    "step without backward": lambda: Bench().step_after(),
+    "step twice": step_twice,
+    "backward twice": lambda: (b := Bench()).step_after(b.loss(), b.loss()),
+    "backward after step": backward_after_step,
+    "same batch": same_batch,
+    "own forward": own_forward,
+    "too far": too_far_from_the_start,
+    "host's BCEWithLogitsLoss": host_loss("BCEWithLogitsLoss"),
+    "host's MSELoss": host_loss("MSELoss"),
+    "mean": lambda: nn.BCEWithLogitsLoss(reduction="mean"),
+    "unreached parameter": unreached_parameter,
+    "shared layer": shared_layer,
+    "other sample rate": lambda: (b := Bench(sample_rate=0.4)).step_after(b.loss()),
+    "unpadded targets": lambda: (b := unpadded()).step_after(b.loss()),
+    "loss opened": lambda: Bench().loss().get_plain_text(),
+    "data of other precision": other_precision("x"),
+    "targets of other precision": other_precision("y"),
+    "no graph": without_graph,
+    "far steps": far_steps,
+    "disabled": disabled,
+    "closure": lambda: Bench().optimizer.step(len),
+    "plaintext model": lambda: dpsgd(crypten.nn.Sequential(nn.Linear(WIDTH, CLASSES))),
+    "plaintext input": lambda: Bench().model(torch.zeros(2, WIDTH)),
+    "wrong width": lambda: Bench().model(crypten.cryptensor(torch.zeros(2, WIDTH + 1))),
+    "lr": lambda: Bench(lr=0.0),
+    "max_grad_norm": lambda: Bench(max_grad_norm=float("nan")),
+    "noise_multiplier": lambda: Bench(noise_multiplier=-1.0),
+    "sample_rate": lambda: Bench(sample_rate=1.5),
+    "Conv2d": lambda: dpsgd(model(crypten.nn.Conv2d(1, 2, 3))),
+    "BatchNorm1d": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.BatchNorm1d(5))),
+    "Softmax": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.Softmax(1))),
+    "Dropout": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.Dropout())),
+    "Flatten over rows": lambda: dpsgd(model(crypten.nn.Flatten(2), nn.Linear(WIDTH, 5))),
+    "PyTorch's Conv2d": lambda: dpsgd(
+        converted(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), shape=(1, 1, 4, 4))
+    ),
+    "PyTorch's Softmax": lambda: dpsgd(converted(torch.nn.Linear(WIDTH, 5), torch.nn.Softmax(1))),
+}
+
+
+def guards(context: Context) -> dict[str, Outcome]:
+    """Returns the outcome of each scenario."""
+    results = {}
+    for name, scenario in GUARDS.items():
+        with session():
+            results[name] = outcome(scenario)
+    return results
+
+
+def refused_steps(context: Context) -> list[tuple[str, list[Any], list[Any]]]:
+    """Returns, for steps that are refused, the error's type and the model before and after."""
+    results = []
+    with session():
+        for bench in (unpadded(), Bench(sample_rate=0.4)):
+            before = opened(bench.model.parameters())
+            kind, _ = outcome(lambda bench=bench: bench.step_after(bench.loss()))
+            results.append((kind, before, opened(bench.model.parameters())))
+    return results
+
+
+def adopted(context: Context) -> list[str]:
+    """Returns where the layers' classes come from once an optimizer has adopted CrypTen's own."""
+    host = crypten.nn
+    with session():
+        network = model(host.Linear(WIDTH, 5), host.Sigmoid(), host.Linear(5, 5), host.ReLU())
+        dpsgd(network)
+        return [f"{type(m).__module__}.{type(m).__name__}" for m in network.modules()][1:]
+
+
+def flattened(context: Context) -> list[dict[str, Any]]:
+    """Returns what one noiseless step does and costs: plain, behind CrypTen's or PyTorch's Flatten.
+
+    All start from zero.
+    """
+    results = []
+    with session():
+        ((x, y),) = batches()
+        networks = [
+            model(),
+            model(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES)),
+            converted(torch.nn.Flatten(), torch.nn.Linear(WIDTH, CLASSES)),
+        ]
+        for network in networks:
+            optimizer = dpsgd(network, noise_multiplier=0.0)
+            for parameter in network.parameters():
+                parameter.share = torch.zeros_like(parameter.share)
+            nn.BCEWithLogitsLoss()(network(x), y).backward()
+            optimizer.step()
+            results.append(
+                {"model": opened(network.parameters()), "ledger": optimizer.ledger.to_json()}
+            )
+    return results

@@ -1,0 +1,151 @@
+"""What the parties of test_launch.py do; run as a script, one party that was started by hand."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.liveness import watch_parties
+from crypten_ext.processes.worker import Context
+from extensions.errors import ArgumentError, PartyLostError
+
+import crypten
+from crypten import communicator
+
+kept: dict[str, Any] = {}
+
+
+def sum_of(value: int) -> int:
+    """The sum of all parties' values, by CrypTen's own communicator."""
+    return int(communicator.get().all_reduce(torch.tensor([value])))
+
+
+def add(context: Context, own: int, common: int) -> dict[str, Any]:
+    threads = torch.get_num_threads()
+    total = sum_of(own)
+    return {"rank": context.rank, "own": np.full(3, own + common), "sum": total, "threads": threads}
+
+
+def remember(context: Context, **new: Any) -> dict[str, Any]:
+    kept.update(new)
+    return {"pid": os.getpid(), **kept}
+
+
+def count(context: Context, upto: int) -> None:
+    for number in range(upto):
+        context.emit({"number": number})
+
+
+def chatter(context: Context, size: int) -> int:
+    """Bytes that are no frames go to every standard descriptor."""
+    for descriptor in (1, 2):
+        os.write(descriptor, b"\xff\x00noise\n" * size)
+    print("printed", flush=True)
+    return context.rank
+
+
+def local_addresses(context: Context) -> list[str]:
+    """The hexadecimal local addresses of this process's own internet sockets."""
+    links = (os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    tables = Path("/proc/self/net/tcp").read_text() + Path("/proc/self/net/tcp6").read_text()
+    rows = [line.split() for line in tables.splitlines()]
+    return [row[1].rpartition(":")[0] for row in rows if row[9] in inodes]
+
+
+def raise_in(context: Context, culprit: int) -> None:
+    if context.rank == culprit:
+        raise ValueError("the step is too long")
+    sum_of(1)
+
+
+def refuse(context: Context, value: float) -> None:
+    raise ArgumentError("noise_multiplier", value, "positive", "Give a larger one.")
+
+
+def end(context: Context, status: int) -> None:
+    print("last words", file=sys.stderr, flush=True)
+    os._exit(status)
+
+
+def unpicklable(context: Context) -> Any:
+    return lambda: None
+
+
+def work_forever(context: Context) -> None:
+    context.emit({"started": True})
+    while True:
+        sum_of(1)
+
+
+def sleep_in(context: Context, sleepers: list[int]) -> None:
+    time.sleep(3600 if context.rank in sleepers else 0)
+
+
+def launch_and_wait() -> None:
+    """A launcher that prints its parties' process ids while they work without end."""
+    with Parties(2) as parties:
+
+        def announce(rank: int, event: dict[str, Any]) -> None:
+            if rank == 0:
+                print(*parties.pids, flush=True)
+
+        parties.run(f"{_own_name()}:work_forever", on_event=announce)
+
+
+def by_hand(course: str, interval: float, silence: float) -> None:
+    """One party of a computation that all its peers' launchers started alike."""
+    crypten.init()
+    rank = communicator.get().get_rank()
+    try:
+        with watch_parties(interval=interval, silence=silence):
+            sum_of(1)
+            print("ready", flush=True)
+            _follow(course, rank, silence)
+    except PartyLostError as lost:
+        sys.exit(str(lost))
+
+
+def _follow(course: str, rank: int, silence: float) -> None:
+    if course == "raise" and rank == 2:
+        raise ValueError("of no interest to others")
+    if course == "leave early" and rank == 0:
+        return
+    if course == "leave early":
+        for _ in range(40):
+            _exchange_with(3 - rank, rank)
+            time.sleep(silence / 20)
+        return
+    while True:
+        sum_of(1)
+
+
+def _exchange_with(peer: int, rank: int) -> None:
+    own = torch.tensor([rank])
+    if rank < peer:
+        communicator.get().send(own, peer)
+        communicator.get().recv(own, peer)
+    else:
+        communicator.get().recv(own, peer)
+        communicator.get().send(own, peer)
+
+
+def _own_name() -> str:
+    return f"{__package__}.party_tasks_launch" if __package__ else "party_tasks_launch"
+
+
+if __name__ == "__main__":
+    signal.alarm(120)
+    if sys.argv[1] == "launch":
+        launch_and_wait()
+    elif sys.argv[1] == "launch in thread":
+        threading.Thread(target=launch_and_wait).start()
+    else:
+        by_hand(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,53 @@
+"""What the parties of test_provider_budgets.py count."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.providers import STEP, measure
+from crypten_ext import dealer
+from crypten_ext.dealer import provider as dealing
+from crypten_ext.processes.worker import Context
+from crypten_ext.ring import tuples
+from crypten_ext.run.training import traffic
+from extensions.ring.circuits import first_monomials
+from tests.helpers.party_tasks.dealer import use
+
+import crypten
+
+Asked = tuple[str, list[int], Any]
+
+
+def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
+    """Returns rounds and bytes, by CrypTen's count, of drawing each kind of tuple of a step."""
+    source = use(provider)
+    with crypten.cfg.temp_override({"communicator.verbose": True}):
+        crypten.reset_communication_stats()
+        for op in ("mul", "matmul"):
+            source.generate_additive_triple((4, 4), (4, 4), op, device=torch.device("cpu"))
+        tuples.random_words((5,), first_monomials())
+        tuples.truncation_pairs([(7,)], [16])
+        tuples.bit_words((4,), [0, 5])
+        tuples.word_masks((3,), 2, [((0, 0), (1, 3))])
+        return traffic()
+
+
+def words_of_step(context: Context, **sizes: int) -> dict[str, Any]:
+    """Returns kind, words of each share and parameters of all tuples of steps, and corrections."""
+    asked: list[Asked] = []
+    host: Callable[..., list[torch.Tensor]] = dealing._deal
+
+    def deal(device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:
+        shares = host(device, kind, *parameters)
+        asked.append((kind, [share.numel() for share in shares], parameters))
+        return shares
+
+    use("DEALER")
+    before = dealer.corrected_bytes()
+    dealing._deal = deal
+    try:
+        measure(context, work=STEP, provider="dealer", steps=1, dealer_pid=None, **sizes)
+    finally:
+        dealing._deal = host
+    return {"asked": asked, "corrected": dealer.corrected_bytes() - before}

@@ -1,0 +1,42 @@
+"""Players of TF Encrypted as a user starts them: processes of the `pea players` command."""
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.helpers.commands import Command, started
+
+SERVERS = ("server0", "server1", "server2")
+
+
+def free_addresses(names: Sequence[str]) -> dict[str, str]:
+    """Addresses on this machine that nobody listens at."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
+        ports = [one.getsockname()[1] for one in sockets]
+    return {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
+
+
+def write(file: Path, addresses: Mapping[str, str]) -> Path:
+    """Writes the addresses as the command reads them; returns the file."""
+    file.write_text(json.dumps(addresses))
+    return file
+
+
+@contextmanager
+def running_players(file: Path, *options: object) -> Iterator[tuple[Command, dict[str, int]]]:
+    """The command, once all its players listen, and their processes by name."""
+    with started("players", "--config", file, *options) as command:
+        count = 1 if options else len(json.loads(file.read_text()))
+        for line in command.process.stdout:
+            count -= line.startswith("player ") and " listens at " in line
+            if not count:
+                break
+        yield command, {_name(pid): pid for pid in command.running()}
+
+
+def _name(pid: int) -> str:
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return arguments[arguments.index(b"tfe_ext.players.player") + 1].decode()

@@ -1,0 +1,156 @@
+"""Tasks on the count of rounds and bytes: against known costs, and against what is really sent."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfe_ext
+from extensions.errors import ArgumentError
+from tests.helpers.tfe_tasks.session import (
+    DEVICES,
+    PROTOCOL,
+    graph,
+    messages,
+    private,
+    share_values,
+)
+
+import tf_encrypted as tfe
+
+N = 10
+
+
+def unscaled(shape):
+    return private(np.ones(shape, np.int64), apply_scaling=False)
+
+
+def known_costs_of_the_host():
+    """Rounds and bytes an element of an output, from the papers: one message a server a round."""
+    x, y = unscaled([N]), unscaled([N])
+    a, b = unscaled([3, 7]), unscaled([7, 2])
+    cases = {
+        "mul": (lambda: x * y, 1, 24 * N),
+        "two at once": (lambda: [x * y, x * x], 1, 2 * 24 * N),
+        "two in turn": (lambda: (x * y) * x, 2, 2 * 24 * N),
+        "matmul": (lambda: tfe.matmul(a, b), 1, 24 * 3 * 2),
+        "a function of the host's": (lambda: tfe.function(lambda z: z * y)(x), 1, 24 * N),
+        "local": (lambda: [x + y, -x, x[1:]], 0, 0),
+        "a2b": (lambda: tfe.a2b(x), 8, 312 * N),
+        "less_than": (lambda: tfe.less_than(x, y), 8, 105 * N),
+    }
+    for name, (function, rounds, size) in cases.items():
+        cost = tfe_ext.cost(function)
+        assert (cost.rounds, cost.bytes) == (rounds, size), (name, cost)
+        assert cost.outside == 0
+        assert cost.rounds <= cost.rounds_from_start <= cost.rounds + 1
+    cost = tfe_ext.cost(tfe.matmul, a, b)
+    assert cost.sent == (48, 48, 48)
+    assert cost.messages == 3
+    assert cost.numbers == 3
+
+
+def costs_of_ours():
+    x = private(np.ones(N))
+    norms = private(np.ones((N, 3)))
+    one, row = 8 * N, 3
+    cases = {
+        "inverse_sqrt": (lambda: tfe.inverse_sqrt(x), 16, (194 + 2) * one),
+        "degree 2": (lambda: tfe.inverse_sqrt(x, degree=2), 14, (186 + 2) * one),
+        "clip_factor": (lambda: tfe.clip_factor(x), 12, (143 + 2) * one),
+        "clip_factor, 0.7": (lambda: tfe.clip_factor(x, 0.7), 13, (143 + 6 + 2) * one),
+        "gaussian_noise": (lambda: tfe.gaussian_noise(N, 1.0), 1, 3 * one),
+        "clip_by_norm": (
+            lambda: tfe.clip_by_norm(norms, 1.0),
+            16,
+            (6 + 4 + 2 + 143 + 2 + row * (6 + 2)) * one,
+        ),
+        "clip_by_norm, 2^-5": (
+            lambda: tfe.clip_by_norm(norms, 2.0**-5),
+            15,
+            (6 + 2 + 143 + 2 + row * (6 + 2)) * one,
+        ),
+    }
+    for name, (function, rounds, size) in cases.items():
+        cost = tfe_ext.cost(function)
+        assert (cost.rounds, cost.bytes) == (rounds, size), (name, cost)
+        assert cost.rounds_from_start == rounds + 1
+    with tfe_ext.ABY3():
+        x = private(np.ones(N))
+        assert tfe_ext.cost(tfe.inverse_sqrt, x).bytes == (182 + 2) * one
+        ours, hosts = (tfe_ext.cost(f, x) for f in (tfe.inverse_sqrt, tfe.inv_sqrt))
+    assert ours.rounds <= 20 < hosts.rounds == 37
+    assert ours.bytes <= 2_700 * N < hosts.bytes
+
+
+def what_is_counted_is_what_is_sent():
+    x = private(np.ones(N))
+    for function in (lambda x: x * x, lambda x: tfe.less_than(x, x), tfe.inverse_sqrt):
+        cost = tfe_ext.cost(function, x)
+        assert cost.messages + cost.numbers == _sent_between_servers(function, x)
+
+
+def _sent_between_servers(function, x):
+    sent = messages(graph(lambda: share_values(function(x))))
+    return sum(sender in DEVICES and receiver in DEVICES for sender, receiver, *_ in sent)
+
+
+def loops_count_as_often_as_they_turn():
+    x = unscaled([N])
+    once = tfe_ext.cost(lambda: x * x)
+
+    def turns(condition, step=1):
+        state = [tf.constant(0), x]
+        return lambda: tfe.while_loop(condition, lambda i, y: (i + step, y * x), state)[1]
+
+    for function, count in [
+        (turns(lambda i, y: i < 5), 5),
+        (turns(lambda i, y: i < 5, step=2), 3),
+        (turns(lambda i, y: i < 0), 0),
+    ]:
+        cost = tfe_ext.cost(function)
+        assert cost.rounds == count
+        assert cost.bytes == count * once.bytes
+    with pytest.raises(ArgumentError, match="loops of unknown length"):
+        tfe_ext.cost(turns(lambda i, y: i != 5))
+
+
+def conditionals_count_as_their_dearer_branch():
+    x, flag = unscaled([N]), tf.Variable(True)
+    once = tfe_ext.cost(lambda: x * x)
+
+    def choose():
+        return tf.cond(flag, lambda: shares_of(x), lambda: shares_of(x * x))
+
+    def shares_of(y):
+        return tf.nest.flatten(share_values(y))
+
+    cost = tfe_ext.cost(choose)
+    assert (cost.rounds, cost.bytes) == (once.rounds, once.bytes)
+
+
+def others_are_counted_apart():
+    x = private(np.ones(N))
+    cost = tfe_ext.cost(lambda x: (x + x).reveal().to_native(), x)
+    assert cost.rounds <= 1
+    shared = tfe_ext.cost(lambda: private(np.ones(N)))
+    assert shared.rounds == 0
+    assert shared.outside > 2 * 8 * N
+
+
+def unsuitable_functions_are_refused():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
+    def sends(values):
+        with tf.device(DEVICES[0]):
+            values = values + 1
+        with tf.device(DEVICES[1]):
+            return tf.identity(values)
+
+    variable = tf.Variable([1, 2], dtype=tf.int64)
+    with pytest.raises(ArgumentError, match="static shapes"):
+        tfe_ext.cost(lambda: sends(variable.read_value()))
+    try:
+        tfe.set_protocol(None)
+        with pytest.raises(ArgumentError, match="protocol"):
+            tfe_ext.cost(lambda: tf.constant(1))
+    finally:
+        tfe.set_protocol(PROTOCOL)

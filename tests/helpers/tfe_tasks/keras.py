@@ -1,0 +1,504 @@
+"""Tasks on private training of the host's Keras layers: what a step does, opens and refuses."""
+
+import functools
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from extensions.errors import ArgumentError, GradientError, PeaError, UnsupportedLayerError
+from extensions.privacy.gaussian_table import digits
+from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.privacy.sampling import check_records
+from tests.helpers.tfe_tasks.session import (
+    CONFIG,
+    DEVICES,
+    OWNER,
+    PROTOCOL,
+    graph,
+    messages,
+    private,
+)
+from tfe_ext.keras import (
+    DPSGD,
+    SGD,
+    BinaryCrossentropy,
+    CategoricalCrossentropy,
+    Checkpoints,
+    Sequential,
+)
+from tfe_ext.keras.losses import LOSSES
+from tfe_ext.ring.inputs import share_from
+from tfe_ext.run.records import RecordTable
+from tfe_ext.streams.gaussian import discrete_gaussian, look_up
+
+import tf_encrypted as tfe
+from tf_encrypted.keras import layers, losses, optimizers
+
+F = 20
+ULP = 2.0**-F
+SERVERS = ["server0", "server1", "server2"]
+
+
+def model_of(widths, activation="relu", bias=True, optimizer=None, kind="sigmoid"):
+    """A compiled chain of Dense layers."""
+    inputs, *outputs = widths
+    stack = []
+    for i, width in enumerate(outputs):
+        last = i + 1 == len(outputs)
+        stack.append(
+            layers.Dense(
+                width,
+                activation=None if last else activation,
+                use_bias=bias,
+                **({} if stack else {"batch_input_shape": [1, inputs]}),
+            )
+        )
+    model = Sequential(stack)
+    if optimizer is not None:
+        model.compile(optimizer, LOSSES[kind]())
+    return model
+
+
+def owned(parts):
+    """Features and labels by server."""
+    return tuple(
+        dict(zip(SERVERS, (np.array(part[key]) for part in parts), strict=True)) for key in "xy"
+    )
+
+
+def train(
+    parts,
+    parameters,
+    *,
+    activation,
+    bias,
+    lr,
+    rate,
+    steps,
+    seed,
+    max_grad_norm,
+    noise,
+    private,
+    kind,
+):
+    """The weights before and after each step, and what the run cost and spent.
+
+    Arrays are lists; weights are (out, in).
+    """
+    source = InsecureSeededSource(seed)
+    if private:
+        optimizer = DPSGD(lr, max_grad_norm, noise, rate, source=source)
+    else:
+        optimizer = SGD(lr, rate, source=source)
+    shapes = [np.shape(p) for p in parameters if np.ndim(p) == 2]
+    widths = [shapes[0][1], *(out for out, _ in shapes)]
+    model = model_of(widths, activation, bias, optimizer, kind)
+    model.set_weights([np.array(p).T for p in parameters])
+
+    def weights():
+        return [w.T.tolist() for w in model.get_weights()]
+
+    seen = [weights()]
+    model.fit(*owned(parts), steps=steps, verbose=False, progress=lambda *_: seen.append(weights()))
+    cost = model.step_cost()
+    return {
+        "steps": [{"before": a, "after": b} for a, b in itertools.pairwise(seen)],
+        "rounds": cost.rounds,
+        "sent": cost.sent,
+        "outside": cost.outside,
+        "epsilon": optimizer.get_epsilon(1e-5) if private else None,
+    }
+
+
+def records(count, features=4, classes=2, seed=3):
+    draws = np.random.default_rng(seed)
+    x = draws.uniform(-1, 1, (count, features)) / np.sqrt(features)
+    return x, draws.integers(0, classes, count)
+
+
+def lookup_is_that_of_the_table():
+    draws = np.random.default_rng(1)
+    for scale in (0.2, 3.0, 400.0, 2.0**46):
+        for digit in digits(scale):
+            ends = np.concatenate([digit.high, digit.high, digit.high - 1, [0, 2**63 - 1]])
+            low = np.concatenate([digit.low, digit.low - 1, digit.low, [0, 2**63 - 1]])
+            inside = (ends >= 0) & (low >= 0)
+            u = np.concatenate([ends[inside], draws.integers(0, 2**63 - 1, 1000)])
+            v = np.concatenate([low[inside], draws.integers(0, 2**63 - 1, 1000)])
+            expected = digit.look_up(u, v)
+            np.testing.assert_array_equal(look_up(digit, tf.constant(u), tf.constant(v)), expected)
+
+
+def gaussians(scale, count):
+    """Two runs of one traced function that draws on the second server."""
+    device = DEVICES[1]
+
+    @graph
+    def run():
+        return discrete_gaussian(PROTOCOL.private[device], device, scale, [count])
+
+    return [run().numpy().tolist() for _ in range(2)]
+
+
+def noise_is_drawn_by_each_server_in_the_graph():
+    """Summands of three servers and two runs all differ; no operation calls back into Python."""
+    noisy = graph(lambda: tfe.gaussian_noise([50], 3.0).reveal().to_native())
+    first, second = noisy().numpy(), noisy().numpy()
+    assert not np.any(first == second)
+    operations = {op.type for op in noisy.get_concrete_function().graph.get_operations()}
+    assert "PyFunc" not in operations
+    assert "EagerPyFunc" not in operations
+
+    @graph
+    def summands():
+        return [discrete_gaussian(PROTOCOL.private[on], on, 2.0**40, [50]) for on in DEVICES]
+
+    drawn = np.stack([*summands(), *summands()])
+    assert len(np.unique(drawn)) == drawn.size
+    assert tfe.gaussian_noise([3], 0.0).reveal().to_native().numpy().tolist() == [0.0] * 3
+
+
+def samples(count, rate, rows, runs):
+    """How often each record was drawn, and how many were drawn in each run.
+
+    Every row drawn must be a record, none twice, with its own label and norm; padding is zero.
+    """
+    x, y = records(count)
+    own = check_records(x, y, frac_bits=F, classes=2, max_feature_norm=1.0)
+    device = CONFIG.get_player(OWNER).device_name
+    table = RecordTable(device, own)
+
+    @graph
+    def draw():
+        stream, source = PROTOCOL.private[device], SystemSource()
+        return table.draw(stream, party=0, sample_rate=rate, rows=rows, source=source)
+
+    known = {tuple(row): i for i, row in enumerate(own.features.tolist())}
+    often, sizes = np.zeros(count, np.int64), []
+    for _ in range(runs):
+        features, labels, norms, padding = (part.numpy() for part in draw())
+        real = padding == 0
+        places = [known[tuple(row)] for row in features[real].tolist()]
+        assert len(set(places)) == len(places)
+        np.testing.assert_array_equal(labels[real], own.labels[places])
+        np.testing.assert_array_equal(norms, (features * features).sum(axis=1))
+        assert not np.any(features[~real])
+        assert not np.any(labels[~real])
+        often[places] += 1
+        sizes.append(len(places))
+    return often.tolist(), sizes
+
+
+def inputs_are_masked():
+    """What a server other than the owner gets of zeros is uniform, or the zero that all know.
+
+    A uniform word is below 2^40 with probability 2^-23, and two of 400 are with less than 1e-8.
+    """
+    for owner in (*SERVERS, OWNER):
+        player = CONFIG.get_player(owner)
+
+        @graph
+        def share(player=player):
+            with tf.device(player.device_name):
+                zero = tf.zeros([100], tf.int64)
+            return [x.parts for x in share_from(PROTOCOL, [zero, zero], player)]
+
+        runs = np.array([[[part.numpy() for part in parts] for parts in share()] for _ in "ab"])
+        pairs = runs.reshape(2, 2, 3, 2, 100)
+        np.testing.assert_array_equal(pairs[..., 1, :], np.roll(pairs[..., 0, :], -1, axis=2))
+        assert not np.any(pairs[..., 0, :].sum(axis=2))
+        masked = 0
+        for server in range(3):
+            for words in (pairs[:, :, server, place].ravel() for place in (0, 1)):
+                if np.any(words):
+                    masked += 1
+                    assert (np.abs(words) < 2**40).sum() < 2
+                    assert len(np.unique(words)) == words.size
+        assert masked == (4 if owner in SERVERS else 6)
+
+
+def a_fit_opens_nothing_and_ends_where_it_should():
+    """One model is traced once, makes all steps, and is evaluated, saved and loaded."""
+    x, y = owned([dict(zip("xy", records(20, seed=i), strict=True)) for i in (1, 2, 3)])
+    optimizer = DPSGD(0.5, 1.0, 4.0, 0.5)
+    model = model_of([4, 2], optimizer=optimizer)
+    start = model.get_weights()
+    traced, made = [], []
+    count = model._trainer.ring.replicate
+    model._trainer.ring.replicate = lambda shares: (traced.append(1), count(shares))[1]
+    sent = messages(lambda: model.fit(x, y, steps=1, verbose=False))
+    assert sent
+    ends = {end for message in sent for end in message[:2]}
+    assert ends == set(DEVICES), ends
+    concrete = model._trainer._step.get_concrete_function()
+    assert concrete.structured_outputs is None
+    operations = {op.type for op in concrete.graph.get_operations()}
+    assert not operations & {"PyFunc", "EagerPyFunc", "Print", "PrintV2"}
+    assert model.step_cost().outside == 0
+
+    model.fit(x, y, epochs=3, verbose=False, progress=lambda *state: made.append(state))
+    assert made == [(i, 6) for i in range(1, 7)]
+    other = {name: -values for name, values in x.items()}
+    model.fit(other, y, steps=6, verbose=False)
+    assert optimizer.ledger.phases[0].steps == 13
+    assert optimizer.get_epsilon(1e-5) > 0
+    assert len(traced) == 1, "one trace for equal numbers of rows"
+
+    weights = model.get_weights()
+    assert all(np.any(a != b) for a, b in zip(start, weights, strict=True))
+    features = np.concatenate(list(x.values()))
+    truth = np.concatenate(list(y.values()))
+    logits = features @ weights[0] + weights[1]
+    lead = logits[np.arange(60), truth] - logits[np.arange(60), 1 - truth]
+    close = (np.abs(lead) < 100 * ULP).sum()
+    assert abs(model.evaluate(x, y) * 60 - (lead > 0).sum()) <= close + 1e-9
+    np.testing.assert_allclose(model.predict(private(features)), logits, atol=20 * ULP)
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = model.save_shares(folder)
+        assert [path.name for path in paths] == ["party-0.npz", "party-1.npz", "party-2.npz"]
+        assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
+        files = [dict(np.load(path)) for path in paths]
+        total = sum(own["weight_0"] for own in files)
+        np.testing.assert_array_equal(total * ULP, weights[0].T)
+        assert all(np.abs(own["weight_0"]).max() > 2**40 for own in files)
+        again = model_of([4, 2])
+        again.load_shares(folder)
+        for a, b in zip(again.get_weights(), weights, strict=True):
+            np.testing.assert_array_equal(a, b)
+        shared = again.predict(private(features), reveal=False)
+        np.testing.assert_allclose(shared.reveal().to_native(), logits, atol=20 * ULP)
+        with pytest.raises(ArgumentError, match="shares of this model"):
+            model_of([3, 2]).load_shares(folder)
+        (Path(folder) / "party-1.npz").write_bytes(b"damaged")
+        with pytest.raises(ArgumentError, match="party-1.npz"):
+            again.load_shares(folder)
+
+
+def a_run_goes_on_from_its_checkpoints():
+    """With one seed the run that was cut off ends where the other does, up to truncation."""
+    parts = [dict(zip("xy", records(20, seed=s), strict=True)) for s in range(3)]
+    x, y = owned(parts)
+
+    def begin(folder, resume, cut=None):
+        optimizer = DPSGD(0.5, 1.0, 1.0, 0.5, source=InsecureSeededSource(4))
+        model = model_of([4, 3, 2], optimizer=optimizer)
+        model.set_weights([np.full(shape, 0.1) for shape in ((4, 3), (3,), (3, 2), (2,))])
+        kept = Checkpoints(
+            model, folder, steps=6, every=2, resume=resume, settings={"lr": 0.5, "seed": 4}
+        )
+        made = kept.begin()
+        if made is None:
+            kept.after(0)
+
+        def progress(step, steps):
+            kept.after(step, steps)
+            if step == cut:
+                raise InterruptedError
+
+        fit = functools.partial(model.fit, x, y, steps=6, verbose=False, progress=progress)
+        if cut is None:
+            fit(initial_step=made or 0)
+            kept.finish()
+        else:
+            with pytest.raises(InterruptedError):
+                fit(initial_step=made or 0)
+        return model, optimizer, kept
+
+    with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
+        folder = Path(scratch)
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        whole, whole_optimizer, _ = begin(folder / "whole", False)
+        cut, _, _ = begin(folder / "kept", False, cut=4)
+        names = sorted(path.name for path in (folder / "kept").iterdir())
+        assert names == [f"party-{r}-step-{s}.checkpoint" for r in range(3) for s in (2, 4)]
+        assert {path.stat().st_mode & 0o777 for path in (folder / "kept").iterdir()} == {0o600}
+        opened = cut.get_weights()
+        (folder / "kept" / "party-1-step-4.checkpoint").unlink()
+        shutil.copytree(folder / "kept", folder / "copy")
+        model, optimizer, kept = begin(folder / "kept", True)
+        assert kept.resumed == (2,)
+        assert optimizer.state_dict() == whole_optimizer.state_dict()
+        assert optimizer.ledger.phases[0].steps == 6
+        for a, b, before in zip(model.get_weights(), whole.get_weights(), opened, strict=True):
+            np.testing.assert_allclose(a, b, atol=100 * ULP)
+            assert np.abs(a - before).max() > 1000 * ULP
+        with pytest.raises(ArgumentError, match="of a run that was finished"):
+            begin(folder / "copy", True)
+        with pytest.raises(ArgumentError, match="initial_step = 7"):
+            model.fit(x, y, steps=6, initial_step=7, verbose=False)
+
+
+def steps_are_fresh():
+    """From equal weights, with shared records of all zeros, two runs of a step differ everywhere.
+
+    Only the noise moves such weights; a value repeats with probability below 2^-20 each.
+    """
+    x, y = private(np.zeros([6, 4])), private(np.full([6, 2], 0.5))
+    model = model_of([4, 2], optimizer=DPSGD(1.0, 1.0, 1.0, 1.0))
+    zeros = [np.zeros([4, 2]), np.zeros([2])]
+    results = []
+    for _ in range(3):
+        model.set_weights(zeros)
+        model.fit(x, y, steps=1, verbose=False)
+        results.append(np.concatenate([w.ravel() for w in model.get_weights()]))
+    for a, b in itertools.combinations(results, 2):
+        assert not np.any(a == b)
+
+
+def one_output_and_other_layers():
+    """A single sigmoid output behind Flatten learns a sign; hidden layers may be written apart."""
+    draws = np.random.default_rng(2)
+    x = draws.uniform(-0.5, 0.5, (40, 2, 2))
+    y = (x[:, 0, 0] > 0).astype(np.int64)
+    model = Sequential(
+        [
+            layers.Flatten(batch_input_shape=[1, 2, 2]),
+            layers.Dense(1, activation="linear", kernel_initializer="zeros"),
+        ]
+    )
+    loss = losses.BinaryCrossentropy(from_logits=True)
+    model.compile(DPSGD(20.0, 1.0, 0.01, 0.8, max_feature_norm=1.0), loss)
+    model.fit({OWNER: x}, {OWNER: y}, steps=25, verbose=False)
+    assert model.evaluate({OWNER: x}, {OWNER: y}) > 0.9
+    written = [
+        layers.Dense(3, batch_input_shape=[5, 4]),
+        layers.ReLU(),
+        layers.Dense(2),
+        layers.Activation("sigmoid"),
+        layers.Dense(2, activation=None),
+    ]
+    chain = Sequential(written).chain
+    assert chain.network.widths == (4, 3, 2, 2)
+    assert [f.name for f in chain.network.activations] == ["relu", "sigmoid"]
+
+
+def wrong_layers_are_refused():
+    def dense(*args, **options):
+        return layers.Dense(*args, batch_input_shape=[1, 4], **options)
+
+    unsupported = {
+        "lazy_normalization": [dense(2, lazy_normalization=True)],
+        "'tanh'": [dense(2, activation="tanh")],
+        "'softmax'": [dense(2, activation="softmax")],
+        "BatchNormalization": [dense(2), layers.BatchNormalization()],
+        "trainable=False": [dense(2, trainable=False)],
+        "must come before it": [dense(3), layers.Dense(2)],
+        "behind the last Dense": [dense(2, activation="sigmoid")],
+        "behind a linear layer": [layers.ReLU(batch_input_shape=[1, 4]), layers.Dense(2)],
+        "no Dense layer": [layers.Flatten(batch_input_shape=[1, 2, 2])],
+        "channels_last": [layers.Flatten("channels_first", batch_input_shape=[1, 2, 2])],
+    }
+    for match, stack in unsupported.items():
+        with pytest.raises(UnsupportedLayerError, match=match):
+            Sequential(stack).compile(DPSGD(1.0, 1.0, 1.0, 1.0), BinaryCrossentropy())
+    with pytest.raises(ArgumentError, match="batch_input_shape"):
+        Sequential([layers.Dense(2)])
+    model = model_of([4, 2])
+    for loss, match in (
+        (losses.BinaryCrossentropy(), "from_logits"),
+        (losses.CategoricalCrossentropy(), "from_logits"),
+        (losses.BinaryCrossentropy(from_logits=True, lazy_normalization=True), "lazy"),
+        (losses.MeanSquaredError(), "loss = 'MeanSquaredError'"),
+    ):
+        with pytest.raises(ArgumentError, match=match):
+            model.compile(DPSGD(1.0, 1.0, 1.0, 1.0), loss)
+    with pytest.raises(ArgumentError, match="classes = 1: must be in 2..128"):
+        model_of([4, 1]).compile(DPSGD(1.0, 1.0, 1.0, 1.0), CategoricalCrossentropy())
+    with pytest.raises(ArgumentError, match="optimizer = 'SGD'"):
+        model.compile(optimizers.SGD(), BinaryCrossentropy())
+    with pytest.raises(GradientError, match="compile"):
+        model.fit({}, {})
+    for forbidden in (lambda: model.fit_batch(None, None), lambda: model.backward(None)):
+        with pytest.raises(GradientError, match="fit"):
+            forbidden()
+    with pytest.raises(GradientError, match="No step"):
+        model.step_cost()
+    stock = tfe.protocol.ABY3()
+    tfe.set_protocol(stock)
+    try:
+        with pytest.raises(ArgumentError, match="protocol = 'ABY3': must be tfe_ext.ABY3"):
+            Sequential()
+    finally:
+        tfe.set_protocol(PROTOCOL)
+
+
+def wrong_arguments_are_refused():
+    x, y = records(10)
+    good = {"learning_rate": 1.0, "l2_norm_clip": 1.0, "noise_multiplier": 1.0, "sample_rate": 0.5}
+    for name, value in (
+        ("learning_rate", 0.0),
+        ("l2_norm_clip", -1.0),
+        ("noise_multiplier", -1.0),
+        ("noise_multiplier", np.inf),
+        ("sample_rate", 0.0),
+        ("sample_rate", 1.5),
+        ("max_feature_norm", 0.0),
+        ("max_weight_norm", np.nan),
+    ):
+        with pytest.raises(ArgumentError, match=f"^{name} = "):
+            DPSGD(**{**good, name: value})
+    model = model_of([4, 2], optimizer=DPSGD(**good))
+    shared_x, shared_y = private(x), private(np.eye(2)[y])
+    public = tfe.define_constant(x)
+    cases = {
+        "dictionaries": (x, y),
+        "of the same owners": ({"server0": x}, {"server1": y}),
+        "of players": ({"nobody": x}, {"nobody": y}),
+        "features = 'a row of norm": ({"server0": 9 * x}, {"server0": y}),
+        "finite": ({"server0": np.where(x == x[0, 0], np.nan, x)}, {"server0": y}),
+        "labels = 2": ({"server0": x}, {"server0": y + 1}),
+        "3 features at server0": ({"server0": x[:, :3]}, {"server0": y}),
+        "sample_rate below 1": (shared_x, shared_y),
+        "x = 'ABY3Constant'": (public, shared_y),
+        "an unscaled tensor": (private(x.astype(np.int64), apply_scaling=False), shared_y),
+        "x = \\(10, 3\\)": (shared_x[:, :3], shared_y),
+        "y = \\(9, 2\\)": (shared_x, shared_y[:9]),
+    }
+    for match, (features, labels) in cases.items():
+        try:
+            with pytest.raises(ArgumentError, match=match):
+                model.fit(features, labels, steps=1, verbose=False)
+        except BaseException as error:
+            error.add_note(match)
+            raise
+    for options in ({"steps": 0}, {"epochs": 0.0}):
+        with pytest.raises(ArgumentError, match=next(iter(options))):
+            model.fit({"server0": x}, {"server0": y}, verbose=False, **options)
+    for weights in ([np.zeros([4, 2])], [np.zeros([2, 4]), np.zeros([2])]):
+        with pytest.raises(ArgumentError, match="weights"):
+            model.set_weights(weights)
+    with pytest.raises(ArgumentError, match="weights"):
+        model.set_weights([np.full([4, 2], np.nan), np.zeros([2])])
+    hidden = model_of([4, 3, 2], optimizer=DPSGD(**{**good, "learning_rate": 50.0}))
+    with pytest.raises(GradientError, match="max_weight_norm"):
+        hidden.fit({"server0": x}, {"server0": y}, steps=100, verbose=False)
+    assert not model.optimizer.ledger.phases, "nothing was spent"
+    assert issubclass(UnsupportedLayerError, PeaError)
+
+
+def steps_stay_as_fast_and_memory_as_small():
+    """300 steps take the time of three times 100 within 15 %, and 10 MB at most are added."""
+    x, y = records(300, features=64, classes=10)
+    model = model_of([64, 10], optimizer=DPSGD(1.0, 1.0, 1.0, 0.1))
+    each = {"server0": (x, y)}
+    x, y = ({name: pair[i] for name, pair in each.items()} for i in (0, 1))
+    stamps, sizes = [], []
+
+    def note(*_):
+        stamps.append(time.process_time())
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        sizes.append(pages * os.sysconf("SC_PAGE_SIZE"))
+
+    model.fit(x, y, steps=450, verbose=False, progress=note)
+    times = np.diff(stamps)[49:]
+    first, rest = times[:100].sum(), times[100:400].sum()
+    assert rest < 1.15 * 3 * first, (first, rest)
+    assert sizes[-1] - sizes[49] < 10e6, (sizes[49], sizes[-1])

@@ -1,0 +1,186 @@
+"""`pea train --backend tfe`: reports, files and refusals as with the other backends."""
+
+import os
+import signal
+import stat
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from extensions.ring.fixed_point import encode
+from tests.extensions.cli.test_cli import NOISE, F, correct
+from tests.helpers.commands import KEYS, pea, report_of, started
+from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.tfe_ext.test_compat import needs_tensorflow
+
+pytestmark = [
+    needs_tensorflow,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
+]
+
+PRIVATE = ("--epsilon", 2.0, "--delta", 1e-5)
+FIXED = ("--insecure-fixed-randomness", 7)
+
+
+def test_with_the_same_noise_it_trains_like_the_clear_backend(tmp_path):
+    """The whole run on digits; its report, and the shares that it leaves."""
+    paths = {name: tmp_path / f"{name}.json" for name in ("tfe", "clear")}
+    done = pea(
+        *("train", *PRIVATE, *FIXED, "--backend", "tfe", "--json", paths["tfe"]),
+        *("--save", tmp_path / "model"),
+        seconds=380.0,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("can read every") == 1
+    for word in ("Traceback", "WARNING", "absl", "insecure randomness"):
+        assert word not in done.stderr
+    done_in_clear = pea("train", *PRIVATE, *FIXED, "--backend", "clear", "--json", paths["clear"])
+    assert done_in_clear.returncode == 0
+    report, clear = (report_of(path) for path in paths.values())
+    for key in KEYS:
+        assert key.replace("_", " ") in done.stdout
+    assert (report["backend"], report["parties"], report["provider"]) == ("tfe", 3, None)
+    assert report["correction_bytes"] is None
+    assert report["rounds"] == 120 * 28
+    assert report["bytes_per_party"] > 100e6
+    assert report["opened"] == ["the number of correct predictions on held-out records"]
+    assert 0.999 * 2.0 < report["epsilon"] <= 2.0
+    assert report["noise_multiplier"] == pytest.approx(clear["noise_multiplier"], rel=1e-3)
+    assert abs(report["accuracy"] - clear["accuracy"]) <= 0.01
+    assert report["accuracy"] > 0.83
+
+    shares = sorted((tmp_path / "model").iterdir())
+    assert [path.name for path in shares] == ["party-0.npz", "party-1.npz", "party-2.npz"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in shares} == {0o600}
+    arrays = [np.load(path) for path in shares]
+    assert {int(each["frac_bits"]) for each in arrays} == {F}
+    weight, bias = (
+        sum(each[name].view(np.uint64) for each in arrays).view(np.int64)
+        for name in ("weight_0", "bias_0")
+    )
+    assert weight.shape == (10, 64)
+    assert 0 < np.abs(weight).max() < 2**40 < min(np.abs(a["weight_0"]).max() for a in arrays)
+    count, close = correct(weight, bias)
+    assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
+
+
+def test_an_opened_model_is_saved_in_plaintext(tmp_path):
+    done = pea(
+        *("train", "--no-dp", "--backend", "tfe", "--steps", 2, "--evaluate", "opened"),
+        *("--json", tmp_path / "report.json", "--save", tmp_path / "model"),
+        seconds=200.0,
+    )
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path / "report.json")
+    assert report["epsilon"] is None
+    assert report["opened"][0] == "the model"
+    (path,) = (tmp_path / "model").iterdir()
+    assert (path.name, stat.S_IMODE(path.stat().st_mode)) == ("model.npz", 0o600)
+    with np.load(path) as arrays:
+        count, close = correct(*(encode(arrays[name], F) for name in ("weight_0", "bias_0")))
+    assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
+
+
+LOCAL = ("--init", "local", "--init-weighting", "uniform", "--epsilon-init", 2)
+LOCAL += ("--init-steps", 8, "--init-lr", 3, "--steps", 2, "--lr", 0.5)
+
+
+def opened_models(tmp_path, backends, *options):
+    """The report and the opened weights of a run from local models with each backend."""
+    runs = {}
+    for backend in backends:
+        folder = tmp_path / backend
+        done = pea(
+            *("train", *NOISE, *LOCAL, *FIXED, "--backend", backend, *options),
+            *("--evaluate", "opened", "--save", folder, "--json", tmp_path / "report.json"),
+            seconds=200.0,
+        )
+        assert done.returncode == 0, done.stderr
+        with np.load(folder / "model.npz") as arrays:
+            weights = np.concatenate([arrays[name].ravel() for name in ("weight_0", "bias_0")])
+        runs[backend] = report_of(tmp_path / "report.json"), weights
+    return runs
+
+
+@pytest.mark.long
+def test_a_run_from_local_models_is_that_of_the_clear_backend(tmp_path):
+    """Noise and samples are equal, so that rounding alone tells the models apart: 4 ulps or so.
+
+    An average by records instead moves weights by 450 ulps, another candidate or seed by 500,000.
+    """
+    runs = opened_models(tmp_path, ("tfe", "clear"))
+    (report, weights), (clear, expected) = runs.values()
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=2.0**-16)
+    assert np.abs(expected).max() > 0.1
+    assert report["rounds"] == 21 + 2 * 28
+    assert report["opened"] == [
+        "the model",
+        "the number of correct predictions on held-out records",
+    ]
+    for key in ("init", "init_steps", "init_weighting", "noise_multiplier_init"):
+        assert report[key] == clear[key]
+    assert report["init_weighting"] == "uniform"
+    assert clear["epsilon"] < report["epsilon"] < clear["epsilon"] + 1e-5
+    assert abs(report["accuracy"] - clear["accuracy"]) <= 0.01
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("init", ["local-average", "local-accuracy"])
+def test_all_backends_start_alike(tmp_path, init):
+    weighting = "uniform" if init == "local-average" else "records"
+    options = ("--init", init, "--init-weighting", weighting, "--model", "mlp:6")
+    runs = opened_models(tmp_path, ("tfe", "clear", "crypten"), *options)
+    (_, expected) = runs["clear"]
+    for _, weights in runs.values():
+        np.testing.assert_allclose(weights, expected, rtol=0, atol=2.0**-16)
+
+
+def test_a_run_that_takes_too_long_ends_with_all_its_processes():
+    done = pea("train", *NOISE, "--backend", "tfe", "--timeout", 1)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "pea: the servers took longer than 1 s"
+
+
+def test_servers_that_die_are_reported():
+    with started("train", *NOISE, "--backend", "tfe") as command:
+        deadline = time.monotonic() + 60.0
+        while not (found := command.running()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(found[0], signal.SIGKILL)
+        done = command.finish(60.0)
+    assert done.returncode == 1
+    assert "pea: the servers died with status -9" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--material", "--players"])
+def test_options_of_other_backends_are_refused(tmp_path, option):
+    backend = "tfe" if option == "--material" else "clear"
+    done = pea("train", *NOISE, "--backend", backend, option, tmp_path)
+    assert done.returncode == 1
+    assert f"pea: {option[2:]} = " in done.stderr
+
+
+def test_what_the_servers_refuse_is_one_line():
+    done = pea("train", *NOISE, "--frac-bits", 24, "--steps", 2, "--backend", "tfe")
+    assert done.returncode == 1
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("pea: frac_bits = 24: must be at most")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.long
+def test_players_in_processes_of_their_own_train(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    options = ("--steps", 20, "--json", tmp_path / "report.json", *NOISE, *FIXED)
+    options += ("--init", "local", "--epsilon-init", 2)
+    with running_players(file):
+        done = pea("train", "--backend", "tfe", "--players", file, *options, seconds=200.0)
+        assert done.returncode == 0, done.stderr
+    remote = report_of(tmp_path / "report.json")
+    assert pea("train", "--backend", "clear", *options).returncode == 0
+    clear = report_of(tmp_path / "report.json")
+    assert abs(remote["accuracy"] - clear["accuracy"]) <= 0.01
+    assert remote["rounds"] >= 21 + 20 * 28

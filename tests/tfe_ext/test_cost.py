@@ -1,0 +1,19 @@
+"""`tfe_ext.cost` counts what is sent: the host's known costs, our budgets, loops and branches."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "known_costs_of_the_host",
+        "costs_of_ours",
+        "what_is_counted_is_what_is_sent",
+        "loops_count_as_often_as_they_turn",
+        "conditionals_count_as_their_dearer_branch",
+        "others_are_counted_apart",
+        "unsuitable_functions_are_refused",
+    ],
+)
+def test_property_of_cost(tfe_process, task):
+    tfe_process.run(f"tests.helpers.tfe_tasks.cost:{task}")

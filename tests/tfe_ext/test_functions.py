@@ -1,0 +1,55 @@
+"""The functions that our ABY3 adds: promises kept in graphs, fresh masks and noise, errors."""
+
+import pytest
+
+from tests.helpers.strategies import PRESETS
+
+TASKS = "tests.helpers.tfe_tasks.functions"
+presets = pytest.mark.parametrize("frac_bits", PRESETS)
+
+
+@presets
+def test_inverse_sqrt(tfe_process, frac_bits):
+    tfe_process.run(f"{TASKS}:inverse_sqrt_keeps_its_promise", frac_bits=frac_bits)
+
+
+@presets
+def test_clip_factor(tfe_process, frac_bits):
+    tfe_process.run(f"{TASKS}:clip_factor_keeps_its_promise", frac_bits=frac_bits)
+
+
+@pytest.mark.parametrize(("frac_bits", "max_norm"), [(16, 1.0), (20, 7.7)])
+def test_clip_by_norm(tfe_process, frac_bits, max_norm):
+    tfe_process.run(
+        f"{TASKS}:clip_by_norm_keeps_its_promise", frac_bits=frac_bits, max_norm=max_norm
+    )
+
+
+@pytest.mark.parametrize(("frac_bits", "sigma", "colluders"), [(16, 0.8, 1), (20, 60.0, 2)])
+def test_noise(tfe_process, frac_bits, sigma, colluders):
+    arguments = {"frac_bits": frac_bits, "sigma": sigma, "colluders": colluders}
+    tfe_process.run(f"{TASKS}:noise_has_the_stated_variance", **arguments)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "results_serve_the_host",
+        "variables_and_loops",
+        "tracing_is_quick",
+        "names_leave_with_the_protocol",
+        "servers_may_share_a_device",
+        "unsuitable_tensors_are_refused",
+        "unsuitable_arguments_are_refused",
+        "noise_is_fresh_in_every_run",
+        "what_is_sent_is_uniform",
+    ],
+)
+def test_property_of_functions(tfe_process, task):
+    tfe_process.run(f"{TASKS}:{task}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", [1, 128, 4096])
+def test_inverse_sqrt_is_faster_than_the_hosts(tfe_process, size):
+    tfe_process.run(f"{TASKS}:is_faster_than_the_hosts", size=size)

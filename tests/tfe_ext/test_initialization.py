@@ -1,0 +1,20 @@
+"""Models of TF Encrypted's layers start from what owners trained locally, and nothing is opened."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "the_best_local_model_is_taken",
+        "the_average_and_the_start_compete_with_local_models",
+        "an_average_is_weighted_as_asked",
+        pytest.param(
+            "candidates_are_tried_with_the_activations_that_the_model_has", marks=pytest.mark.long
+        ),
+        "a_public_start_is_the_one_that_is_named",
+        "what_does_not_fit_is_refused",
+    ],
+)
+def test_property_of_a_local_start(tfe_process, task):
+    tfe_process.run(f"tests.helpers.tfe_tasks.initialization:{task}")

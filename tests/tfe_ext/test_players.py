@@ -1,0 +1,211 @@
+"""Players in processes of their own compute, are named when lost, and leave nothing behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from tests.conformance.arenas.arena import ABY3Arena
+from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
+from tests.helpers.commands import ROOT, pea
+from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.helpers.strategies import PRESETS, boundaries
+from tests.tfe_ext.test_compat import needs_tensorflow
+
+TASKS = "tests.helpers.tfe_tasks.players"
+CLIENT = """
+import sys, time
+import tfe_ext
+import tensorflow as tf
+import tf_encrypted as tfe
+
+def run():
+    x = tfe.define_private_input("server0", lambda: tf.constant([3.0]))
+    return (x * x).reveal().to_native()
+
+def work(config):
+    tfe.set_config(config)
+    tfe.set_protocol(tfe_ext.ABY3())
+    compute = tf.function(run, autograph=False)
+    for _ in range({calls}):
+        assert abs(compute()[0] - 9.0) < 0.01
+        print("computed", flush=True)
+        time.sleep(0.05)
+
+"""
+BLOCK = (
+    CLIENT
+    + """
+with tfe_ext.remote_config(sys.argv[1]) as config:
+    work(config)
+"""
+)
+PLAIN = (
+    CLIENT
+    + """
+work(tfe_ext.remote_config(sys.argv[1]))
+"""
+)
+IDLE = (
+    PLAIN
+    + """
+sys.stdin.readline()
+print("goes on")
+"""
+)
+
+
+@contextmanager
+def client(file, script, calls=1_000_000):
+    """A script that computes that many times, once it has computed for the first time."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script.replace("{calls}", str(calls)), str(file)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "computed\n", process.communicate()[1]
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(
+    "task",
+    [
+        "shares_lie_in_four_processes",
+        "protocols_compute",
+        "calls_differ",
+        "an_error_of_the_script_stays_as_it_is",
+        "players_under_other_names_are_refused",
+    ],
+)
+def test_property_of_players(tfe_players, task):
+    tfe_players.run(f"{TASKS}:{task}")
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
+    plan = InverseSqrtPlan(frac_bits=frac_bits)
+    x = boundaries(plan.live_bits)
+    (y,) = ABY3Arena(tfe_players).evaluate("inverse_sqrt", [x], frac_bits=frac_bits, plan=plan)
+    assert_within_guarantee(x, y, plan)
+
+
+@needs_tensorflow
+def test_player_that_never_comes_is_named(tfe_process, tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    began = time.monotonic()
+    tfe_process.run("tests.helpers.tfe_tasks.absent:nobody_answers", file=str(file), seconds=2)
+    assert time.monotonic() - began < 15
+
+
+@needs_tensorflow
+def test_unsuitable_files_are_refused(tfe_process, tmp_path):
+    tfe_process.run("tests.helpers.tfe_tasks.absent:unsuitable_files", folder=str(tmp_path))
+
+
+@needs_tensorflow
+@pytest.mark.parametrize("script", [PLAIN, pytest.param(BLOCK, marks=pytest.mark.long)])
+def test_player_that_dies_ends_the_script_and_the_others(tmp_path, script):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    with running_players(file) as (command, pids), client(file, script) as process:
+        os.kill(pids["server1"], signal.SIGKILL)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 1, error
+        address = json.loads(file.read_text())["server1"]
+        assert f"pea: player server1 no longer answers at {address}" in error
+        assert f"PlayerLostError: player server1 no longer answers at {address}" in error
+        ended = command.finish(30)
+        assert ended.returncode == 1
+        assert "pea: player server1 ended with status -9" in ended.stderr
+
+
+@needs_tensorflow
+@pytest.mark.long
+@pytest.mark.parametrize("script", [PLAIN, BLOCK])
+def test_player_that_falls_silent_ends_the_script(tmp_path, script):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    with running_players(file) as (command, pids), client(file, script) as process:
+        os.kill(pids["server2"], signal.SIGSTOP)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 70
+        assert "pea: player server2 no longer answers at" in error
+        # The command is killed: no player is left, not even the stopped one.
+        command.process.kill()
+        command.finish(20)
+
+
+@needs_tensorflow
+@pytest.mark.long
+def test_script_that_waits_for_no_player_goes_on(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    with running_players(file) as (command, pids), client(file, IDLE, calls=1) as process:
+        os.kill(pids["server1"], signal.SIGSTOP)
+        assert "pea: player server1 no longer answers at" in _line_with("pea: ", process.stderr)
+        time.sleep(15)
+        output, _ = process.communicate("\n", timeout=30)
+        assert (process.returncode, output) == (0, "goes on\n")
+        command.process.kill()
+        command.finish(20)
+
+
+def _line_with(part, lines):
+    return next(line for line in lines if part in line)
+
+
+@needs_tensorflow
+def test_interrupted_command_leaves_no_player(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    with running_players(file, "--player", "server1") as (command, pids):
+        assert list(pids) == ["server1"]
+        command.process.send_signal(signal.SIGINT)
+        ended = command.finish(20)
+        assert ended.returncode == 0, ended.stderr
+        assert "The players end." in ended.stdout
+
+
+@needs_tensorflow
+def test_address_in_use_and_unknown_player_are_told(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        addresses = free_addresses(SERVERS)
+        addresses["server0"] = f"127.0.0.1:{taken.getsockname()[1]}"
+        file = write(tmp_path / "players.json", addresses)
+        ended = pea("players", "--config", file, "--player", "server0")
+    assert ended.returncode == 1
+    assert f"player server0 cannot listen at {addresses['server0']}" in ended.stderr
+    assert "pea: player server0 ended with status 1" in ended.stderr
+    ended = pea("players", "--config", file, "--player", "nobody")
+    assert ended.returncode == 1
+    assert "pea: player = 'nobody': must be one of server0, server1, server2." in ended.stderr
+
+
+def test_players_without_tensorflow_name_the_extra(tmp_path):
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.modules['tensorflow'] = None\n"
+            "sys.argv = ['pea', 'players', '--config', 'players.json']\n"
+            "from extensions.cli.main import main; main()",
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "pea: tensorflow is not installed. Type: pip install 'pea-mpl[tfe]'" in ended.stderr

@@ -1,0 +1,1 @@
+"""TF Encrypted's ABY3 protocol, on this project's randomness."""

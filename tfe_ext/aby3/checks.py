@@ -1,0 +1,61 @@
+"""What the hardened ABY3 refuses before anything is shared."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from tfe_ext.streams.randomness import TYPES
+
+import tf_encrypted as tfe
+from tf_encrypted.tensor import factories
+from tf_encrypted.tensor.fixed import FixedpointConfig
+
+_MOST_FRACTIONAL = 30
+
+
+def check_widths(config: FixedpointConfig) -> None:
+    """The encoding is one that the protocol computes with.
+
+    Raises:
+        ArgumentError: it does not have 64 bits, its base is not 2, or a product could not fit.
+    """
+    if config.nbits != 64:
+        raise ArgumentError("fixedpoint_config.nbits", config.nbits, "64")
+    if config.scaling_base != 2:
+        raise ArgumentError("fixedpoint_config.scaling_base", config.scaling_base, "2")
+    if not 0 <= config.precision_fractional <= _MOST_FRACTIONAL:
+        raise ArgumentError(
+            "fixedpoint_config.precision_fractional",
+            config.precision_fractional,
+            f"from 0 to {_MOST_FRACTIONAL}, as a product of two ones must fit",
+        )
+
+
+def check_servers(*names: Any) -> None:
+    """The servers are three players of the present configuration.
+
+    Raises:
+        ArgumentError: one is unknown to it, or two are the same.
+    """
+    config = tfe.get_config()
+    players = [config.get_player(name) for name in names]
+    if None in players or len({player.name for player in players}) < 3:
+        raise ArgumentError(
+            "server_0, server_1, server_2",
+            [getattr(name, "name", name) for name in names],
+            "three distinct players of the configuration",
+            "tfe.set_config(...) goes first.",
+        )
+
+
+def native_type(factory: Any) -> tf.DType:
+    """TensorFlow's type of the words that a factory makes.
+
+    Raises:
+        ArgumentError: the factory is not TF Encrypted's own for one of `TYPES`.
+    """
+    for dtype in TYPES:
+        if factory is factories[dtype]:
+            return dtype
+    raise ArgumentError("factory", factory, "that of bool, or of 8, 16, 32 or 64 bits")

@@ -1,0 +1,164 @@
+"""The methods that our ABY3 has beyond the host's; ``tfe.set_protocol`` makes them functions."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols import clipping
+from extensions.protocols.clipping import ClipPlan
+from extensions.protocols.inverse_sqrt import DEFAULT_DEGREE, InverseSqrtPlan, inverse_sqrt
+from extensions.protocols.noise import add_gaussian_noise
+from extensions.ring.interface import NoiseSource
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.private_tensors import share_of, tensor_of
+from tfe_ext.ring.shares import Additive3
+
+import tf_encrypted as tfe
+from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor
+
+if TYPE_CHECKING:
+    from tfe_ext.aby3.protocol import ABY3
+
+# AutoGraph finds nothing to convert in what follows, but looks for long.
+_plain = tf.autograph.experimental.do_not_convert
+
+
+class Functions:
+    """What `tfe_ext.ABY3` adds to the host's protocol.
+
+    Every method takes and returns private tensors of the protocol: arithmetic shares with its
+    fractional bits, of static shape, usable in all of the host's methods. Called within a
+    ``tf.function`` it adds to the graph; every run computes with fresh masks.
+    """
+
+    @_plain
+    def inverse_sqrt(
+        self: "ABY3", x: ABY3PrivateTensor, degree: int = DEFAULT_DEGREE
+    ) -> ABY3PrivateTensor:
+        """Returns 1/sqrt(x), never above it.
+
+        Args:
+            x: private tensor.
+            degree: of the polynomial: 2 (0.64 % below at most), 3 (0.096 %) or 4 (0.015 %).
+
+        **Guarantees.** One-sided in the ring, for every element; see
+        `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
+        negative and very large inputs give (exactly 0).
+
+        **Cost.** 16 rounds, and 1,472 bytes an element of all servers together with 16 fractional
+        bits, 1,568 with 20; with degree 2, 14 rounds and 64 bytes less.
+
+        **Raises.** ArgumentError for another degree, or what is no private tensor as above.
+        """
+        ring = ABY3Ring(self)
+        plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
+        return tensor_of(ring, inverse_sqrt(ring, share_of(self, x), plan))
+
+    @_plain
+    def clip_factor(
+        self: "ABY3",
+        x: ABY3PrivateTensor,
+        max_norm: float = 1.0,
+        range_bits: int = 16,
+        degree: int = 2,
+    ) -> ABY3PrivateTensor:
+        """Returns min(1, max_norm / sqrt(x)), never above it, for squared norms x.
+
+        Exactly 0 from max_norm^2 2^range_bits on, and for x of -3 max_norm^2 ulp or less (the
+        ratio is rounded up).
+
+        **Cost.** 12 rounds and 1,160 bytes an element where max_norm is 1 or a smaller power of
+        two, else 13 rounds and 1,208 bytes. See `extensions.protocols.clipping.clip_factor`.
+
+        **Raises.** ArgumentError for max_norm outside 2^-16 .. 2^16 or a range that does not fit,
+        or what is no private tensor.
+        """
+        ring = ABY3Ring(self)
+        plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
+        ratio = clipping.ratio_up(ring, share_of(self, x), ring.frac_bits, max_norm)
+        return tensor_of(ring, clipping.clip_factor(ring, ratio, plan))
+
+    @_plain
+    def clip_by_norm(
+        self: "ABY3",
+        x: ABY3PrivateTensor,
+        max_norm: float,
+        range_bits: int = 16,
+        degree: int = 2,
+    ) -> ABY3PrivateTensor:
+        """Returns x with no row longer than max_norm (1 + eta).
+
+        Rows are what the first axis counts; a vector is one row. See
+        `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
+
+        **Cost.** 16 rounds, 64 bytes an element and 1,256 a row; or 15 rounds and 32 bytes a row
+        less where max_norm is a power of two so small that the squared norms over max_norm^2 need
+        no rounding.
+
+        **Raises.** ArgumentError for a bound out of range, a scalar, or what is no private tensor.
+        """
+        ring = ABY3Ring(self)
+        share = share_of(self, x)
+        shape = share.shape
+        if not shape:
+            raise ArgumentError("x", "a scalar", "a tensor whose rows are to be clipped")
+        plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
+        count, *features = (1, *shape) if len(shape) == 1 else shape
+        rows = share.reshape(count, math.prod(features))
+        clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
+        return tensor_of(ring, clipped.reshape(shape))
+
+    @_plain
+    def gaussian_noise(
+        self: "ABY3",
+        shape: int | Sequence[int],
+        sigma: float,
+        *,
+        colluders: int = 1,
+        source: NoiseSource | None = None,
+    ) -> ABY3PrivateTensor:
+        """Returns fresh private noise: a discrete Gaussian on the fixed-point grid.
+
+        Every run of a graph draws anew; nothing is drawn while a function is traced.
+
+        Args:
+            shape: shape of the result.
+            sigma: standard deviation that remains after any `colluders` servers subtract their own
+                summands, in user units; 0 gives zeros.
+            colluders: number of servers that may pool what they know of noise, at most 2. ABY3
+                itself bears only one.
+            source: where noise comes from; by default each server's operating system.
+
+        **Guarantees.** The total variance is 1.5 sigma^2 for one colluder and 3 sigma^2 for two.
+
+        **Cost.** One round, 24 bytes a value.
+
+        **Raises.** ArgumentError for a negative or non-finite sigma, or one beyond the ring.
+
+        **Source.** Ruan et al., S&P 2023, Protocol 2.
+        """
+        ring = ABY3Ring(self)
+        size = (shape,) if isinstance(shape, int) else tuple(tf.TensorShape(shape).as_list())
+        servers = [server.device_name for server in self.servers]
+        zeros = []
+        for server in servers:
+            with tf.device(server):
+                zeros.append(tf.zeros(size, tf.int64))
+        (share,) = add_gaussian_noise(
+            ring,
+            [Additive3(servers, zeros)],
+            sigma,
+            frac_bits=ring.frac_bits,
+            source=source or SystemSource(),
+            colluders=colluders,
+        )
+        return tensor_of(ring, share)
+
+
+def register() -> None:
+    """The names of `Functions` leave ``tfe`` when another protocol is set, as the host's do."""
+    tfe.__all_prot_funcs__.update(name for name in vars(Functions) if not name.startswith("_"))

@@ -1,0 +1,272 @@
+"""ABY3 whose masks are fresh in every call: TF Encrypted's protocol on portable randomness."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from extensions.ring.fixed_point import check_frac_bits
+from tfe_ext.aby3 import operations
+from tfe_ext.aby3.checks import check_servers, check_widths, native_type
+from tfe_ext.aby3.functions import Functions
+from tfe_ext.aby3.memo import keep_per_graph
+from tfe_ext.aby3.variables import follow
+from tfe_ext.streams.choice import choose
+from tfe_ext.streams.randomness import PrivateStreams, Stream
+from tfe_ext.streams.seeds import expand_seed, seeds_on
+
+import tf_encrypted as tfe
+from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
+from tf_encrypted.tensor import factories
+from tf_encrypted.tensor.fixed import FixedpointConfig
+
+
+def fixed64(frac_bits: int) -> FixedpointConfig:
+    """64 bits with that many after the point; products are right while they stay below 2^61."""
+    return FixedpointConfig(
+        scaling_base=2,
+        nbits=64,
+        precision_integral=31 - frac_bits,
+        precision_fractional=check_frac_bits(frac_bits),
+        matmul_threshold=256,
+        truncation_gap=0,
+        use_noninteractive_truncation=False,
+    )
+
+
+fixed64_f20 = fixed64(20)
+"""64 bits with 20 after the point; products are right while they stay below 2^22 in size."""
+
+
+@keep_per_graph
+class ABY3(Functions, tfe.protocol.ABY3):
+    """TF Encrypted's three-server protocol with all its operations, on ChaCha20 randomness.
+
+    Use it as the host's: ``tfe.set_protocol(tfe_ext.ABY3())`` or ``with tfe_ext.ABY3():``, after
+    ``tfe.set_config``.
+
+    Args:
+        server_0: name or player of the first server; the host's default is "server0".
+        server_1: likewise.
+        server_2: likewise.
+        fixedpoint_config: "low" as in the host (16 bits after the point, also the default), "f20"
+            (20 bits), or a 64-bit configuration of the host.
+        randomness: "portable", "native" or "auto", see `tfe_ext.streams.choice.choose`; None takes
+        it from
+            the environment variable TFE_EXT_RANDOMNESS, and "auto" if that is not set.
+
+    **Guarantees.** Against one server that follows the protocol and looks at all it sees:
+        every mask is uniform over its whole type, from a 256-bit key that the operating system
+        gave, and none serves twice: not in another call, step, tracing or output element (see
+        `tfe_ext.streams.randomness`).
+
+    **Limits.** The three servers must not collude. The process that builds the graph is trusted.
+
+    Raises:
+        ArgumentError: the configuration is unknown or does not have 64 bits, or there is no such
+            randomness.
+        NativeError: the compiled operation was asked for by name and cannot be had.
+    """
+
+    def __init__(
+        self,
+        server_0: Any = None,
+        server_1: Any = None,
+        server_2: Any = None,
+        fixedpoint_config: FixedpointConfig | str | None = None,
+        randomness: str | None = None,
+    ) -> None:
+        if fixedpoint_config == "f20":
+            fixedpoint_config = fixed64_f20
+        elif isinstance(fixedpoint_config, str) and fixedpoint_config not in ("l", "low"):
+            raise ArgumentError(
+                "fixedpoint_config",
+                fixedpoint_config,
+                '"low" or "f20"',
+                'The host\'s "high" needs native operations that it does not have here.',
+            )
+        if isinstance(fixedpoint_config, FixedpointConfig):
+            check_widths(fixedpoint_config)
+        check_servers(server_0 or "server0", server_1 or "server1", server_2 or "server2")
+        self.pairwise: list[Stream] = []
+        self.private: PrivateStreams
+        self._randomness = randomness
+        super().__init__(server_0, server_1, server_2, fixedpoint_config)
+
+    def initialize_keys(self) -> None:
+        """Every pair of servers holds a fresh key; graphs that were traced before use it too.
+
+        ``pairwise[i]`` is held by servers i - 1 and i.
+        """
+        if self.pairwise:
+            for stream in (*self.pairwise, *self.private.values()):
+                stream.rekey()
+        else:
+            names = [server.device_name for server in self.servers]
+            self._keystream_on = choose(self._randomness, names)
+            self.private = PrivateStreams(self._keystream_on)
+            self.pairwise = [Stream([names[i], names[i - 1]], self._keystream_on) for i in range(3)]
+        first, second, third = self.pairwise
+        # The host hands these on to the methods below, and never looks into them.
+        self.pairwise_keys_ = [[first, second], [second, third], [third, first]]
+        self.pairwise_nonces_ = [None] * 3
+        self.b2a_keys_1_, self.b2a_keys_2_ = second, third
+        self.keys_initialized = True
+
+    def _update_pairwise_nonces(self) -> None:
+        """Nothing is to do: a stream never repeats."""
+
+    def define_local_computation(self, *args: Any, **kwargs: Any) -> Any:
+        """Shares of what a player computes, as in the host.
+
+        Raises:
+            ArgumentError: the factory's type is none that can be shared here.
+        """
+        native_type(kwargs.get("factory") or self.default_factory)
+        return super().define_local_computation(*args, **kwargs)
+
+    def define_private_variable(self, *args: Any, **kwargs: Any) -> Any:
+        """A variable as in the host, whose present value enters each computation on it.
+
+        Raises:
+            ArgumentError: the factory's type is none that can be shared here.
+        """
+        native_type(kwargs.get("factory") or self.default_factory)
+        return follow(super().define_private_variable(*args, **kwargs))
+
+    def define_public_variable(self, *args: Any, **kwargs: Any) -> Any:
+        """A variable as in the host, whose present value enters each computation on it."""
+        return follow(super().define_public_variable(*args, **kwargs))
+
+    def dispatch(self, base_name: str, *args: Any, container: Any = None, **kwargs: Any) -> Any:
+        """The result of this project's operation for these operands, or else of the host's."""
+        kinds = [arg.dispatch_id for arg in args if hasattr(arg, "dispatch_id")]
+        if container is None and hasattr(operations, f"_{base_name}_{'_'.join(kinds)}"):
+            container = operations
+        return super().dispatch(base_name, *args, container=container, **kwargs)
+
+    def _share(self, secret: Any, share_type: str, player: Any = None) -> list[list[Any]]:
+        """Replicated shares of a value that one player, or else this process, has in the clear.
+
+        Cost: one round; 2 words an element and 3 seeds of 32 bytes.
+        """
+        if share_type not in (ShareType.ARITHMETIC, ShareType.BOOLEAN):
+            raise ArgumentError("share_type", share_type, "ARITHMETIC or BOOLEAN")
+        sender = player.device_name if player is not None else _here()
+        on = [server.device_name for server in self.servers]
+        shape, dtype = tf.TensorShape(secret.shape), native_type(secret.factory)
+        receivers = ([on[0], on[2]], [on[0], on[1]])
+        shares: list[dict[str, Any]] = []
+        for group in receivers:
+            seeds = seeds_on(self.private[sender].draw([8], tf.int32), sender, group)
+            shares.append(
+                {
+                    device: secret.factory.tensor(
+                        expand_seed(seed, shape, dtype, device, self._keystream_on)
+                    )
+                    for device, seed in seeds.items()
+                }
+            )
+        first, second = shares
+        with tf.device(sender):
+            if share_type == ShareType.ARITHMETIC:
+                third = secret - first[sender] - second[sender]
+            else:
+                third = secret ^ first[sender] ^ second[sender]
+        with tf.device(on[1]):
+            third_on_1 = third.identity()
+        with tf.device(on[2]):
+            third_on_2 = third.identity()
+        return [
+            [first[on[0]], second[on[0]]],
+            [second[on[1]], third_on_1],
+            [third_on_2, first[on[2]]],
+        ]
+
+    def _gen_zero_sharing(
+        self, shape: Any, share_type: str = ShareType.ARITHMETIC, factory: Any = None
+    ) -> tuple[Any, Any, Any]:
+        """Three values, one a server, that sum (or XOR) to zero. No communication."""
+        pairs = self._pairs(shape, factory or self.default_factory)
+        masks = []
+        for server, (own, next_) in zip(self.servers, pairs, strict=True):
+            with tf.device(server.device_name):
+                masks.append(own - next_ if share_type == ShareType.ARITHMETIC else own ^ next_)
+        return masks[0], masks[1], masks[2]
+
+    def _gen_random_sharing(
+        self, shape: Any, share_type: str = ShareType.ARITHMETIC, factory: Any = None
+    ) -> ABY3PrivateTensor:
+        """Shares of a uniform value that no server knows. No communication."""
+        pairs = self._pairs(shape, factory or self.default_factory)
+        return ABY3PrivateTensor(self, pairs, True, share_type)
+
+    def _pairs(self, shape: Any, factory: Any) -> list[list[Any]]:
+        """What each server expands from its two pairwise keys, in the order of its shares."""
+        draws = [stream.draw(shape, native_type(factory)) for stream in self.pairwise]
+        pairs = []
+        for i, server in enumerate(self.servers):
+            two = draws[i], draws[(i + 1) % 3]
+            pairs.append([factory.tensor(draw.on(server.device_name)) for draw in two])
+        return pairs
+
+    def _gen_b2a_sharing(
+        self, shape: Any, b2a_keys: Stream, factory: Any
+    ) -> tuple[Any, Any, Any, list[list[Any]]]:
+        """A uniform value known to the two holders of a key, and its boolean sharing.
+
+        Deviation: the host draws the two shares that all three servers know; they are zero here,
+        which shows a server nothing else.
+        """
+        draw = b2a_keys.draw(shape, native_type(factory))
+        place = self.pairwise.index(b2a_keys)
+        values: list[Any] = [None] * 3
+        shares: list[list[Any]] = []
+        for i, server in enumerate(self.servers):
+            with tf.device(server.device_name):
+                pair = [factory.tensor(tf.zeros(shape, factory.native_type)) for _ in range(2)]
+                if server.device_name in b2a_keys.holders:
+                    values[i] = factory.tensor(draw.on(server.device_name))
+                    pair[(place - i) % 3] = values[i]
+                shares.append(pair)
+        return values[0], values[1], values[2], shares
+
+    def _ot(
+        self,
+        sender: Any,
+        receiver: Any,
+        helper: Any,
+        m0: Any,
+        m1: Any,
+        c_on_receiver: Any,
+        c_on_helper: Any,
+        key_on_sender: Stream,
+        key_on_helper: Stream,
+        nonce: None,
+    ) -> Any:
+        """The message of two that the choice bit names, at the receiver.
+
+        The sender and the helper share a key; the helper knows the choice bit as well.
+
+        Cost: one round, three messages.
+        """
+        assert m0.shape == m1.shape, f"{m0.shape} and {m1.shape}"
+        assert c_on_receiver.factory == c_on_helper.factory == factories[tf.bool]
+        assert key_on_sender is key_on_helper
+        factory = m0.factory
+        draw = key_on_sender.draw([2, *m0.shape], factory.native_type)
+        with tf.device(sender.device_name):
+            mask = factory.tensor(draw.on(sender.device_name))
+            masked0, masked1 = m0 ^ mask[0], m1 ^ mask[1]
+        with tf.device(helper.device_name):
+            mask = factory.tensor(draw.on(helper.device_name))
+            chosen_mask = factory.where(c_on_helper.value, mask[1], mask[0])
+        with tf.device(receiver.device_name):
+            messages = masked0.identity(), masked1.identity()
+            chosen = factory.where(c_on_receiver.value, messages[1], messages[0])
+            return chosen ^ chosen_mask.identity()
+
+
+def _here() -> str:
+    """The device of the process that runs the script, which no device scope around can move."""
+    return "/job:localhost/replica:0/task:0/device:CPU:0"

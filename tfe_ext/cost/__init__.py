@@ -1,0 +1,1 @@
+"""Rounds and bytes of a traced graph."""

@@ -1,0 +1,137 @@
+"""What a computation on ABY3 shares costs: rounds, messages and bytes, read from its graph."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from tfe_ext.cost.graph_walk import Message, Walk, canonical
+
+import tf_encrypted as tfe
+from tf_encrypted.protocol.protocol import TFETensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What the three servers send each other in one run.
+
+    Attributes:
+        rounds: the longest chain of messages, each of which depends on the one before. What is
+            sent at the same time counts once, and a message that depends on no other, such as
+            dealt randomness, is under way from the start.
+        messages: number of tensors, each of which counts once for each server that gets it.
+        sent: bytes that each server sends.
+        numbers: how many execution numbers of random streams are sent, of 8 bytes each. They are
+            public and depend on nothing, and count in no other figure but this and the next.
+        rounds_from_start: the longest chain if no execution number has arrived when the run begins.
+        outside: bytes between a server and anyone else, such as inputs that are shared within the
+            function, and results that are revealed. They count in no other figure.
+    """
+
+    rounds: int
+    messages: int
+    sent: tuple[int, ...]
+    numbers: int
+    rounds_from_start: int
+    outside: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that all servers send."""
+        return sum(self.sent)
+
+
+def cost(function: Callable[..., Any], *args: Any) -> Cost:
+    """Returns what a function of private tensors costs, without running it.
+
+    The function is traced, and the tensors are counted that pass from one server's device to
+    another's in what its results depend on. Constants are not: every server makes its own. In a
+    conditional the dearer branch counts; a loop counts as often as it turns.
+
+    Args:
+        function: of TF Encrypted's tensors; it returns such tensors, or TensorFlow's, or lists or
+            dictionaries of them.
+        args: the tensors, of the current protocol and made outside any traced function; anything
+            that is no tensor is handed on.
+
+    Example:
+        ``tfe_ext.cost(tfe.inverse_sqrt, x).rounds``
+
+    Raises:
+        ArgumentError: the protocol has no three servers on devices of their own; or the graph
+            has a message of unknown size, or messages in a loop of unknown length.
+    """
+    servers = _servers()
+    traced = tf.function(lambda: _native(function(*args)), autograph=False)
+    return _cost_between(servers, traced.get_concrete_function().graph)
+
+
+def cost_of_graph(graph: Any) -> Cost:
+    """Returns the `cost` of a function that is traced already, from its graph.
+
+    Args:
+        graph: of a concrete function without arguments.
+    """
+    return _cost_between(_servers(), graph)
+
+
+def _servers() -> list[str]:
+    servers = [canonical(s.device_name) for s in getattr(tfe.get_protocol(), "servers", ())]
+    if len(set(servers)) != 3:
+        raise ArgumentError(
+            "protocol",
+            tfe.get_protocol(),
+            "ABY3 with three servers on devices of their own",
+            "Call tfe.set_config(tfe_ext.local_config()), then tfe.set_protocol(tfe_ext.ABY3()).",
+        )
+    return servers
+
+
+def _cost_between(servers: Sequence[str], graph: Any) -> Cost:
+    walk = Walk()
+    walk.function(graph)
+    return _tally(walk.messages, servers)
+
+
+def _tally(messages: Sequence[Message], servers: Sequence[str]) -> Cost:
+    total = _Tally()
+    for message in messages:
+        ends = message.sender in servers, message.receiver in servers
+        if ends == (True, True) and message.is_number:
+            total.numbers += 1
+            total.from_start = max(total.from_start, message.depth_from_start)
+        elif ends == (True, True):
+            total.count += 1
+            total.sent[servers.index(message.sender)] += message.size
+            total.rounds = max(total.rounds, message.depth)
+            total.from_start = max(total.from_start, message.depth_from_start)
+        elif any(ends):
+            total.outside += message.size
+    return Cost(
+        rounds=total.rounds,
+        messages=total.count,
+        sent=tuple(total.sent),
+        numbers=total.numbers,
+        rounds_from_start=total.from_start,
+        outside=total.outside,
+    )
+
+
+@dataclass
+class _Tally:
+    rounds: int = 0
+    from_start: int = 0
+    count: int = 0
+    numbers: int = 0
+    outside: int = 0
+    sent: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+
+def _native(results: Any) -> list[tf.Tensor]:
+    flat: list[tf.Tensor] = []
+    for result in tf.nest.flatten(results):
+        own = result.flatten_to_native() if isinstance(result, TFETensor) else result
+        flat += tf.nest.flatten(own)
+    return flat

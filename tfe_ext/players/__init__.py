@@ -1,0 +1,1 @@
+"""Servers in processes of their own, and the client that knows when one is lost."""

@@ -1,0 +1,1 @@
+"""ABY3 as a ring: `extensions.ring.interface.Ring` on three servers."""

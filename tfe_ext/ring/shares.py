@@ -1,0 +1,168 @@
+"""Secret ring integers of ABY3's servers in three forms, and the moves between them that are free.
+
+=============  ============================================  ==================================
+form           what server i holds of x                      made by
+=============  ============================================  ==================================
+`Replicated`   x_i and x_{i+1}, where x = x_0 + x_1 + x_2    the host; conversions
+`Additive2`    y_i for servers 0 and 1, x = y_0 + y_1        truncation, conversions from bits
+`Additive3`    z_i, where x = z_0 + z_1 + z_2                products
+=============  ============================================  ==================================
+
+Linear operations are local in all of them. A sum of two forms is computed in the first form below
+that both reach locally: replicated, additive of two, additive of three.
+
+Additive shares are only ever used on the server that computed them. Whatever is sent is masked
+anew, for that one message, with words that its receiver cannot compute; so a value may be used
+any number of times, in any form.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.ring.fixed_point import wrap
+from tfe_ext.ring.placed import Part, Placed
+
+
+class Share(Placed):
+    """Summands of secret ring integers, with the operations of `extensions.ring.interface`."""
+
+    LEADING: ClassVar[tuple[int, ...]]
+    """The parts to which a public summand is added."""
+
+    _remembered: "tuple[Any, Replicated] | None" = None
+
+    def __add__(self, other: "Share") -> "Share":
+        own, others = in_one_form([self, other])
+        return own._sum(others, tf.add)
+
+    def __sub__(self, other: "Share") -> "Share":
+        return self + -other
+
+    def __neg__(self) -> Self:
+        return self.each(tf.negative)
+
+    def __mul__(self, factor: int) -> Self:
+        number = np.int64(wrap(factor))
+        return self.each(lambda part: part * number)
+
+    def sum(self, axis: int) -> Self:
+        """The sums along one axis."""
+        return self.each(lambda part: tf.reduce_sum(part, axis))
+
+    @property
+    def T(self) -> Self:
+        """The transposed matrix."""
+        return self.each(tf.transpose)
+
+    def stack(self, others: "Sequence[Self]") -> Self:
+        """Equal-shaped shares of this form along a new leading axis."""
+        zero = np.zeros(self.shape, dtype=np.int64)
+
+        def stack(*parts: Part) -> tf.Tensor:
+            return tf.stack([zero if part is None else part for part in parts])
+
+        columns = list(zip(self.parts, *(other.parts for other in others), strict=True))
+        parts = []
+        for place, column in zip(self.PLACES, columns, strict=True):
+            with tf.device(self.servers[place]):
+                parts.append(stack(*column))
+        return self._with(parts)
+
+    def add_public(self, value: Any) -> Self:
+        """The sum with public ring integers."""
+        parts = list(self.parts)
+        for i in self.LEADING:
+            parts[i] = self._on(i, lambda part: part + value, parts[i])
+        return self._with(parts)
+
+    @property
+    def replicated(self) -> "Replicated | None":
+        """The replicated form, if it is at hand in the graph that is being built."""
+        if self._remembered is None or self._remembered[0] is not _graph():
+            return None
+        return self._remembered[1]
+
+    def remember(self, replicated: "Replicated") -> None:
+        """From now on `replicated` is at hand, in the graph that is being built."""
+        self._remembered = _graph(), replicated
+
+    def additive2(self) -> "Additive2 | None":
+        """The additive form of servers 0 and 1, if it can be had locally."""
+        return None
+
+    def additive3(self) -> "Additive3":
+        """The additive form of all three servers; local."""
+        raise NotImplementedError
+
+
+class Additive3(Share):
+    """One summand for each server."""
+
+    PLACES = (0, 1, 2)
+    LEADING = (0,)
+
+    def additive2(self) -> "Additive2 | None":
+        return Additive2(self.servers, self.parts[:2]) if self.parts[2] is None else None
+
+    def additive3(self) -> "Additive3":
+        return self
+
+
+class Additive2(Share):
+    """One summand for server 0 and one for server 1."""
+
+    PLACES = (0, 1)
+    LEADING = (0,)
+
+    def additive2(self) -> "Additive2":
+        return self
+
+    def additive3(self) -> Additive3:
+        return Additive3(self.servers, [*self.parts, None])
+
+
+class Replicated(Share):
+    """Of three summands, two for each server: (x_0, x_1), (x_1, x_2) and (x_2, x_0)."""
+
+    PLACES = (0, 0, 1, 1, 2, 2)
+    LEADING = (0, 5)
+
+    @property
+    def replicated(self) -> "Replicated":
+        return self
+
+    def additive2(self) -> Additive2:
+        return Additive2(self.servers, [self._on(0, tf.add, *self.parts[:2]), self.parts[3]])
+
+    def additive3(self) -> Additive3:
+        return Additive3(self.servers, self.parts[::2])
+
+    def product(self, other: "Replicated", multiply: Callable[..., tf.Tensor]) -> Additive3:
+        """The product under a bilinear operation, of which each server has a summand; local."""
+
+        def summand(own: Part, next_: Part, others: Part, others_next: Part) -> tf.Tensor:
+            return multiply(own, others + others_next) + multiply(next_, others)
+
+        x, y = self.parts, other.parts
+        parts = [self._on(i, summand, x[i], x[i + 1], y[i], y[i + 1]) for i in (0, 2, 4)]
+        return Additive3(self.servers, parts)
+
+
+def in_one_form(shares: Sequence[Share]) -> list[Share]:
+    """Returns the shares in the first form that all of them reach locally."""
+    forms: tuple[Callable[[Share], Share | None], ...] = (
+        lambda share: share.replicated,
+        lambda share: share.additive2(),
+    )
+    for form in forms:
+        found = [one for share in shares if (one := form(share)) is not None]
+        if len(found) == len(shares):
+            return found
+    return [share.additive3() for share in shares]
+
+
+def _graph() -> Any:
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()

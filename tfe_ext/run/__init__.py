@@ -1,0 +1,1 @@
+"""ABY3 as a host of whole training runs."""

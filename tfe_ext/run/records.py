@@ -1,0 +1,102 @@
+"""One owner's records on its own device, and the Poisson sample that it draws there each step."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.privacy.gaussian_table import WORD_BITS
+from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource
+from tfe_ext.ring.placed import in_this_process
+from tfe_ext.streams.gaussian import uniform_words
+from tfe_ext.streams.randomness import Stream
+
+
+class RecordTable:
+    """Records as variables on the device of their owner, and on no other.
+
+    Args:
+        device: name of the owner's device.
+        records: checked and encoded.
+    """
+
+    def __init__(self, device: str, records: OwnRecords) -> None:
+        self.device = device
+        self._columns: list[tf.Variable] = []
+        with tf.init_scope(), tf.device(device):
+            for column in _columns(records):
+                self._columns.append(tf.Variable(column, trainable=False, name="records"))
+
+    def __len__(self) -> int:
+        return int(self._columns[0].shape[0])
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Number of features and of classes."""
+        return int(self._columns[0].shape[1]), int(self._columns[1].shape[1])
+
+    def replace(self, records: OwnRecords) -> None:
+        """Other records of the same shapes take the place of these, in traced functions too."""
+        for column, values in zip(self._columns, _columns(records), strict=True):
+            column.assign(values)
+
+    def everything(self) -> list[tf.Tensor]:
+        """All features, labels and squared norms, in the owner's order."""
+        with tf.device(self.device):
+            return [column.read_value() for column in self._columns]
+
+    def draw(
+        self, stream: Stream, *, party: int, sample_rate: float, rows: int, source: NoiseSource
+    ) -> list[tf.Tensor]:
+        """A fresh Poisson sample whenever the graph runs, padded to a public number of rows.
+
+        Each record gets a uniform word u of 63 bits and is chosen if u < floor(q 2^63), so that
+        the rate is q or less by 2^-63 at most. The `rows` smallest words decide who enters, so that
+        the sample is in random order and, should it not fit, a random choice of it stays.
+
+        Args:
+            stream: that the owner alone holds.
+            party: the owner's number, for a source that is not the system's.
+            sample_rate: q.
+            rows: static number of rows of the result.
+            source: `SystemSource` stands for the stream; any other is asked in this process.
+
+        Returns:
+            Features, labels, squared norms, and 1 in rows that are padding; zero elsewhere in
+            these.
+        """
+        with tf.device(self.device):
+            if type(source) is SystemSource:
+                words = uniform_words(stream, self.device, [len(self)])
+                threshold = math.floor(sample_rate * 2**WORD_BITS)
+            else:
+                words = _ask(source, party, sample_rate, len(self), self.device)
+                threshold = 1
+            smallest, places = tf.math.top_k(-words, k=rows)
+            # No word reaches 2^63, which no integer here holds: at a rate of 1 all are chosen.
+            last = np.int64(min(threshold - 1, 2**WORD_BITS - 1))
+            real = tf.cast(-smallest <= last, tf.int64)
+            drawn = []
+            for column in self._columns:
+                chosen = tf.gather(column.read_value(), places)
+                drawn.append(chosen * tf.reshape(real, [rows] + [1] * (chosen.shape.rank - 1)))
+            return [*drawn, 1 - real]
+
+
+def _columns(records: OwnRecords) -> list[Integers]:
+    norms = (records.features * records.features).sum(axis=1)
+    return [records.features, records.labels, norms]
+
+
+def _ask(source: NoiseSource, party: int, sample_rate: float, size: int, device: str) -> tf.Tensor:
+    """0 for the records that the source chooses, else 1."""
+
+    def passed_over() -> Integers:
+        return 1 - source.bernoulli(party, sample_rate, size).astype(np.int64)
+
+    with tf.device(in_this_process(device)):
+        drawn = tf.numpy_function(passed_over, [], tf.int64, stateful=True)
+        return tf.ensure_shape(drawn, [size])

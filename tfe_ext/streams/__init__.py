@@ -1,0 +1,1 @@
+"""Keystreams of servers: ChaCha20, and what is drawn from it."""

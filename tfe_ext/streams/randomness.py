@@ -1,0 +1,227 @@
+"""Random tensors that several servers can expand on their own, and that never repeat.
+
+A `Stream` is one ChaCha20 key, held by one player (private randomness) or by two (a pairwise
+key of ABY3). Its nonce is (site, execution), 32 and 64 bits:
+
+- The *execution* number is taken inside the graph, from a counter that the first holder keeps as
+  a variable and that an atomic operation advances. Each graph takes it once, whenever it runs:
+  each call of a function, each turn of a loop, each branch taken, each eager draw. The first
+  holder sends this public number, 8 bytes, to the other one; it depends on no data, so it is
+  under way before it is needed.
+- The *site* number tells the draws of one graph apart. It is given while the graph is traced.
+
+**Guarantees.**
+- No key stream block serves twice. Two draws in one run of a graph have two sites, or disjoint
+  parts of one; two runs of any graphs, traced anew or not, called from any thread, have two
+  execution numbers, since a stateful operation is never merged, folded or hoisted. Keys come from
+  the operating system and are never stored, so another process or protocol has other keys.
+- The holders cannot get out of step. There is no state that both must advance in the same order:
+  whoever expands a draw computes it from the site, which is part of the graph, and from the
+  execution number, which both read from the same counter. One holder's operation may be pruned,
+  reordered or run at another time without any effect on the other draws.
+- The counter raises an error at 2^63 - 1 instead of beginning anew.
+
+A graph with many small draws cuts them from common sites, as one ChaCha20 call has a fixed cost.
+
+**Limits.** The process that builds the graph makes the keys and sends them to the servers: it is
+trusted with them, as TF Encrypted trusts it with every tensor.
+"""
+
+import functools
+import math
+import secrets
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from tfe_ext.streams import chacha
+from tfe_ext.streams.chacha import BLOCK, KeystreamOn
+from tfe_ext.streams.uniform import bits_of, from_words
+
+_KEY_BYTES = 32
+_COMMON_SITE = 1 << 14  # words; beyond it the fixed cost of a call no longer matters
+_MAX_WORDS = 1 << 31
+_COUNTER_LIMIT = (1 << 63) - 1
+_RUNS = "_tfe_ext_runs"
+TYPES = (tf.bool, tf.int8, tf.int16, tf.int32, tf.int64)
+
+
+class Stream:
+    """Uniform random tensors from one 256-bit key that lies on the device of each holder.
+
+    Args:
+        holders: names of the devices that hold the key, and that alone can expand the draws.
+        keystream_on: what computes ChaCha20 on a device; all give the same words.
+    """
+
+    def __init__(
+        self, holders: Sequence[str], keystream_on: KeystreamOn = chacha.keystream_on
+    ) -> None:
+        self.holders = tuple(holders)
+        self._keystream_on = keystream_on
+        self._keys: dict[str, tf.Variable] = {}
+        with tf.init_scope():
+            words = _fresh_key()
+            for holder in self.holders:
+                with tf.device(holder):
+                    self._keys[holder] = tf.Variable(words, trainable=False, name="chacha20_key")
+            with tf.device(self.holders[0]):
+                self._executions = tf.Variable(
+                    0, dtype=tf.int64, trainable=False, name="chacha20_executions"
+                )
+
+    def rekey(self) -> None:
+        """All later draws come from a new key, also those of functions that were traced before."""
+        with tf.init_scope():
+            words = _fresh_key()
+            for key in self._keys.values():
+                key.assign(words)
+
+    def draw(self, shape: Sequence[int] | tf.TensorShape, dtype: tf.DType) -> "Draw":
+        """One uniform tensor over all values of the type, which any holder can then expand.
+
+        Args:
+            shape: fully known; an empty tensor is allowed.
+            dtype: bool, int8, int16, int32 or int64.
+
+        Raises:
+            ArgumentError: the shape is not fully known or too large, or the type is another one.
+        """
+        dtype = tf.as_dtype(dtype)
+        if dtype not in TYPES:
+            raise ArgumentError("dtype", dtype.name, "bool, int8, int16, int32 or int64")
+        static = tf.TensorShape(shape)
+        if not static.is_fully_defined():
+            raise ArgumentError(
+                "shape", static, "fully known", "Give the function an input signature without None."
+            )
+        size = math.prod(static.as_list())
+        words = -(-size * bits_of(dtype) // 32)
+        if words > _MAX_WORDS:
+            raise ArgumentError("shape", static, f"at most {_MAX_WORDS} words of 32 bits")
+        site, start = self._run().allot(words)
+        return Draw(site, start, words, static, dtype)
+
+    def _run(self) -> "_Run":
+        if tf.executing_eagerly():
+            return _Run(self)
+        # An attribute, not a collection: inner graphs inherit the collections of outer ones.
+        graph = tf.compat.v1.get_default_graph()
+        runs: dict[Stream, _Run] | None = getattr(graph, _RUNS, None)
+        if runs is None:
+            runs = {}
+            setattr(graph, _RUNS, runs)
+        if self not in runs:
+            runs[self] = _Run(self)
+        return runs[self]
+
+    def _count(self) -> tf.Tensor:
+        return self._next() if tf.executing_eagerly() else self._advance()
+
+    @functools.cached_property
+    def _next(self) -> Callable[[], tf.Tensor]:
+        """`_advance` for eager use, where a handle on another host lacks the type that it needs."""
+        traced: Callable[[], tf.Tensor] = tf.function(
+            self._advance, autograph=False
+        ).get_concrete_function()
+        return traced
+
+    def _advance(self) -> tf.Tensor:
+        with tf.control_dependencies(None), tf.device(self.holders[0]):
+            number = tf.raw_ops.ResourceCountUpTo(
+                resource=self._executions.handle, limit=_COUNTER_LIMIT, T=tf.int64
+            )
+            return tf.bitcast(number, tf.uint32)
+
+    def _expand(self, holder: str, nonce: tf.Tensor, words: int) -> tf.Tensor:
+        blocks = tf.constant(-(-words // BLOCK), tf.int32)
+        return self._keystream_on(holder)(self._keys[holder].read_value(), nonce, blocks)
+
+
+class PrivateStreams(dict[str, Stream]):
+    """The stream of each device that it alone holds, made when it is first asked for."""
+
+    def __init__(self, keystream_on: KeystreamOn = chacha.keystream_on) -> None:
+        super().__init__()
+        self._keystream_on = keystream_on
+
+    def __missing__(self, device: str) -> Stream:
+        self[device] = Stream([device], self._keystream_on)
+        return self[device]
+
+
+class Draw:
+    """One uniform tensor, not yet expanded."""
+
+    def __init__(
+        self, site: "_Site", start: int, words: int, shape: tf.TensorShape, dtype: tf.DType
+    ) -> None:
+        self._site = site
+        self._start = start
+        self._words = words
+        self._shape = shape
+        self._dtype = dtype
+
+    def on(self, holder: str) -> tf.Tensor:
+        """The tensor on the device of this holder, expanded there; every holder gets the same.
+
+        Raises:
+            ArgumentError: the device does not hold the key.
+        """
+        holders = self._site.holders
+        if holder not in holders:
+            raise ArgumentError("holder", holder, f"one of {', '.join(holders)}")
+        with tf.device(holder):
+            words = self._site.on(holder)[self._start : self._start + self._words]
+            return from_words(words, self._shape, self._dtype)
+
+
+class _Run:
+    """All draws of one stream in one graph; they share the execution number."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._execution = stream._count()
+        self._sites = 0
+        self._drawn = 0
+        self._site: _Site | None = None
+        self._free = range(0)
+
+    def allot(self, words: int) -> tuple["_Site", int]:
+        """A site and the place in it from which on this many words are the caller's alone."""
+        if self._site is None or words > len(self._free):
+            size = max(words, min(self._drawn, _COMMON_SITE))
+            size = -(-size // BLOCK) * BLOCK
+            self._site = _Site(self._stream, self._execution, self._sites, size)
+            self._free = range(size)
+            self._sites += 1
+        start = self._free.start
+        self._free = self._free[words:]
+        self._drawn += words
+        return self._site, start
+
+
+class _Site:
+    """One ChaCha20 call in a graph, made by those holders that need it."""
+
+    def __init__(self, stream: Stream, execution: tf.Tensor, number: int, words: int) -> None:
+        self.holders = stream.holders
+        self._stream = stream
+        self._execution = execution
+        self._number = number
+        self._words = words
+        self._expanded: dict[str, tf.Tensor] = {}
+
+    def on(self, holder: str) -> tf.Tensor:
+        if holder not in self._expanded:
+            with tf.control_dependencies(None), tf.device(holder):
+                site = tf.constant([self._number], tf.uint32)
+                nonce = tf.concat([site, tf.identity(self._execution)], 0)
+                self._expanded[holder] = self._stream._expand(holder, nonce, self._words)
+        return self._expanded[holder]
+
+
+def _fresh_key() -> np.ndarray:
+    return np.frombuffer(secrets.token_bytes(_KEY_BYTES), np.uint32)
