@@ -14,9 +14,11 @@ def count_correct(logits: MPCTensor, targets: MPCTensor) -> int:
         logits: encrypted (rows, classes), at most 62 classes.
         targets: encrypted one-hot rows of the same shape.
 
-    **Cost.** 9 rounds and the opening.
+    Cost:
+        9 rounds and the opening.
 
-    **Raises.** ArgumentError for other shapes.
+    Raises:
+        ArgumentError: other shapes.
     """
     wrong = count_wrong(ring_of(logits), logits.share, targets.share)
     (count,) = open_sum([wrong.reshape(1)])

@@ -16,13 +16,15 @@ from crypten.mpc import MPCTensor
 class InverseSqrt(AutogradFunction):
     """``x.inverse_sqrt(degree=4)``: 1/sqrt(x), never above it.
 
-    **Guarantees.** One-sided in the ring, for every element, with any number of parties; see
-    `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero, negative
-    and very large inputs give (exactly 0).
+    Guarantees:
+        One-sided in the ring, for every element, with any number of parties; see
+        `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
+        negative and very large inputs give (exactly 0).
 
-    **Cost.** 15 rounds (13 with degree 2) whatever the number of parties, 21 words opened for each
-    element (18 with degree 2). The gradient -y^3/2 takes 4 rounds; it is right while it is below
-    2^(61 - 2f) in magnitude.
+    Cost:
+        15 rounds (13 with degree 2) whatever the number of parties, 21 words opened for each
+        element (18 with degree 2). The gradient -y^3/2 takes 4 rounds; it is right while it is
+        below 2^(61 - 2f) in magnitude.
     """
 
     @staticmethod
@@ -50,10 +52,12 @@ class ClipFactor(AutogradFunction):
     x holds squared norms. Never above the true value; exactly 0 from max_norm^2 2^range_bits on,
     and for x of -3 max_norm^2 ulp or less (the ratio is rounded up). No gradient flows through it.
 
-    **Cost.** 11 rounds where max_norm is 1 or a smaller power of two, else 12; 18 words opened for
-    each element, or 19. See `extensions.protocols.clipping.clip_factor`.
+    Cost:
+        11 rounds where max_norm is 1 or a smaller power of two, else 12; 18 words opened for each
+        element, or 19. See `extensions.protocols.clipping.clip_factor`.
 
-    **Raises.** ArgumentError for max_norm outside 2^-16 .. 2^16 or a range that does not fit.
+    Raises:
+        ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit.
     """
 
     @staticmethod
@@ -74,8 +78,9 @@ class ClipByNorm(AutogradFunction):
     Rows are what the first axis counts; a vector is one row. No gradient flows through it. See
     `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
 
-    **Cost.** 16 rounds, or 15 where max_norm is a power of two so small that the squared norms over
-    max_norm^2 need no rounding; 4 words opened for each element and 21 for each row, or 20.
+    Cost:
+        16 rounds, or 15 where max_norm is a power of two so small that the squared norms over
+        max_norm^2 need no rounding; 4 words opened for each element and 21 for each row, or 20.
     """
 
     @staticmethod

@@ -31,14 +31,18 @@ def gaussian_noise(
         source: where noise comes from; by default each party's operating system, on which
             ``torch.manual_seed`` has no influence.
 
-    **Guarantees.** The total variance is 1.5 sigma^2 with three or more parties and 2 sigma^2 with
-    two; `extensions.protocols.noise.party_variance` has the formula.
+    Guarantees:
+        The total variance is 1.5 sigma^2 with three or more parties and 2 sigma^2 with two;
+        `extensions.protocols.noise.party_variance` has the formula.
 
-    **Cost.** No round, no byte.
+    Cost:
+        No round, no byte.
 
-    **Raises.** ArgumentError for a negative or non-finite sigma, or one beyond the ring.
+    Raises:
+        ArgumentError: a negative or non-finite sigma, or one beyond the ring.
 
-    **Source.** Ruan et al., S&P 2023, Protocol 2.
+    Source:
+        Ruan et al., S&P 2023, Protocol 2.
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     size = torch.Size((shape,) if isinstance(shape, int) else tuple(shape))

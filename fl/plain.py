@@ -15,12 +15,14 @@ from fl.round.view import Coalition, Outcome
 class PlainAggregator(Aggregator):
     """Federated averaging as published. **Insecure**: the server reads every client's update.
 
-    **Cost.** One message a client, of 4 bytes a value.
+    Cost:
+        One message a client, of 4 bytes a value.
 
     Args:
         timeout: seconds that the server waits for updates; then it goes on with those it has.
 
-    Source: McMahan et al., AISTATS 2017, Algorithm 1.
+    Source:
+        McMahan et al., AISTATS 2017, Algorithm 1.
     """
 
     min_clients = 1

@@ -35,10 +35,12 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
     What they reach is averaged by their numbers of records. Only those noisy models are sent, so
     that they are private whoever sees them.
 
-    **Guarantees.** A record is in one party's steps only, so that all rounds cost it the epsilon of
-    that party's `config.steps` steps.
+    Guarantees:
+        A record is in one party's steps only, so that all rounds cost it the epsilon of that
+        party's `config.steps` steps.
 
-    **Source.** McMahan et al., AISTATS 2017, with the local randomiser of Abadi et al., CCS 2016.
+    Source:
+        McMahan et al., AISTATS 2017, with the local randomiser of Abadi et al., CCS 2016.
 
     Args:
         config: resolved settings of one party's run, all rounds together; LOCAL_STEPS divides its

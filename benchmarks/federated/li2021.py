@@ -1,7 +1,8 @@
 """What the authors of chain-PPFL publish with their code: accuracies, and how they add noise.
 
-**Source**: repository ITSEG-MQ/Chain-PPFL of Li et al. (IEEE IoT J. 8(8), 2021):
-`log/accfile_mnist_*_50_*_serial.dat` at commit 21d4faf and `main_fed_dp_acc.py` at 12baf8a.
+Source:
+    repository ITSEG-MQ/Chain-PPFL of Li et al. (IEEE IoT J. 8(8), 2021):
+    `log/accfile_mnist_*_50_*_serial.dat` at commit 21d4faf and `main_fed_dp_acc.py` at 12baf8a.
 """
 
 import numpy as np

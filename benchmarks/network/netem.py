@@ -3,8 +3,9 @@
 One queue delays every packet once and sends all of them at one rate: all connections and both
 directions share it, where the switch gives each its own.
 
-Source: linux/pkt_sched.h (tc_netem_qopt, tc_netem_rate), linux/rtnetlink.h (tcmsg). pyroute2 0.9
-takes the rate for an attribute of another name, so that the one request is written here.
+Source:
+    linux/pkt_sched.h (tc_netem_qopt, tc_netem_rate), linux/rtnetlink.h (tcmsg). pyroute2 0.9 takes
+    the rate for an attribute of another name, so that the one request is written here.
 """
 
 import os

@@ -168,10 +168,12 @@ def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None =
         path: of the file that `pea prepare` wrote for this rank.
         settings: what this run is; names that the file has, too, must have equal values there.
 
-    **Guarantees.** A file is used for one run: before the first tuple its key is overwritten, and
-    a copy of it is refused to this user. If one party's file cannot be used, no party's is.
+    Guarantees:
+        A file is used for one run: before the first tuple its key is overwritten, and a copy of it
+        is refused to this user. If one party's file cannot be used, no party's is.
 
-    **Cost.** One round.
+    Cost:
+        One round.
 
     Raises:
         ArgumentError: in every party, where a file is not this party's, is damaged, is readable by

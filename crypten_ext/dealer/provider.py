@@ -17,11 +17,13 @@ from crypten.mpc.provider.provider import TupleProvider
 class DealerProvider(TupleProvider):
     """Tuples of CrypTen's kinds and of ours (`crypten_ext.ring.tuple_kinds.TupleSource`).
 
-    **Guarantees.** Each party's shares are uniform to all others together, the dealer left out;
-    the dealer sees shapes, never a value.
+    Guarantees:
+        Each party's shares are uniform to all others together, the dealer left out; the dealer sees
+        shapes, never a value.
 
-    **Cost.** No round among the parties; one word from the dealer to the last party for each
-    element that depends on others (a product, a wrap count, a shifted mask).
+    Cost:
+        No round among the parties; one word from the dealer to the last party for each element that
+        depends on others (a product, a wrap count, a shifted mask).
     """
 
     NAME = "DEALER"

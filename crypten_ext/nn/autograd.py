@@ -17,7 +17,8 @@ class Linear(AutogradFunction):
     With a tape (a DPSGD or SGD of ours has adopted the layer) the backward pass records
     (inputs, deltas) and forms no gradient of the parameters; without one it forms the usual sums.
 
-    **Cost.** 2 rounds forward; 2 backward for the input's gradient where one is needed.
+    Cost:
+        2 rounds forward; 2 backward for the input's gradient where one is needed.
     """
 
     @staticmethod

@@ -67,11 +67,13 @@ def poisson_batches(
         (features, targets), (rows, features) and (rows, classes): pass them on unchanged; they
         carry what the optimizer needs.
 
-    **Cost.** One round before the first batch, in which shapes and settings are compared; none and
-    not a byte for each batch.
+    Cost:
+        One round before the first batch, in which shapes and settings are compared; none and not a
+        byte for each batch.
 
-    **Raises.** ArgumentError, in every party and before anything is shared, for NaN or infinite
-    features, rows beyond the norm bound, wrong labels or settings that differ between parties.
+    Raises:
+        ArgumentError: in every party and before anything is shared: NaN or infinite features,
+            rows beyond the norm bound, wrong labels or settings that differ between parties.
     """
     check_sample_rate(sample_rate)
     if steps < 1:

@@ -64,7 +64,8 @@ class ReLU(crypten.nn.ReLU):
     Args:
         max_value: in (0, 64].
 
-    **Cost.** 5 rounds forward, 1 backward.
+    Cost:
+        5 rounds forward, 1 backward.
     """
 
     max_value = 8.0
@@ -80,7 +81,8 @@ class ReLU(crypten.nn.ReLU):
 class Sigmoid(crypten.nn.Sigmoid):
     """A five-piece sigmoid, within 0.011 of 1 / (1 + exp(-x)).
 
-    **Cost.** 6 rounds forward, 2 backward (CrypTen's own: 58 with three parties).
+    Cost:
+        6 rounds forward, 2 backward (CrypTen's own: 58 with three parties).
     """
 
     def forward(self, x: MPCTensor) -> MPCTensor:
@@ -140,7 +142,8 @@ def _check_enabled() -> None:
 class Loss:
     """A loss whose value is never computed: only its gradient is, and nothing is opened.
 
-    **Raises.** GradientError from `backward` where the model's output carries no graph.
+    Raises:
+        GradientError: in `backward`, where the model's output carries no graph.
     """
 
     def __init__(self, output: MPCTensor, gradient: MPCTensor, announcement: SummedLoss) -> None:
@@ -197,9 +200,12 @@ class BCEWithLogitsLoss(_SummedCrossEntropy):
     Args:
         reduction: "sum", the only one that keeps each example's gradient apart.
 
-    **Cost.** 6 rounds: the gradient is sigmoid(logits) - targets.
+    Cost:
+        6 rounds: the gradient is sigmoid(logits) - targets.
 
-    **Raises.** GradientError for another reduction; ArgumentError for shapes that differ.
+    Raises:
+        GradientError: another reduction.
+        ArgumentError: shapes that differ.
     """
 
     kind = "sigmoid"
@@ -211,11 +217,14 @@ class CrossEntropyLoss(_SummedCrossEntropy):
     Args:
         reduction: "sum", the only one that keeps each example's gradient apart.
 
-    **Cost.** 13 rounds, with two classes 6: the gradient is softmax(logits) - targets, with the
-    error that `extensions.network.softmax` states.
+    Cost:
+        13 rounds, with two classes 6: the gradient is softmax(logits) - targets, with the error
+        that `extensions.network.softmax` states.
 
-    **Raises.** GradientError for another reduction; ArgumentError for shapes that differ, or other
-    than 2..128 classes.
+    Raises:
+        GradientError: another reduction.
+        ArgumentError: shapes that differ, or other than 2..128
+            classes.
     """
 
     kind = "softmax"

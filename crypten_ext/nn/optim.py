@@ -38,14 +38,16 @@ class DPSGD(RecordedStep):
             max_weight_norm is then refused at its first step.
         source: where noise comes from; by default each party's operating system.
 
-    **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
-    C (1 + eta), eta documented in `extensions.protocols.dpsgd.StepPlan.eta`, against the other
-    parties (semi-honest, at most `colluders` together) and whoever sees the model. Nothing is
-    opened.
+    Guarantees:
+        Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), eta
+        documented in `extensions.protocols.dpsgd.StepPlan.eta`, against the other parties
+        (semi-honest, at most `colluders` together) and whoever sees the model. Nothing is opened.
 
-    **Cost.** One step of a linear model is 19 rounds after the backward pass.
+    Cost:
+        One step of a linear model is 19 rounds after the backward pass.
 
-    **Raises.** ArgumentError when built with values out of range.
+    Raises:
+        ArgumentError: when built with values out of range.
     """
 
     private = True

@@ -50,13 +50,15 @@ class Parties:
             a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
             beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
 
-    **Guarantees**: traffic between the parties stays on the loopback interface; what they print
-    is kept out of sight, and only its end is shown when a party dies; no process outlives the
-    `with` block, nor this process if it is killed. Arguments and results are never logged.
+    Guarantees:
+        traffic between the parties stays on the loopback interface; what they print is kept out of
+        sight, and only its end is shown when a party dies; no process outlives the `with` block,
+        nor this process if it is killed. Arguments and results are never logged.
 
-    **Edge cases**: a party counts as silent only if none of its threads can run (it is stopped,
-    or native code holds the interpreter); an endless loop in a task is found by the timeout.
-    Time during which this process is itself stopped does not count.
+    Edge cases:
+        a party counts as silent only if none of its threads can run (it is stopped, or native code
+        holds the interpreter); an endless loop in a task is found by the timeout. Time during which
+        this process is itself stopped does not count.
     """
 
     def __init__(

@@ -36,9 +36,10 @@ class Watch:
     One thread exchanges words through the store. The other notices when the store no longer
     answers, and ends the process if a party is lost while the main thread is blocked.
 
-    **Edge cases**: the party that hosts a TCP store waits at the end of its block until the
-    others have left too, for at most `silence` seconds; those that work longer are no longer
-    watched, and learn of a loss only from a broken connection.
+    Edge cases:
+        the party that hosts a TCP store waits at the end of its block until the others have left
+        too, for at most `silence` seconds; those that work longer are no longer watched, and learn
+        of a loss only from a broken connection.
     """
 
     def __init__(

@@ -89,10 +89,15 @@ class CrypTenRing:
     def truncate(self, items: Sequence[tuple[torch.Tensor, int]]) -> list[torch.Tensor]:
         """Returns z / 2^m by the dealt mask r: z + 2^62 + r is opened, its wrap corrected locally.
 
-        **Guarantees.** For |z| < 2^62 the result is floor(z / 2^m) or one more, with the expected
-        value z / 2^m; there is no failure probability. The opened word is uniform.
+        Guarantees:
+            For |z| < 2^62 the result is floor(z / 2^m) or one more, with the expected value z /
+            2^m; there is no failure probability. The opened word is uniform.
 
-        **Cost.** One round, 8 bytes an element. **Source.** Dalskov, Escudero and Keller 2020.
+        Cost:
+            One round, 8 bytes an element.
+
+        Source:
+            Dalskov, Escudero and Keller 2020.
         """
         for _, shift in items:
             if not 0 <= shift < RING_BITS - 1:

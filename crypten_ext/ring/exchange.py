@@ -34,8 +34,9 @@ _host_all_reduce: Any = DistributedCommunicator.all_reduce
 def all_reduce(self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = False) -> Any:
     """Returns CrypTen's own result; sums and xors of at most `DIRECT_BYTES` are exchanged directly.
 
-    **Cost.** One round and, by CrypTen's count, the same bytes; each party sends its words to each
-    of the others, where a ring of n sends 2 (n - 1) / n times their number.
+    Cost:
+        One round and, by CrypTen's count, the same bytes; each party sends its words to each of the
+        others, where a ring of n sends 2 (n - 1) / n times their number.
     """
     tensors = list(input) if batched else [input]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)

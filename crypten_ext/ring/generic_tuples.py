@@ -15,7 +15,8 @@ from crypten.common import rng
 class GenericTuples:
     """A `crypten_ext.ring.tuple_kinds.TupleSource` as trusted as the configured provider.
 
-    **Cost.** One round for each size of product beyond one, and the provider's own.
+    Cost:
+        One round for each size of product beyond one, and the provider's own.
     """
 
     def random_words(self, shape: Shape, products: Sequence[Monomial]) -> RandomWords:

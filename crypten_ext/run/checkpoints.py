@@ -44,7 +44,8 @@ class Checkpoints:
         own: likewise, but this party's alone, such as the number of its records.
         source: of noise and sampling, if it is seeded: it goes on where it stood.
 
-    **Cost.** Two rounds in `begin`; a checkpoint is a local file of 8 bytes a parameter.
+    Cost:
+        Two rounds in `begin`; a checkpoint is a local file of 8 bytes a parameter.
     """
 
     def __init__(

@@ -50,11 +50,13 @@ def initialize(
             "local-average" does without.
         weighting: of the average: "records" by the parties' numbers of records, or "uniform".
 
-    **Cost.** One round in which numbers of records are exchanged, and those of the protocol.
+    Cost:
+        One round in which numbers of records are exchanged, and those of the protocol.
 
-    **Raises.** ArgumentError, in every party and before anything is shared, for a local model of
-    other shapes or too large, a strategy or weighting that differs between parties, a weighting
-    where nothing is averaged, or missing held-out records.
+    Raises:
+        ArgumentError: in every party and before anything is shared: a local model of other
+            shapes or too large, a strategy or weighting that differs between parties, a weighting
+            where nothing is averaged, or missing held-out records.
     """
     pairs = parameter_pairs(model)
     functions = _activations(model, len(pairs))

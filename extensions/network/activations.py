@@ -108,10 +108,12 @@ def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tup
 
     The value carries bits + slope_bits fractional bits, the derivative slope_bits.
 
-    **Guarantees.** Exact while |x - t| < 2^(63 - bits) for every threshold t and the value stays
-    below 2^(63 - bits - slope_bits); at a threshold the derivative is the one on the right.
+    Guarantees:
+        Exact while |x - t| < 2^(63 - bits) for every threshold t and the value stays below 2^(63 -
+        bits - slope_bits); at a threshold the derivative is the one on the right.
 
-    **Cost.** The rounds of one comparison and one conversion, and a product.
+    Cost:
+        The rounds of one comparison and one conversion, and a product.
     """
     thresholds, intercepts = function.integers(bits)
     below = ring.bits_to_arithmetic(ring.less_than(x, thresholds), [0])[0]
@@ -131,11 +133,13 @@ def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tup
 def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Share]:
     """Returns (function(x), its derivative), the derivative with `slope_bits` fractional bits.
 
-    **Guarantees.** Right within one ulp for every x whose product with the steepest slope stays
-    below 2^62; at a threshold the derivative is the one on the right.
+    Guarantees:
+        Right within one ulp for every x whose product with the steepest slope stays below 2^62; at
+        a threshold the derivative is the one on the right.
 
-    **Cost.** The rounds of one comparison and one conversion, a product, and a truncation if
-    slope_bits > 0. All thresholds share them.
+    Cost:
+        The rounds of one comparison and one conversion, a product, and a truncation if slope_bits >
+        0. All thresholds share them.
     """
     value, slope = piecewise(ring, x, function, ring.frac_bits)
     if function.slope_bits:

@@ -15,9 +15,11 @@ def count_wrong(ring: Ring, logits: Share, targets: Share) -> Share:
         targets: shares of one-hot rows of the same shape, f fractional bits; 0 or 1 for a single
             class.
 
-    **Cost.** The rounds of a product, a truncation, a comparison, a suffix-or and a conversion.
+    Cost:
+        The rounds of a product, a truncation, a comparison, a suffix-or and a conversion.
 
-    **Raises.** ArgumentError for other shapes.
+    Raises:
+        ArgumentError: other shapes.
     """
     shape = tuple(logits.shape)
     if shape != tuple(targets.shape) or len(shape) != 2 or not 1 <= shape[1] <= MAX_CLASSES:

@@ -22,10 +22,12 @@ def residual(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
         logits: shares of (rows, outputs).
         targets: shares of the same shape, f fractional bits.
 
-    **Guarantees.** The norm of a row is at most `residual_norm`, whatever the logits are, for
-    targets in [0, 1] and 12 or more fractional bits.
+    Guarantees:
+        The norm of a row is at most `residual_norm`, whatever the logits are, for targets in [0, 1]
+        and 12 or more fractional bits.
 
-    **Cost.** 6 rounds for "sigmoid", 13 for "softmax" (two classes: 6).
+    Cost:
+        6 rounds for "sigmoid", 13 for "softmax" (two classes: 6).
     """
     if loss == "softmax":
         return softmax(ring, logits) - targets

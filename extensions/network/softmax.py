@@ -42,19 +42,23 @@ def softmax(ring: Ring, logits: Share) -> Share:
         ring: the host.
         logits: shares of (rows, classes), 2..128 classes.
 
-    **Guarantees.** Whatever the logits are, no entry is negative, and those of a row sum to
-    `LARGEST_SUM` at most, but for one ulp each. Every entry is within `MAX_ERROR` and one ulp of
-    the softmax of the row whose entries are cut off at `LARGEST` above its mean: of the row's own
-    softmax where none is as large. (The most that was found is 0.029.) Two classes, whose softmax
-    is the sigmoid of their difference, are within 0.0107 and one ulp of it, and at least -2^-13
-    less an ulp.
+    Guarantees:
+        Whatever the logits are, no entry is negative, and those of a row sum to `LARGEST_SUM` at
+        most, but for one ulp each. Every entry is within `MAX_ERROR` and one ulp of the softmax of
+        the row whose entries are cut off at `LARGEST` above its mean: of the row's own softmax
+        where none is as large. (The most that was found is 0.029.) Two classes, whose softmax is
+        the sigmoid of their difference, are within 0.0107 and one ulp of it, and at least -2^-13
+        less an ulp.
 
-    **Edge cases.** Logits must stay below 2^(60 - f) / classes in magnitude.
+    Edge cases:
+        Logits must stay below 2^(60 - f) / classes in magnitude.
 
-    **Cost.** The rounds of two comparisons and two conversions, 3 products and 2 truncations: 13
-    in CrypTen and ABY3. Two classes: one comparison, conversion, product and truncation: 6.
+    Cost:
+        The rounds of two comparisons and two conversions, 3 products and 2 truncations: 13 in
+        CrypTen and ABY3. Two classes: one comparison, conversion, product and truncation: 6.
 
-    **Raises.** ArgumentError for another number of classes.
+    Raises:
+        ArgumentError: another number of classes.
     """
     rows, classes = tuple(logits.shape)
     check_classes(classes)

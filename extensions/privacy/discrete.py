@@ -76,7 +76,8 @@ def discrete_laplace(scale: float, shape: tuple[int, ...]) -> Integers:
         ArgumentError: a negative or non-finite scale, or one so large that noise could leave the
             range of the integers.
 
-    Source: Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 2.
+    Source:
+        Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 2.
     """
     limit = 2.0**SAFE_BITS / LAPLACE_TAIL
     if not 0.0 <= scale < limit:

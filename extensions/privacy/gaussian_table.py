@@ -75,16 +75,18 @@ def digits(scale: float) -> tuple[Digit, ...]:
     Args:
         scale: sigma in ring units, positive.
 
-    **Guarantees.** P(k) is proportional to exp(-k^2 / (2 sigma^2)) up to a factor within
-    1 +- 2^-59, but for an event of probability below `CUT`, in which a digit would have been
-    beyond the end of its table.
+    Guarantees:
+        P(k) is proportional to exp(-k^2 / (2 sigma^2)) up to a factor within 1 +- 2^-59, but for an
+        event of probability below `CUT`, in which a digit would have been beyond the end of its
+        table.
 
     The reason: with S the sum of lower digits, of standard deviation s, and x the next one, of t,
     the probability of S + k x = y is that of the wide Gaussian times the sum over a shifted grid of
     a Gaussian of standard deviation r = s t / sqrt(s^2 + k^2 t^2). Here r >= 1.73, and so that sum
     is the same for every shift up to a factor within 1 +- 3 exp(-2 pi^2 r^2), which is 2^-83.
 
-    **Source.** Micciancio and Walter, "Gaussian sampling over the integers" (2017), section 4.1.
+    Source:
+        Micciancio and Walter, "Gaussian sampling over the integers" (2017), section 4.1.
 
     Raises:
         ArgumentError: a scale of 0 or less, or too wide for the ring.

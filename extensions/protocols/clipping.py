@@ -95,24 +95,26 @@ def clip_factor(ring: Ring, r: Share, plan: ClipPlan) -> Share:
         r: shares of squared norms over squared bound, `plan.frac_bits` fractional bits, any shape.
         plan: the public constants.
 
-    **Guarantees.** One-sided for every rounding a host may choose; at most 0.7 % (degree 2) and
-    two ulp below with the default range and up to 20 fractional bits, never negative, and in
-    general below by at most the fit's relative error and `plan.shortfall`.
+    Guarantees:
+        One-sided for every rounding a host may choose; at most 0.7 % (degree 2) and two ulp below
+        with the default range and up to 20 fractional bits, never negative, and in general below by
+        at most the fit's relative error and `plan.shortfall`.
 
-    **Edge cases.**
+    Edge cases:
+        =====================  ==============================================
+        r                      factor
+        =====================  ==============================================
+        0 <= r < 1             exactly 1
+        1 <= r < 2^R           just below 1/sqrt(r)
+        r >= 2^R, or negative  exactly 0: the gradient is dropped
+        =====================  ==============================================
 
-    =====================  ==============================================
-    r                      factor
-    =====================  ==============================================
-    0 <= r < 1             exactly 1
-    1 <= r < 2^R           just below 1/sqrt(r)
-    r >= 2^R, or negative  exactly 0: the gradient is dropped
-    =====================  ==============================================
+    Cost:
+        The rounds of one bit decomposition, one suffix-or and one conversion of R + 1 bits, and 4
+        rounds (degree 2) or 6 for the arithmetic.
 
-    **Cost.** The rounds of one bit decomposition, one suffix-or and one conversion of R + 1 bits,
-    and 4 rounds (degree 2) or 6 for the arithmetic.
-
-    **Source.** Ruan et al., S&P 2023, Protocol 3, lines 9-12, with Protocol 1 inside.
+    Source:
+        Ruan et al., S&P 2023, Protocol 3, lines 9-12, with Protocol 1 inside.
     """
     f, h = plan.frac_bits, plan.scale_bits
     window = range(f, plan.live_bits)
@@ -204,16 +206,20 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
         max_norm: the public bound C, between 2^(-f / 2) and 2^16.
         plan: the public constants of the factor.
 
-    **Guarantees.** eta = sqrt(features) 2^-f / C covers the truncation of the last product; the
-    factor itself is one-sided. Rows of norm 0.998 C or less come back exactly, for f of 16 and
-    more and C of 2^-5 and more: public constants and squared norms are rounded up.
+    Guarantees:
+        eta = sqrt(features) 2^-f / C covers the truncation of the last product; the factor itself
+        is one-sided. Rows of norm 0.998 C or less come back exactly, for f of 16 and more and C of
+        2^-5 and more: public constants and squared norms are rounded up.
 
-    **Edge cases.** Rows with norm of 2^(R/2) C or more become 0. The norm must stay below
-    2^(31 - f): beyond, its square leaves the ring, which cannot be noticed afterwards.
+    Edge cases:
+        Rows with norm of 2^(R/2) C or more become 0. The norm must stay below 2^(31 - f): beyond,
+        its square leaves the ring, which cannot be noticed afterwards.
 
-    **Raises.** ArgumentError for a bound out of range: below it, the ratio could leave the ring.
+    Raises:
+        ArgumentError: a bound out of range: below it, the ratio could leave the ring.
 
-    **Cost.** Five rounds more than `clip_factor`.
+    Cost:
+        Five rounds more than `clip_factor`.
     """
     f = ring.frac_bits
     if max_norm < 2.0 ** (-f / 2):

@@ -63,11 +63,13 @@ def clipped_sums(
     Returns:
         (weight, bias) pairs with frac_bits + factor_bits fractional bits.
 
-    **Guarantees.** Adding or removing one example changes the result, over all layers together, by
-    an L2 norm of at most max_grad_norm (1 + plan.eta).
+    Guarantees:
+        Adding or removing one example changes the result, over all layers together, by an L2 norm
+        of at most max_grad_norm (1 + plan.eta).
 
-    **Cost.** 4 rounds for the norms, one `clip_factor`, 3 for the sums; one ring element a row for
-    the factor and no (rows, parameters) tensor anywhere.
+    Cost:
+        4 rounds for the norms, one `clip_factor`, 3 for the sums; one ring element a row for the
+        factor and no (rows, parameters) tensor anywhere.
     """
     _check_match(ring, layers, plan)
     f = ring.frac_bits
@@ -120,14 +122,19 @@ def dpsgd_step(
 ) -> list[tuple[Share, Share | None]]:
     """Returns, for each layer, what to subtract from its weight and bias.
 
-    **Guarantees.** The update is post-processing of a Gaussian mechanism with sensitivity
-    max_grad_norm (1 + eta) and standard deviation at least noise_multiplier times that, against
-    any `colluders` parties together. Nothing is opened.
+    Guarantees:
+        The update is post-processing of a Gaussian mechanism with sensitivity max_grad_norm (1 +
+        eta) and standard deviation at least noise_multiplier times that, against any `colluders`
+        parties together. Nothing is opened.
 
-    **Cost.** `clipped_sums` and one round.
+    Cost:
+        `clipped_sums` and one round.
 
-    **Source.** Ruan et al., S&P 2023, Protocol 3. **Deviation**: comparison, inverse root and
-    selection are fused, norms are ghost norms, noise is discrete.
+    Source:
+        Ruan et al., S&P 2023, Protocol 3.
+
+    Deviation:
+        comparison, inverse root and selection are fused, norms are ghost norms, noise is discrete.
     """
     sums = clipped_sums(ring, layers, plan, padding)
     flat = [share for pair in sums for share in pair if share is not None]

@@ -62,22 +62,27 @@ def initialize(
             as in the paper.
         activations: between the layers; ReLU if left out.
 
-    **Guarantees.** Given the local models and the held-out records the result is determined, but
-    for the rounding of the average. Counts of misses, comparisons and the winner stay shared. What
-    differential privacy the local models have, the result has for the training records. Held-out
-    records influence which candidate is taken; nothing is charged for them.
+    Guarantees:
+        Given the local models and the held-out records the result is determined, but for the
+        rounding of the average. Counts of misses, comparisons and the winner stay shared. What
+        differential privacy the local models have, the result has for the training records.
+        Held-out records influence which candidate is taken; nothing is charged for them.
 
-    **Cost.** 1 round of truncation for the average. A selection costs the rounds of one forward
-    pass, two comparisons, two suffix-ors, two conversions and two products, whatever the number of
-    candidates; in CrypTen 18 for a model of one layer.
+    Cost:
+        1 round of truncation for the average. A selection costs the rounds of one forward pass, two
+        comparisons, two suffix-ors, two conversions and two products, whatever the number of
+        candidates; in CrypTen 18 for a model of one layer.
 
-    **Source.** Ruan et al., S&P 2023, Protocol 4.
+    Source:
+        Ruan et al., S&P 2023, Protocol 4.
 
-    **Deviation.** The paper compares one strategy's candidates; "local" compares all. The paper
-    averages equally; the default counts every record the same.
+    Deviation:
+        The paper compares one strategy's candidates; "local" compares all. The paper averages
+        equally; the default counts every record the same.
 
-    **Raises.** ArgumentError for a strategy, a weighting, a number of owners or classes out of
-    range, for a weighting where nothing is averaged, and for missing held-out records.
+    Raises:
+        ArgumentError: a strategy, a weighting, a number of owners or classes out of range, for a
+            weighting where nothing is averaged, and for missing held-out records.
     """
     if strategy not in STRATEGIES:
         raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
@@ -137,7 +142,8 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
     The weights are rounded to 54 - f bits and sum to exactly 1, so that the result is less than
     1 + owners * 2^(2f - 47) ulp off, and equal models are their own average.
 
-    **Raises.** ArgumentError unless every owner has at least one record.
+    Raises:
+        ArgumentError: an owner without records: every owner needs at least one record.
     """
     owners, _ = tuple(local[0][1].shape)
     if len(records) != owners or min(records, default=0) < 1:
@@ -179,9 +185,11 @@ def count_misses(ring: Ring, logits: Share, targets: Share) -> Share:
         logits: (candidates, rows, classes), 2..62 classes.
         targets: one-hot rows (rows, classes) with f fractional bits.
 
-    **Guarantees.** Exact while logits stay below 2^(61 - 2f) in magnitude.
+    Guarantees:
+        Exact while logits stay below 2^(61 - 2f) in magnitude.
 
-    **Raises.** ArgumentError for another number of classes.
+    Raises:
+        ArgumentError: another number of classes.
     """
     candidates, rows, classes = tuple(logits.shape)
     if not 2 <= classes <= MAX_CLASSES:
@@ -202,7 +210,8 @@ def first_smallest(ring: Ring, values: Share) -> Share:
         ring: the host.
         values: integers in 0..2^56, (n,); n at most 62.
 
-    **Raises.** ArgumentError for more values.
+    Raises:
+        ArgumentError: more values.
     """
     (count,) = tuple(values.shape)
     if count > MAX_CANDIDATES:

@@ -95,25 +95,29 @@ def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
         x: shares of ring integers with `plan.frac_bits` fractional bits, any shape.
         plan: the public constants.
 
-    **Guarantees.** With X = x 2^f the ring integer and y the result, for every rounding a host may
-    choose: (1 - relative_error) / sqrt(x) - 3 ulp <= y <= 1 / sqrt(x).
+    Guarantees:
+        With X = x 2^f the ring integer and y the result, for every rounding a host may choose: (1 -
+        relative_error) / sqrt(x) - 3 ulp <= y <= 1 / sqrt(x).
 
-    **Edge cases.**
+    Edge cases:
+        ============================  ==========================================
+        x                             result
+        ============================  ==========================================
+        zero or negative              exactly 0
+        1 ulp <= x, X < 2^live_bits   as guaranteed
+        X >= 2^live_bits              exactly 0 (see `live_bits`)
+        ============================  ==========================================
 
-    ============================  ==========================================
-    x                             result
-    ============================  ==========================================
-    zero or negative              exactly 0
-    1 ulp <= x, X < 2^live_bits   as guaranteed
-    X >= 2^live_bits              exactly 0 (see `live_bits`)
-    ============================  ==========================================
+    Cost:
+        The rounds of one bit decomposition, one suffix-or and one conversion of `live_bits` bits,
+        and 6 rounds (degree 2) or 8 for the arithmetic.
 
-    **Cost.** The rounds of one bit decomposition, one suffix-or and one conversion of `live_bits`
-    bits, and 6 rounds (degree 2) or 8 for the arithmetic.
+    Source:
+        Ruan et al., S&P 2023, Protocol 1.
 
-    **Source.** Ruan et al., S&P 2023, Protocol 1. **Deviation**: lines 6-15 (exponent, parity,
-    second decomposition, selection) are public linear combinations of the one-hot bits, and the
-    fit is a one-sided minimax polynomial.
+    Deviation:
+        lines 6-15 (exponent, parity, second decomposition, selection) are public linear
+        combinations of the one-hot bits, and the fit is a one-sided minimax polynomial.
     """
     f = plan.frac_bits
     window = range(plan.live_bits)

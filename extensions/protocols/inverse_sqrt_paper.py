@@ -21,19 +21,25 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
         x: shares of ring integers X with the ring's fractional bits f, any shape.
         width: w; the caller declares 0 < X < 2^w, w in 2..62.
 
-    **Guarantees.** Relative error in -0.86 % .. -0.009 % (-0.87 % .. -0.002 % for w > 54, where
-    sqrt(1/2) keeps few bits) but for two ulp on either side: not one-sided once an ulp exceeds
-    1e-4 of the result. Use `inverse_sqrt` for clipping.
+    Guarantees:
+        Relative error in -0.86 % .. -0.009 % (-0.87 % .. -0.002 % for w > 54, where sqrt(1/2) keeps
+        few bits) but for two ulp on either side: not one-sided once an ulp exceeds 1e-4 of the
+        result. Use `inverse_sqrt` for clipping.
 
-    **Edge cases.** Zero, negative values and X >= 2^w give about 1.6 * 2^-floor((w - f) / 2), a
-    public constant that means nothing.
+    Edge cases:
+        Zero, negative values and X >= 2^w give about 1.6 * 2^-floor((w - f) / 2), a public constant
+        that means nothing.
 
-    **Cost.** Two bit decompositions, one suffix-or, two conversions and 9 rounds or fewer.
+    Cost:
+        Two bit decompositions, one suffix-or, two conversions and 9 rounds or fewer.
 
-    **Source.** Ruan et al., S&P 2023, Protocol 1; the margin holds its line numbers.
-    **Deviation**: u is normalised to [0.5, 1), where the printed quadratic fits, by a product
-    below 2^62; exponent and parity are exact; only the log2 w bits that can matter are multiplied
-    up; the exponent is shifted by a public constant so that 2^e is an integer.
+    Source:
+        Ruan et al., S&P 2023, Protocol 1; the margin holds its line numbers.
+
+    Deviation:
+        u is normalised to [0.5, 1), where the printed quadratic fits, by a product below 2^62;
+        exponent and parity are exact; only the log2 w bits that can matter are multiplied up; the
+        exponent is shifted by a public constant so that 2^e is an integer.
     """
     if not 2 <= width <= SAFE_BITS:
         raise ArgumentError("width", width, f"in 2..{SAFE_BITS}")

@@ -22,7 +22,11 @@ def party_variance(parties: int, colluders: int = 1) -> float:
         parties: number m of parties, at least 2 (1 is the plaintext case: the whole variance).
         colluders: number t of parties that may pool what they know, below m.
 
-    Source: Ruan et al., S&P 2023, Protocol 2; **Deviation**: the second term.
+    Source:
+        Ruan et al., S&P 2023, Protocol 2.
+
+    Deviation:
+        the second term.
     """
     if parties < 1:
         raise ArgumentError("parties", parties, "at least 1")
@@ -46,11 +50,13 @@ def add_gaussian_noise(
 ) -> list[Share]:
     """Returns each x plus N(0, sigma^2) and more, on the grid 2^-frac_bits.
 
-    **Guarantees.** After any `colluders` parties subtract their summands, noise of variance at
-    least sigma^2 remains; the total variance is parties * party_variance * sigma^2 (1.5 sigma^2
-    for three or more parties, 2 sigma^2 for two).
+    Guarantees:
+        After any `colluders` parties subtract their summands, noise of variance at least sigma^2
+        remains; the total variance is parties * party_variance * sigma^2 (1.5 sigma^2 for three or
+        more parties, 2 sigma^2 for two).
 
-    **Cost.** No round and no byte; about 12 microseconds of one core a value and party.
+    Cost:
+        No round and no byte; about 12 microseconds of one core a value and party.
     """
     check_not_negative("sigma", sigma)
     scale = math.sqrt(party_variance(ring.parties, colluders)) * math.ldexp(sigma, frac_bits)

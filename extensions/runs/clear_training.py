@@ -40,8 +40,8 @@ def train(
         progress: called with {"step", "steps", "rounds", "bytes", "epsilon"} after each step.
         options: where and how often the model is kept, or None.
 
-    **Guarantees.** With an insecure seed a run that was resumed is that of no interruption, bit for
-    bit.
+    Guarantees:
+        With an insecure seed a run that was resumed is that of no interruption, bit for bit.
 
     Raises:
         ArgumentError: the run cannot be resumed.

@@ -70,12 +70,14 @@ def train_locally(
         source: of sampling and noise.
         steps: of a rehearsal, instead of `init_steps`.
 
-    **Guarantees.** The result is (epsilon_init, delta_init)-differentially private for the owner's
-    records whoever sees it, the other parties together included: the noise is sigma in full, and
-    nobody but the owner knows a part of it. A record touches one owner's model only, so that all
-    local models together cost a record no more than one.
+    Guarantees:
+        The result is (epsilon_init, delta_init)-differentially private for the owner's records
+        whoever sees it, the other parties together included: the noise is sigma in full, and nobody
+        but the owner knows a part of it. A record touches one owner's model only, so that all local
+        models together cost a record no more than one.
 
-    **Edge cases.** A layer whose norm is above `MAX_NORM` is scaled down to it.
+    Edge cases:
+        A layer whose norm is above `MAX_NORM` is scaled down to it.
     """
     settings = local_settings(config)
     if steps is not None:

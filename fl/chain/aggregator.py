@@ -28,28 +28,33 @@ class ChainAggregator(Aggregator):
     the holder when time is up, returns it, but never with fewer than two clients in it. Clients
     that a chain does not reach are left out by name.
 
-    **Guarantees.** The mean is exact to the fixed point for the clients in `included`, each counted
-    once, whoever drops out. One client alone sees uniform values, whatever the updates, the first
-    one the mask itself. Two clients together know the sum of those between them: the neighbours of
-    one on the chain know its update. The server counts as both ends of the chain: with the second
-    client it knows the first one's update, with the last but one the last one's. So does who reads
-    the links on both sides of a client: they need TLS. `leaks_to` derives it from the views.
+    Guarantees:
+        The mean is exact to the fixed point for the clients in `included`, each counted once,
+        whoever drops out. One client alone sees uniform values, whatever the updates, the first one
+        the mask itself. Two clients together know the sum of those between them: the neighbours of
+        one on the chain know its update. The server counts as both ends of the chain: with the
+        second client it knows the first one's update, with the last but one the last one's. So does
+        who reads the links on both sides of a client: they need TLS. `leaks_to` derives it from the
+        views.
 
     **Drop-out.** The server hears of every hop. A chain of which it hears nothing within `timeout`
     goes back to the last good hop, whose client hands its sum to another; without one, the chain
     begins anew under a new mask. A client that is slow rather than gone may thereby show a second
     sum to those after it, or to the server: then they know the difference, and `leaks_to` says so.
 
-    **Authenticity.** Every message with a sum has an HMAC-SHA256 under a key of its round and link,
-    which the server hands out. It binds round, chain, hop and values, so that nobody but the last
-    holder and the server can make the token that the next one accepts, and only once. Its terms are
-    compared with what the server told everybody, its path with the word of those on it: a holder
-    that forges them is named, and the chain goes on from the last good hop. It does not hold
-    against the server, which knows all keys, nor show that a holder added a true update, did not
-    pass a new token off as one of an older attempt, or tells the truth of the token that it got.
+    Authenticity:
+        Every message with a sum has an HMAC-SHA256 under a key of its round and link, which the
+        server hands out. It binds round, chain, hop and values, so that nobody but the last holder
+        and the server can make the token that the next one accepts, and only once. Its terms are
+        compared with what the server told everybody, its path with the word of those on it: a
+        holder that forges them is named, and the chain goes on from the last good hop. It does not
+        hold against the server, which knows all keys, nor show that a holder added a true update,
+        did not pass a new token off as one of an older attempt, or tells the truth of the token
+        that it got.
 
-    **Cost.** n + 1 sums of size * bits / 8 bytes a chain, in as many rounds; 64 bytes of keys for
-    each pair of clients of a chain, twice; short word to the server of every hop.
+    Cost:
+        n + 1 sums of size * bits / 8 bytes a chain, in as many rounds; 64 bytes of keys for each
+        pair of clients of a chain, twice; short word to the server of every hop.
 
     Args:
         fixed_point: how updates become ring elements.
@@ -64,11 +69,14 @@ class ChainAggregator(Aggregator):
     Raises:
         ArgumentError: an argument outside its range.
 
-    Source: Li et al., "Privacy-Preserving Federated Learning Framework Based on Chained Secure
-    Multiparty Computing", IEEE IoT J. 8(8), 2021.
-    **Deviation.** Masks are uniform in a ring, not floating-point numbers; word to the server, tags
-    and reissued tokens are additions. The paper's "eps -> 0" does not hold: the exact sum is given
-    away, which is no differential privacy.
+    Source:
+        Li et al., "Privacy-Preserving Federated Learning Framework Based on Chained Secure
+        Multiparty Computing", IEEE IoT J. 8(8), 2021.
+
+    Deviation:
+        Masks are uniform in a ring, not floating-point numbers; word to the server, tags and
+        reissued tokens are additions. The paper's "eps -> 0" does not hold: the exact sum is given
+        away, which is no differential privacy.
     """
 
     def __init__(

@@ -116,7 +116,8 @@ def deep_leakage(
     Raises:
         ArgumentError: a gradient of another size.
 
-    Source: Zhu, Liu and Han, NeurIPS 2019, Algorithm 1.
+    Source:
+        Zhu, Liu and Han, NeurIPS 2019, Algorithm 1.
     """
     model = copy.deepcopy(model).double()
     parameters = list(model.parameters())

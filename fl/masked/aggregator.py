@@ -37,11 +37,12 @@ class MaskedAggregator(Aggregator):
     | consents | server | those of all who sent them |
     | unmask | client | the keys of one share of each dealer |
 
-    **Guarantees.** Of the updates of honest clients, the server with fewer than t clients learns
-    the sum over `included` and no more (`leaks_to`); clients without the server learn what the next
-    model tells. The sum is exact. Keys come from the operating system and serve for one round. The
-    server never gets a client's seed and its mask key: of survivors clients open the seed's share,
-    of others the mask key's.
+    Guarantees:
+        Of the updates of honest clients, the server with fewer than t clients learns the sum over
+        `included` and no more (`leaks_to`); clients without the server learn what the next model
+        tells. The sum is exact. Keys come from the operating system and serve for one round. The
+        server never gets a client's seed and its mask key: of survivors clients open the seed's
+        share, of others the mask key's.
 
     - *A server that follows the protocol*, and what reads along: nothing more is needed.
     - *A server that tells clients different lists of survivors*, to get both secrets of a client:
@@ -59,11 +60,12 @@ class MaskedAggregator(Aggregator):
     The signing keys stand for a public-key infrastructure: each client's is made once, by this
     object, and every machine gets its own private key and the public ones alone.
 
-    **Cost.** Five messages from each client to the server and four back, one after the other. In a
-    round of n < 64 clients, all present, of number below 128, with d values whose count takes L
-    bytes in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171.
-    A client expands n masks of d values; the server one a survivor, and as many again for each
-    client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures.
+    Cost:
+        Five messages from each client to the server and four back, one after the other. In a round
+        of n < 64 clients, all present, of number below 128, with d values whose count takes L bytes
+        in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171. A
+        client expands n masks of d values; the server one a survivor, and as many again for each
+        client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures.
 
     Args:
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
@@ -73,12 +75,15 @@ class MaskedAggregator(Aggregator):
     Raises:
         ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed.
 
-    Source: Bonawitz et al., CCS 2017, Figure 4.
+    Source:
+        Bonawitz et al., CCS 2017, Figure 4.
 
-    Deviation: shares of both secrets are sealed with keys of their own, and a client opens one by
-    telling the server its key, which shows at once whether the share is what was dealt. Signatures
-    under advertisements cover the terms of the round, those under survivors all keys as well, so
-    that clients who were told different things refuse each other. A client deals itself a share.
+    Deviation:
+        shares of both secrets are sealed with keys of their own, and a client opens one by telling
+        the server its key, which shows at once whether the share is what was dealt. Signatures
+        under advertisements cover the terms of the round, those under survivors all keys as well,
+        so that clients who were told different things refuse each other. A client deals itself a
+        share.
     """
 
     def __init__(

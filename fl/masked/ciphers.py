@@ -63,8 +63,9 @@ def commit(seed: bytes) -> bytes:
 def mask(key: bytes, size: int, dtype: np.dtype[Any]) -> RingVector:
     """Returns the elements of the ring that the key expands to, by AES-256 in counter mode.
 
-    **Guarantees.** Nobody without the key tells them from uniform ones. All 256 bits of it count;
-    a key serves for one mask.
+    Guarantees:
+        Nobody without the key tells them from uniform ones. All 256 bits of it count; a key serves
+        for one mask.
     """
     cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
     stream = cipher.update(bytes(size * dtype.itemsize))

@@ -1,6 +1,7 @@
 """Shamir's secret sharing over a prime field, exact, of secrets of 32 bytes.
 
-Source: Shamir, "How to share a secret", CACM 1979.
+Source:
+    Shamir, "How to share a secret", CACM 1979.
 """
 
 import secrets
@@ -20,10 +21,12 @@ SHARE_BYTES = 33
 def share(secret: bytes, threshold: int, points: Sequence[int]) -> dict[int, bytes]:
     """Returns one share a point, any `threshold` of which give the secret back.
 
-    **Guarantees.** Fewer shares are uniform and independent of the secret, whatever it is: the
-    other coefficients of the polynomial come from the operating system's generator.
+    Guarantees:
+        Fewer shares are uniform and independent of the secret, whatever it is: the other
+        coefficients of the polynomial come from the operating system's generator.
 
-    **Cost.** 33 bytes a share; `threshold` multiplications each.
+    Cost:
+        33 bytes a share; `threshold` multiplications each.
 
     Args:
         secret: 32 bytes, read as a big-endian integer.

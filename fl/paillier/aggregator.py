@@ -44,18 +44,20 @@ class PaillierAggregator(Aggregator):
     | decrypt, sum | server to one client, and back | ciphertexts of the sum; their plaintexts |
     | withdraw | client to server | why it goes no further |
 
-    **Guarantees.** The server alone learns the mean of those included and nothing more of an
-    update (`fl.paillier.short` has the assumptions). No slot overflows: a round in which one could
-    is refused before it begins. The mean differs from that of the updates by at most half a unit
-    (`FixedPoint`). Ciphertexts that are malformed, or under another key by their fingerprint, cost
-    their sender its place; so do late ones. Parties follow the protocol: a server that does not
-    could have a single update decrypted, or put its own X25519 key in place of a client's; a client
-    that does not can spoil the sum, which then is refused, not who did it. Who decrypts wrongly is
-    named once another client's plaintexts are in range.
+    Guarantees:
+        The server alone learns the mean of those included and nothing more of an update
+        (`fl.paillier.short` has the assumptions). No slot overflows: a round in which one could is
+        refused before it begins. The mean differs from that of the updates by at most half a unit
+        (`FixedPoint`). Ciphertexts that are malformed, or under another key by their fingerprint,
+        cost their sender its place; so do late ones. Parties follow the protocol: a server that
+        does not could have a single update decrypted, or put its own X25519 key in place of a
+        client's; a client that does not can spoil the sum, which then is refused, not who did it.
+        Who decrypts wrongly is named once another client's plaintexts are in range.
 
-    **Cost.** Two messages up and one down a client, two more in all for the sum, and two where a
-    key is dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512
-    bytes for 21,840 values of 3 clients of equal weight at 2048 bits, with 97 slots of 21 bits.
+    Cost:
+        Two messages up and one down a client, two more in all for the sum, and two where a key is
+        dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512 bytes
+        for 21,840 values of 3 clients of equal weight at 2048 bits, with 97 slots of 21 bits.
 
     Args:
         key_bits: of n.
@@ -67,7 +69,8 @@ class PaillierAggregator(Aggregator):
     Raises:
         ArgumentError: a setting out of range.
 
-    Source: Paillier, EUROCRYPT 1999; packing after BatchCrypt (Zhang et al., USENIX ATC 2020).
+    Source:
+        Paillier, EUROCRYPT 1999; packing after BatchCrypt (Zhang et al., USENIX ATC 2020).
     """
 
     key_bits: int = SECURE_BITS

@@ -17,8 +17,9 @@ Signed = npt.NDArray[np.int64]
 class Packing:
     """How integers share plaintexts modulo n: the value of slot i times 2^(i slot_bits), summed.
 
-    **Guarantees.** As long as every slot's sum is within +-limit, sums of plaintexts modulo n are
-    the plaintexts of the sums: slots never run into each other, and n is never exceeded.
+    Guarantees:
+        As long as every slot's sum is within +-limit, sums of plaintexts modulo n are the
+        plaintexts of the sums: slots never run into each other, and n is never exceeded.
 
     Attributes:
         limit: the largest absolute value that a slot's sum may have.

@@ -1,8 +1,9 @@
 """A private key on its way from the client that dealt it to another, past the server.
 
-**Guarantees.** Whoever holds neither of the two X25519 keys learns the length of what is sealed and
-nothing else, and a change of it is noticed. Who owns an X25519 key is not proved: parties follow
-the protocol (`PaillierAggregator`).
+Guarantees:
+    Whoever holds neither of the two X25519 keys learns the length of what is sealed and nothing
+    else, and a change of it is noticed. Who owns an X25519 key is not proved: parties follow the
+    protocol (`PaillierAggregator`).
 
 Sources: X25519 (RFC 7748), HKDF-SHA256 (RFC 5869), ChaCha20-Poly1305 (RFC 8439).
 """

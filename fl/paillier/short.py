@@ -3,16 +3,19 @@
 Instead of r^n for a random unit r, a ciphertext is randomised by h_s^a, where h = -x^2 mod n,
 h_s = h^n mod n^2, and a is random with half as many bits as n.
 
-**Guarantees.** Semantically secure for keys of `keygen`, whose primes are 3 modulo 4 with
-gcd(p - 1, q - 1) = 2, under the decisional composite residuosity assumption, and because powers of
-h by exponents of half length are indistinguishable from those by full ones, unless factoring is
-easy. x is the SHAKE-256 of n: a function of the public key, which nobody chooses.
+Guarantees:
+    Semantically secure for keys of `keygen`, whose primes are 3 modulo 4 with gcd(p - 1, q - 1) =
+    2, under the decisional composite residuosity assumption, and because powers of h by exponents
+    of half length are indistinguishable from those by full ones, unless factoring is easy. x is the
+    SHAKE-256 of n: a function of the public key, which nobody chooses.
 
-**Edge case.** Which entries of the table are read depends on a: somebody who watches the caches of
-the encrypting machine could learn of it.
+Edge cases:
+    Which entries of the table are read depends on a: somebody who watches the caches of the
+    encrypting machine could learn of it.
 
-Source: Damgard, Jurik and Nielsen, Int. J. Information Security 9 (2010), 371-385; fixed-base
-windows: Brickell, Gordon, McCurley and Wilson, EUROCRYPT 1992.
+Source:
+    Damgard, Jurik and Nielsen, Int. J. Information Security 9 (2010), 371-385; fixed-base windows:
+    Brickell, Gordon, McCurley and Wilson, EUROCRYPT 1992.
 """
 
 import hashlib
@@ -64,8 +67,9 @@ def _bytes(n: int) -> int:
 class ShortRandomness:
     """Encrypts under a key with a multiplication modulo n^2 for each byte of a short exponent.
 
-    **Cost.** The table of a key is computed once in a process, with 32,640 multiplications at 2048
-    bits; then a ciphertext takes 128 instead of about 2,400 for r^n.
+    Cost:
+        The table of a key is computed once in a process, with 32,640 multiplications at 2048 bits;
+        then a ciphertext takes 128 instead of about 2,400 for r^n.
 
     Args:
         public: a key of `keygen`; for others the guarantee is not known to hold.

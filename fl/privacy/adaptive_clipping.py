@@ -23,7 +23,8 @@ class AdaptiveClipping:
     Raises:
         ArgumentError: an argument outside its range.
 
-    Source: Andrew, Thakkar, McMahan and Ramaswamy, NeurIPS 2021, Algorithm 1.
+    Source:
+        Andrew, Thakkar, McMahan and Ramaswamy, NeurIPS 2021, Algorithm 1.
     """
 
     quantile: float = 0.5
@@ -54,7 +55,8 @@ class AdaptiveClipping:
         Raises:
             ArgumentError: the count alone costs more.
 
-        Source: the same, Theorem 1.
+        Source:
+            the same, Theorem 1.
         """
         count = self.noise_of_count(expected)
         left = 1.0 / noise_multiplier**2 - 1.0 / (2.0 * count) ** 2

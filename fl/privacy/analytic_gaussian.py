@@ -17,7 +17,8 @@ def gaussian_delta(epsilon: float, noise_multiplier: float) -> float:
         epsilon: of the release.
         noise_multiplier: s, standard deviation over the sensitivity in L2.
 
-    Source: Balle and Wang, ICML 2018, Theorem 8.
+    Source:
+        Balle and Wang, ICML 2018, Theorem 8.
     """
     from scipy.special import log_ndtr
 
@@ -33,13 +34,15 @@ def analytic_noise(epsilon: float, delta: float) -> float:
     The usual sqrt(2 ln(1.25 / delta)) / epsilon holds for epsilon < 1 only, where it is too much;
     further up it is too little, and the release is not private as stated.
 
-    **Guarantees.** `gaussian_delta(epsilon, result) <= delta`, and the result is within 1e-9
-    (relative) of the least.
+    Guarantees:
+        `gaussian_delta(epsilon, result) <= delta`, and the result is within 1e-9 (relative) of the
+        least.
 
     Raises:
         ArgumentError: epsilon not above 0, or delta not between 0 and 1.
 
-    Source: Balle and Wang, ICML 2018, Algorithm 1; here by bisection.
+    Source:
+        Balle and Wang, ICML 2018, Algorithm 1; here by bisection.
     """
     epsilon, delta = check_real("epsilon", epsilon), check_real("delta", delta)
     low = high = 1.0

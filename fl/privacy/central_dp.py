@@ -34,26 +34,31 @@ class CentralDP(Mechanism):
     In each round every client clips its update to norm C, the server adds N(0, (z C)^2) to the sum
     of them and divides it by the number of clients expected.
 
-    **Who is trusted.** The server: it adds the noise, and it sees the sum without it (with
-    `PlainAggregator` every update; `LocalDP` trusts no server). The guarantee is against those who
-    see models only, which includes clients. With sampling="poisson" those who learn who took part,
-    from history, transcript or traffic, are outside it too.
+    Trust:
+        The server: it adds the noise, and it sees the sum without it (with `PlainAggregator` every
+        update; `LocalDP` trusts no server). The guarantee is against those who see models only,
+        which includes clients. With sampling="poisson" those who learn who took part, from history,
+        transcript or traffic, are outside it too.
 
-    **Guarantees.** With sampling="poisson" every client is drawn for itself in every round with
-    probability client_fraction, from the operating system's generator; all models of the run
-    together are (`ledger.get_epsilon(delta)`, delta)-private for runs with and without a client.
-    Rounds of fewer than min_clients are filled up with others that take part with zeros.
-    With sampling="fixed" the run's public seed draws the same number every time, nothing is
-    amplified, and `ledger.of(k)` composes the rounds of client k, for runs in which its updates are
-    0 or not. For an update replaced by another, halve z. A round is charged before it begins.
+    Guarantees:
+        With sampling="poisson" every client is drawn for itself in every round with probability
+        client_fraction, from the operating system's generator; all models of the run together are
+        (`ledger.get_epsilon(delta)`, delta)-private for runs with and without a client. Rounds of
+        fewer than min_clients are filled up with others that take part with zeros. With
+        sampling="fixed" the run's public seed draws the same number every time, nothing is
+        amplified, and `ledger.of(k)` composes the rounds of client k, for runs in which its updates
+        are 0 or not. For an update replaced by another, halve z. A round is charged before it
+        begins.
 
-    **Noise.** Clients round toward 0 to multiples of 2^-24, or coarser where 2^24 of them would not
-    reach C, so that single precision and `FixedPoint` of as many fractional bits carry them
-    exactly; the server adds exact discrete Gaussian noise from the operating system's generator to
-    the sum in integers. No rounding adds to the sensitivity. It is accounted as continuous noise;
-    accountant="rdp" has a bound that holds for discrete noise as it is.
+    Noise:
+        Clients round toward 0 to multiples of 2^-24, or coarser where 2^24 of them would not reach
+        C, so that single precision and `FixedPoint` of as many fractional bits carry them exactly;
+        the server adds exact discrete Gaussian noise from the operating system's generator to the
+        sum in integers. No rounding adds to the sensitivity. It is accounted as continuous noise;
+        accountant="rdp" has a bound that holds for discrete noise as it is.
 
-    **Cost.** Beyond the aggregator's no byte, or one value with adaptive clipping.
+    Cost:
+        Beyond the aggregator's no byte, or one value with adaptive clipping.
 
     Args:
         noise_multiplier: z, standard deviation of the noise over C.
@@ -69,7 +74,8 @@ class CentralDP(Mechanism):
     Raises:
         ArgumentError: an argument outside its range.
 
-    Source: McMahan, Ramage, Talwar and Zhang, ICLR 2018 (fixed denominator); Geyer, Klein and Nabi,
+    Source:
+        McMahan, Ramage, Talwar and Zhang, ICLR 2018 (fixed denominator); Geyer, Klein and Nabi,
         2017; Andrew et al., NeurIPS 2021 (adaptive clipping).
     """
 

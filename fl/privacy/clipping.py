@@ -29,7 +29,8 @@ def clip_to_grid(update: Vector, clip: float, *, order: int, frac_bits: int) -> 
         order: 1 or 2, of the norm.
         frac_bits: of the grid. Values are rounded toward 0, which lengthens no vector.
 
-    **Edge cases.** An update whose norm overflows becomes 0.
+    Edge cases:
+        An update whose norm overflows becomes 0.
     """
     bound = clip * (1 - _ROUNDING)
     norm = norm_of(update, order)

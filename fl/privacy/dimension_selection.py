@@ -26,9 +26,10 @@ _EXP_ERROR = 2.0**-50
 class DimensionSelection:
     """The distribution of nu.
 
-    **Guarantees.** The weights are integers and the draw is uniform below their sum, so that
-    probabilities are what `probability` says, without rounding. e^epsilon is rounded down: no set
-    of dimensions is more than e^epsilon times as likely with one top k as with another.
+    Guarantees:
+        The weights are integers and the draw is uniform below their sum, so that probabilities are
+        what `probability` says, without rounding. e^epsilon is rounded down: no set of dimensions
+        is more than e^epsilon times as likely with one top k as with another.
 
     Attributes:
         dimensions: d, size of the update.
@@ -39,7 +40,8 @@ class DimensionSelection:
     Raises:
         ArgumentError: sizes for which there are no such sets.
 
-    Source: Jiang, Zhou and Grossklags, "SignDS-FL", ACM TIST 2022.
+    Source:
+        Jiang, Zhou and Grossklags, "SignDS-FL", ACM TIST 2022.
     """
 
     dimensions: int

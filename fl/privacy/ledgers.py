@@ -9,9 +9,10 @@ from extensions.privacy.accounting import Ledger
 class ClientLedgers:
     """The ledgers of all clients, by number.
 
-    **Guarantees.** What was released of client k is (of(k).get_epsilon(delta), delta)-private for
-    any two data sets of client k alone, or with and without it, as the mechanism that keeps the
-    ledgers says. Clients hold records of their own, so the worst of them bounds the run.
+    Guarantees:
+        What was released of client k is (of(k).get_epsilon(delta), delta)-private for any two data
+        sets of client k alone, or with and without it, as the mechanism that keeps the ledgers
+        says. Clients hold records of their own, so the worst of them bounds the run.
     """
 
     def __init__(self) -> None:

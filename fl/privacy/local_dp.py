@@ -25,20 +25,24 @@ _NOISE_UNITS = 2.0**20
 class LocalDP(Mechanism):
     """Makes every update private against everybody, the server included, before it leaves.
 
-    **Guarantees.** One update is (epsilon, delta)-differentially private for any two updates that
-    the client could have: nobody need be trusted but the client itself. Clipped updates lie within
-    2 clip of each other, which is the sensitivity. Selection is known to the server and amplifies
-    nothing. `ledger.of(k)` composes the rounds in which client k was selected;
-    `ledger.get_epsilon` is that of the client that spent most. A client is charged when it is
-    selected, even if it vanishes.
+    Guarantees:
+        One update is (epsilon, delta)-differentially private for any two updates that the client
+        could have: nobody need be trusted but the client itself. Clipped updates lie within 2 clip
+        of each other, which is the sensitivity. Selection is known to the server and amplifies
+        nothing. `ledger.of(k)` composes the rounds in which client k was selected;
+        `ledger.get_epsilon` is that of the client that spent most. A client is charged when it is
+        selected, even if it vanishes.
 
-    **Noise.** Discrete, drawn exactly by OpenDP from the operating system's generator, on a grid on
-    which it has a scale of 2^20 units or more, and added in integers to the update on that grid: no
-    floating-point number betrays what was added to it. Discrete Laplace noise has epsilon exactly.
-    Discrete Gaussian noise is accounted as continuous noise: on such a grid the delta differs by
-    less than 1e-9 of itself; accountant="rdp" has a bound that holds for it as it is.
+    Noise:
+        Discrete, drawn exactly by OpenDP from the operating system's generator, on a grid on which
+        it has a scale of 2^20 units or more, and added in integers to the update on that grid: no
+        floating-point number betrays what was added to it. Discrete Laplace noise has epsilon
+        exactly. Discrete Gaussian noise is accounted as continuous noise: on such a grid the delta
+        differs by less than 1e-9 of itself; accountant="rdp" has a bound that holds for it as it
+        is.
 
-    **Cost.** No byte; about 30 microseconds a value (Laplace or Gaussian).
+    Cost:
+        No byte; about 30 microseconds a value (Laplace or Gaussian).
 
     Args:
         epsilon: of one update, up to 1000.
@@ -52,7 +56,8 @@ class LocalDP(Mechanism):
     Raises:
         ArgumentError: an argument outside its range.
 
-    Source: Balle and Wang, ICML 2018; Canonne, Kamath and Steinke, NeurIPS 2020 (discrete noise);
+    Source:
+        Balle and Wang, ICML 2018; Canonne, Kamath and Steinke, NeurIPS 2020 (discrete noise);
         Mironov, CCS 2012 (why).
     """
 

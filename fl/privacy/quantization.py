@@ -26,10 +26,11 @@ Saturation = Literal["error", "clip"]
 class FixedPoint:
     """How updates become integers of a ring.
 
-    **Guarantees.** Weighted sums of encoded updates never leave the ring if `check_weights` has
-    passed. The mean of n updates whose weights sum to W differs from that of the (clipped) updates
-    by at most n / (2 W) units of 2^-frac_bits, so by at most half a unit, and what double precision
-    rounds.
+    Guarantees:
+        Weighted sums of encoded updates never leave the ring if `check_weights` has passed. The
+        mean of n updates whose weights sum to W differs from that of the (clipped) updates by at
+        most n / (2 W) units of 2^-frac_bits, so by at most half a unit, and what double precision
+        rounds.
 
     Attributes:
         bits: the ring is Z_2^bits.

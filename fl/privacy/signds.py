@@ -19,15 +19,19 @@ class SignDS(Mechanism):
     smallest, and the dimensions are selected so that most are likely among them
     (`DimensionSelection`).
 
-    **Guarantees.** One update is sign_eps-differentially private for any two updates that the
-    client could have, with delta 0, exactly: the sign does not depend on the update, and given the
-    sign no selection is more than e^sign_eps times as likely with one update as with another. No
-    one need be trusted but the client itself. `ledger.of(k)` adds up the rounds in which client k
-    was selected. All that is random comes from the operating system's generator, through integers.
+    Guarantees:
+        One update is sign_eps-differentially private for any two updates that the client could
+        have, with delta 0, exactly: the sign does not depend on the update, and given the sign no
+        selection is more than e^sign_eps times as likely with one update as with another. No one
+        need be trusted but the client itself. `ledger.of(k)` adds up the rounds in which client k
+        was selected. All that is random comes from the operating system's generator, through
+        integers.
 
-    **Edge cases.** Where too few dimensions reach `sign_thr_ratio`, one is selected.
+    Edge cases:
+        Where too few dimensions reach `sign_thr_ratio`, one is selected.
 
-    **Cost.** No byte less: the aggregator takes the update as a whole row, most of it zeros.
+    Cost:
+        No byte less: the aggregator takes the update as a whole row, most of it zeros.
 
     Args:
         sign_k: share of the dimensions that are the top k, in (0, 0.25]; their number is rounded
@@ -41,7 +45,8 @@ class SignDS(Mechanism):
         ArgumentError: an argument outside its range; before a round, one that does not fit the size
             of the model.
 
-    Source: Jiang, Zhou and Grossklags, ACM TIST 2022; names, ranges and defaults of parameters are
+    Source:
+        Jiang, Zhou and Grossklags, ACM TIST 2022; names, ranges and defaults of parameters are
         those of MindSpore Federated.
     """
 

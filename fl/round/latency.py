@@ -3,7 +3,8 @@
 All times are in seconds. A transfer of b bytes on a link takes delay + b / bandwidth. What a client
 does with a token takes no time beside training and transfers.
 
-Source: the comparison of Li et al., IEEE IoT J. 8(8), 2021, (9)-(11), in terms of links and bytes.
+Source:
+    the comparison of Li et al., IEEE IoT J. 8(8), 2021, (9)-(11), in terms of links and bytes.
 """
 
 from collections.abc import Collection, Sequence

@@ -36,9 +36,10 @@ class FederatedAveraging(RunSettings):
     In every round the server sends the model to some clients, each trains it on its own records,
     and the aggregator takes the weighted mean of their updates to the server.
 
-    **Guarantees.** With the same seed, model and clients two runs are equal, whatever the number of
-    workers, and so is a run that was saved and loaded in between; unless a mechanism draws noise,
-    which no seed controls. What aggregators mask, they draw from the operating system.
+    Guarantees:
+        With the same seed, model and clients two runs are equal, whatever the number of workers,
+        and so is a run that was saved and loaded in between; unless a mechanism draws noise, which
+        no seed controls. What aggregators mask, they draw from the operating system.
 
     Args:
         model: the model to start from, in single precision; it is copied, and then the present one.
@@ -52,7 +53,8 @@ class FederatedAveraging(RunSettings):
     Raises:
         ArgumentError: an argument outside its range, or rounds that the aggregator would refuse.
 
-    Source: McMahan et al., AISTATS 2017, Algorithm 1.
+    Source:
+        McMahan et al., AISTATS 2017, Algorithm 1.
     """
 
     model: nn.Module

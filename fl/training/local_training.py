@@ -34,7 +34,8 @@ class LocalSGD:
         lr: learning rate.
         loss: of outputs and labels.
 
-    Source: McMahan et al., AISTATS 2017, Algorithm 1.
+    Source:
+        McMahan et al., AISTATS 2017, Algorithm 1.
     """
 
     epochs: int

@@ -11,7 +11,8 @@ def logistic(inputs: int = 784, classes: int = 10) -> nn.Module:
 def mlp(inputs: int = 784, hidden: int = 200, classes: int = 10) -> nn.Module:
     """Returns the "2NN": two hidden layers with ReLU; 199,210 parameters on MNIST.
 
-    **Source**: McMahan et al., AISTATS 2017, section 3; chain-PPFL's MLP.
+    Source:
+        McMahan et al., AISTATS 2017, section 3; chain-PPFL's MLP.
     """
     return nn.Sequential(
         nn.Flatten(),
@@ -28,7 +29,8 @@ def cnn() -> nn.Module:
 
     1,663,370 parameters.
 
-    **Source**: McMahan et al., AISTATS 2017, section 3; chain-PPFL's CNN.
+    Source:
+        McMahan et al., AISTATS 2017, section 3; chain-PPFL's CNN.
     """
     return nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2),
@@ -49,8 +51,9 @@ def cnn_mnist() -> nn.Module:
 
     21,840 parameters.
 
-    **Source**: the CNNMnist of studies on Paillier and differential privacy, after PyTorch's
-    earlier example for MNIST.
+    Source:
+        the CNNMnist of studies on Paillier and differential privacy, after PyTorch's earlier
+        example for MNIST.
     """
     return nn.Sequential(
         nn.Conv2d(1, 10, 5),
@@ -73,7 +76,8 @@ def lenet(channels: int = 3, classes: int = 100) -> nn.Module:
 
     Its gradients are smooth, as deep leakage wants them; its weights are uniform in [-0.5, 0.5].
 
-    **Source**: Zhu et al., NeurIPS 2019.
+    Source:
+        Zhu et al., NeurIPS 2019.
     """
     model = nn.Sequential(
         nn.Conv2d(channels, 12, 5, padding=2, stride=2),

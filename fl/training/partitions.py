@@ -35,8 +35,9 @@ def partition(
         ArgumentError: an unknown scheme, fewer records than clients (or shards), or a client that
             the draw leaves without records, by number.
 
-    Source: McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin
-        et al., ICML 2019 (dirichlet).
+    Source:
+        McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
+        al., ICML 2019 (dirichlet).
     """
     if scheme not in SCHEMES:
         raise ArgumentError("scheme", scheme, f"one of {', '.join(map(repr, SCHEMES))}")

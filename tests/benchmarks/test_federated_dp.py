@@ -14,7 +14,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import fl
-from benchmarks import tables
+from benchmarks import tables as recorded
 from benchmarks.__main__ import app
 from benchmarks.federated import running
 from benchmarks.federated.privacy.dp import SIGMA, STARTS
@@ -55,7 +55,7 @@ def data_dir(tmp_path_factory):
 @pytest.fixture
 def run(data_dir, tmp_path, monkeypatch):
     """Runs a command on the digits with a linear model; returns its tables by name."""
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(recorded, "RESULTS", tmp_path)
 
     def tables(*words: str) -> dict[str, list[dict]]:
         monkeypatch.setitem(running.MODELS, "mlp", pooled if words[0] == "fl-dp" else linear)

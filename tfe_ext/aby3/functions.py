@@ -45,14 +45,17 @@ class Functions:
             x: private tensor.
             degree: of the polynomial: 2 (0.64 % below at most), 3 (0.096 %) or 4 (0.015 %).
 
-        **Guarantees.** One-sided in the ring, for every element; see
-        `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
-        negative and very large inputs give (exactly 0).
+        Guarantees:
+            One-sided in the ring, for every element; see
+            `extensions.protocols.inverse_sqrt.inverse_sqrt` for the interval and for what zero,
+            negative and very large inputs give (exactly 0).
 
-        **Cost.** 16 rounds, and 1,472 bytes an element of all servers together with 16 fractional
-        bits, 1,568 with 20; with degree 2, 14 rounds and 64 bytes less.
+        Cost:
+            16 rounds, and 1,472 bytes an element of all servers together with 16 fractional bits,
+            1,568 with 20; with degree 2, 14 rounds and 64 bytes less.
 
-        **Raises.** ArgumentError for another degree, or what is no private tensor as above.
+        Raises:
+            ArgumentError: another degree, or what is no private tensor.
         """
         ring = ABY3Ring(self)
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
@@ -71,11 +74,13 @@ class Functions:
         Exactly 0 from max_norm^2 2^range_bits on, and for x of -3 max_norm^2 ulp or less (the
         ratio is rounded up).
 
-        **Cost.** 12 rounds and 1,160 bytes an element where max_norm is 1 or a smaller power of
-        two, else 13 rounds and 1,208 bytes. See `extensions.protocols.clipping.clip_factor`.
+        Cost:
+            12 rounds and 1,160 bytes an element where max_norm is 1 or a smaller power of two, else
+            13 rounds and 1,208 bytes. See `extensions.protocols.clipping.clip_factor`.
 
-        **Raises.** ArgumentError for max_norm outside 2^-16 .. 2^16 or a range that does not fit,
-        or what is no private tensor.
+        Raises:
+            ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit, or what is
+                no private tensor.
         """
         ring = ABY3Ring(self)
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
@@ -95,11 +100,13 @@ class Functions:
         Rows are what the first axis counts; a vector is one row. See
         `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
 
-        **Cost.** 16 rounds, 64 bytes an element and 1,256 a row; or 15 rounds and 32 bytes a row
-        less where max_norm is a power of two so small that the squared norms over max_norm^2 need
-        no rounding.
+        Cost:
+            16 rounds, 64 bytes an element and 1,256 a row; or 15 rounds and 32 bytes a row less
+            where max_norm is a power of two so small that the squared norms over max_norm^2 need no
+            rounding.
 
-        **Raises.** ArgumentError for a bound out of range, a scalar, or what is no private tensor.
+        Raises:
+            ArgumentError: a bound out of range, a scalar, or what is no private tensor.
         """
         ring = ABY3Ring(self)
         share = share_of(self, x)
@@ -133,13 +140,17 @@ class Functions:
                 itself bears only one.
             source: where noise comes from; by default each server's operating system.
 
-        **Guarantees.** The total variance is 1.5 sigma^2 for one colluder and 3 sigma^2 for two.
+        Guarantees:
+            The total variance is 1.5 sigma^2 for one colluder and 3 sigma^2 for two.
 
-        **Cost.** One round, 24 bytes a value.
+        Cost:
+            One round, 24 bytes a value.
 
-        **Raises.** ArgumentError for a negative or non-finite sigma, or one beyond the ring.
+        Raises:
+            ArgumentError: a negative or non-finite sigma, or one beyond the ring.
 
-        **Source.** Ruan et al., S&P 2023, Protocol 2.
+        Source:
+            Ruan et al., S&P 2023, Protocol 2.
         """
         ring = ABY3Ring(self)
         size = (shape,) if isinstance(shape, int) else tuple(tf.TensorShape(shape).as_list())

@@ -123,9 +123,11 @@ def _on_values(prot: "ABY3", x: Any, change: Callable[[tf.Tensor], tf.Tensor]) -
 def _truncate_local_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
     """X / 2^amount within an ulp, wrong by 2^(width - amount) with probability |x| / 2^(width - 1).
 
-    Cost: one round, 2 words.
+    Cost:
+        one round, 2 words.
 
-    Source: Mohassel and Rindal, ABY3 (2018), section 5.1, "Trunc1".
+    Source:
+        Mohassel and Rindal, ABY3 (2018), section 5.1, "Trunc1".
     """
     assert x.is_arithmetic(), x.share_type
     if amount is None:
@@ -152,9 +154,11 @@ def _truncate_msb0_secureq8_private(prot: "ABY3", x: Any, amount: int | None) ->
     Server 2 deals a random r with shares of r >> amount and of its top bit to servers 0 and 1,
     who open x + r and go on as two parties.
 
-    Cost: two rounds; 7 words.
+    Cost:
+        two rounds; 7 words.
 
-    Source: Dalskov, Escudero and Keller, "Secure Evaluation of Quantized Neural Networks" (2020).
+    Source:
+        Dalskov, Escudero and Keller, "Secure Evaluation of Quantized Neural Networks" (2020).
     """
     assert x.is_arithmetic(), x.share_type
     if amount is None:

@@ -55,12 +55,14 @@ class ABY3(Functions, tfe.protocol.ABY3):
         it from
             the environment variable TFE_EXT_RANDOMNESS, and "auto" if that is not set.
 
-    **Guarantees.** Against one server that follows the protocol and looks at all it sees:
-        every mask is uniform over its whole type, from a 256-bit key that the operating system
-        gave, and none serves twice: not in another call, step, tracing or output element (see
+    Guarantees:
+        Against one server that follows the protocol and looks at all it sees: every mask is uniform
+        over its whole type, from a 256-bit key that the operating system gave, and none serves
+        twice: not in another call, step, tracing or output element (see
         `tfe_ext.streams.randomness`).
 
-    **Limits.** The three servers must not collude. The process that builds the graph is trusted.
+    Limits:
+        The three servers must not collude. The process that builds the graph is trusted.
 
     Raises:
         ArgumentError: the configuration is unknown or does not have 64 bits, or there is no such
@@ -148,7 +150,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def _share(self, secret: Any, share_type: str, player: Any = None) -> list[list[Any]]:
         """Replicated shares of a value that one player, or else this process, has in the clear.
 
-        Cost: one round; 2 words an element and 3 seeds of 32 bytes.
+        Cost:
+            one round; 2 words an element and 3 seeds of 32 bytes.
         """
         if share_type not in (ShareType.ARITHMETIC, ShareType.BOOLEAN):
             raise ArgumentError("share_type", share_type, "ARITHMETIC or BOOLEAN")
@@ -215,8 +218,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
     ) -> tuple[Any, Any, Any, list[list[Any]]]:
         """A uniform value known to the two holders of a key, and its boolean sharing.
 
-        Deviation: the host draws the two shares that all three servers know; they are zero here,
-        which shows a server nothing else.
+        Deviation:
+            the host draws the two shares that all three servers know; they are zero here, which
+            shows a server nothing else.
         """
         draw = b2a_keys.draw(shape, native_type(factory))
         place = self.pairwise.index(b2a_keys)
@@ -248,7 +252,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
 
         The sender and the helper share a key; the helper knows the choice bit as well.
 
-        Cost: one round, three messages.
+        Cost:
+            one round, three messages.
         """
         assert m0.shape == m1.shape, f"{m0.shape} and {m1.shape}"
         assert c_on_receiver.factory == c_on_helper.factory == factories[tf.bool]

@@ -33,9 +33,10 @@ class Checkpoints:
             before.
         own: likewise.
 
-    **Guarantees.** The file of server R holds its summand x_R, which tells nothing. The client
-    writes all three: it may read every share anyway, with players in other processes too, and its
-    folder is as sensitive as the model and as what `Sequential.save_shares` writes.
+    Guarantees:
+        The file of server R holds its summand x_R, which tells nothing. The client writes all
+        three: it may read every share anyway, with players in other processes too, and its folder
+        is as sensitive as the model and as what `Sequential.save_shares` writes.
     """
 
     def __init__(

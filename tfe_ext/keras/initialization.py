@@ -59,12 +59,14 @@ class LocalStart:
                 no local model was trained; "local-average" does without.
             weighting: of the average: "records" by the owners' numbers of records, or "uniform".
 
-        **Guarantees.** Each local model is a variable on the device of its owner, and is shared
-        from there (`tfe_ext.ring.inputs.share_from`). It is no constant of the graph, of which
-        every player gets a copy.
+        Guarantees:
+            Each local model is a variable on the device of its owner, and is shared from there
+            (`tfe_ext.ring.inputs.share_from`). It is no constant of the graph, of which every
+            player gets a copy.
 
-        **Cost.** Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for
-        "local", whatever the number of owners. A graph is traced for each call.
+        Cost:
+            Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for "local",
+            whatever the number of owners. A graph is traced for each call.
 
         Raises:
             ArgumentError: models, records or settings that do not fit, before anything is shared.

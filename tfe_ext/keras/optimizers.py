@@ -127,11 +127,13 @@ class DPSGD(Optimizer):
         source: where noise and sampling come from; by default each player's own stream, drawn on
             its own device whenever the graph runs.
 
-    **Guarantees.** Each step is a Poisson-subsampled Gaussian mechanism with sensitivity
-    C (1 + eta), eta documented in `extensions.protocols.dpsgd_plan.StepPlan.eta`, against one
-    server (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
+    Guarantees:
+        Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), eta
+        documented in `extensions.protocols.dpsgd_plan.StepPlan.eta`, against one server
+        (semi-honest) and whoever sees the model. Nothing is opened, not the loss either.
 
-    **Raises.** ArgumentError when built with values out of range.
+    Raises:
+        ArgumentError: when built with values out of range.
     """
 
     private = True

@@ -194,7 +194,8 @@ class Sequential(LocalStart, host.Sequential):
             x: as in `fit`.
             y: as in `fit`, one-hot if targets are given.
 
-        **Cost.** A graph is traced for each call.
+        Cost:
+            A graph is traced for each call.
 
         Raises:
             ArgumentError: records that do not fit.

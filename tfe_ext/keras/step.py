@@ -43,7 +43,8 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
 def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: NoiseSource) -> None:
     """The variables are those after one step on the batch.
 
-    **Cost.** 28 rounds for a linear model, from the rows in the clear to the stored weights.
+    Cost:
+        28 rounds for a linear model, from the rows in the clear to the stored weights.
     """
     parameters = parameters_of(ring.prot, chain)
     logits, kept = forward(ring, chain.network, parameters, batch.x)

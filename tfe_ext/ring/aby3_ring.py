@@ -34,10 +34,11 @@ class ABY3Ring:
     A share is a `tfe_ext.ring.shares.Share`; bits are `tfe_ext.ring.xor_words.Words`. In a traced
     function everything below adds operations to its graph; all shapes must be static.
 
-    **Guarantees.** Against one server that follows the protocol: all that it receives is uniform
-    and independent of what it holds, since every word is masked for this one message by words that
-    it cannot compute. `tfe_ext.ring.dealing`, `tfe_ext.ring.opening` and `tfe_ext.ring.conversions`
-    have all the messages there are, and say why.
+    Guarantees:
+        Against one server that follows the protocol: all that it receives is uniform and
+        independent of what it holds, since every word is masked for this one message by words that
+        it cannot compute. `tfe_ext.ring.dealing`, `tfe_ext.ring.opening` and
+        `tfe_ext.ring.conversions` have all the messages there are, and say why.
 
     Args:
         prot: the protocol.
@@ -74,8 +75,9 @@ class ABY3Ring:
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the products; one round if an operand is not replicated yet, or else none.
 
-        **Cost.** 2 words for each element of an operand that is additively shared by two servers,
-        3 where all three share it; nothing for replicated ones, nor for the products.
+        Cost:
+            2 words for each element of an operand that is additively shared by two servers, 3 where
+            all three share it; nothing for replicated ones, nor for the products.
         """
         return self._multiply(pairs, tf.multiply)
 
@@ -91,13 +93,16 @@ class ABY3Ring:
     def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:
         """Returns z / 2^m by the dealt mask r: z + 2^62 + r is opened, its wrap corrected locally.
 
-        **Guarantees.** For |z| < 2^62 the result is floor(z / 2^m) or one more, with the expected
-        value z / 2^m; there is no failure probability. `open_sum` says what each server sees.
+        Guarantees:
+            For |z| < 2^62 the result is floor(z / 2^m) or one more, with the expected value z /
+            2^m; there is no failure probability. `open_sum` says what each server sees.
 
-        **Cost.** One round. An element: 4 words where servers 0 and 1 share z, 2 of them dealt; 6
-        words where z is an untruncated product.
+        Cost:
+            One round. An element: 4 words where servers 0 and 1 share z, 2 of them dealt; 6 words
+            where z is an untruncated product.
 
-        **Source.** Dalskov, Escudero and Keller 2020.
+        Source:
+            Dalskov, Escudero and Keller 2020.
         """
         for _, shift in items:
             if not 0 <= shift < RING_BITS - 1:
@@ -127,7 +132,9 @@ class ABY3Ring:
         """Returns XOR shares of the bits of x - t for each public t, on a new leading axis.
 
         x + r is opened once for all t (r uniform and dealt with its bits): x - t = c - t - r.
-        **Cost.** 3 rounds.
+
+        Cost:
+            3 rounds.
         """
         value = in_additive_form(x)
         three = not isinstance(value, Additive2)

@@ -17,10 +17,12 @@ def replicate(prot: "ABY3", shares: Sequence[Share]) -> list[Replicated]:
 
     A share is converted once in a graph, however often it is asked for.
 
-    **Guarantees.** Each server receives at most one word an element, which is uniform to it: see
-    `_Two` and `_Three`.
+    Guarantees:
+        Each server receives at most one word an element, which is uniform to it: see `_Two` and
+        `_Three`.
 
-    **Cost.** An element of an additive share of two: 2 words; of three: 3 words.
+    Cost:
+        An element of an additive share of two: 2 words; of three: 3 words.
     """
     missing = {id(share): share for share in shares if share.replicated is None}.values()
     moves = [(_Three if share.additive2() is None else _Two)(prot, share) for share in missing]

@@ -5,9 +5,10 @@ therefore knows the mask and computes what follows from it. Of that, server 0 ex
 well, and server 2 sends server 1 the rest, the *correction*. No message depends on data, so all of
 them are under way before they are needed, and cost no round.
 
-**Guarantees.** A mask is uniform to server 0, which lacks the key of the other share, and so it is
-to server 1. A correction is uniform to server 1, because the share that server 0 expands is.
-Server 2 receives nothing at all.
+Guarantees:
+    A mask is uniform to server 0, which lacks the key of the other share, and so it is to server 1.
+    A correction is uniform to server 1, because the share that server 0 expands is. Server 2
+    receives nothing at all.
 """
 
 from collections.abc import Callable, Sequence

@@ -22,12 +22,14 @@ def share_from(prot: "ABY3", tensors: Sequence[tf.Tensor], owner: Any) -> list[R
         tensors: int64, of static shapes, on the owner's device.
         owner: the player: a server, or anybody else.
 
-    **Guarantees.** Server i as owner takes x_i from the key that it holds with server i - 1, sends
-    server i + 1 the rest, x_{i+1}, and x_{i+2} is zero. Server i + 1 lacks the key of x_i, so what
-    it receives is uniform to it; server i - 1 holds x_i, which is uniform, and the zero. Another
-    owner deals three uniform summands (`ABY3._share`).
+    Guarantees:
+        Server i as owner takes x_i from the key that it holds with server i - 1, sends server i + 1
+        the rest, x_{i+1}, and x_{i+2} is zero. Server i + 1 lacks the key of x_i, so what it
+        receives is uniform to it; server i - 1 holds x_i, which is uniform, and the zero. Another
+        owner deals three uniform summands (`ABY3._share`).
 
-    **Cost.** One round. An element: 1 word from a server; 2 from another owner.
+    Cost:
+        One round. An element: 1 word from a server; 2 from another owner.
     """
     on = [server.device_name for server in prot.servers]
     if owner.device_name in on:

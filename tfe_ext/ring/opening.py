@@ -15,14 +15,16 @@ def open_sum(shares: Sequence[Share]) -> list[Words]:
     Args:
         shares: additive shares of z + r, where r is dealt for this opening.
 
-    **Guarantees.** Of a value that servers 0 and 1 share, each receives the other's summand, in
-    which it lacks the mask: a uniform word. Of a value that all three share, server 2 sends its
-    summand z_2 + r - r_0 - r_1 to both, where r_0 and r_1 are the masks of the others and r is
-    its own. Server 0 lacks r_1 and r, so the two words that it receives, z_1 + r_1 and
-    z_2 + r - r_0 - r_1, are uniform and independent; so are those of server 1, which lacks r_0 and
-    r. Server 2 receives nothing.
+    Guarantees:
+        Of a value that servers 0 and 1 share, each receives the other's summand, in which it lacks
+        the mask: a uniform word. Of a value that all three share, server 2 sends its summand z_2 +
+        r - r_0 - r_1 to both, where r_0 and r_1 are the masks of the others and r is its own.
+        Server 0 lacks r_1 and r, so the two words that it receives, z_1 + r_1 and z_2 + r - r_0 -
+        r_1, are uniform and independent; so are those of server 1, which lacks r_0 and r. Server 2
+        receives nothing.
 
-    **Cost.** An element: 2 words, or 4 where all three servers share it.
+    Cost:
+        An element: 2 words, or 4 where all three servers share it.
     """
     on = shares[0].servers
     third = [share.parts[2] for share in shares if len(share.parts) == 3]
@@ -42,9 +44,11 @@ def open_sum(shares: Sequence[Share]) -> list[Words]:
 def open_xor(words: Sequence[Words]) -> list[Words]:
     """Returns XOR-shared words, in public between servers 0 and 1; one round for all of them.
 
-    **Guarantees.** The words are masked, so that what each server receives is uniform to it.
+    Guarantees:
+        The words are masked, so that what each server receives is uniform to it.
 
-    **Cost.** 2 words an element.
+    Cost:
+        2 words an element.
     """
     on = words[0].servers
     other = [send([word.parts[i] for word in words], on[i], on[1 - i]) for i in (1, 0)]

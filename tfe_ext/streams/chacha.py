@@ -33,7 +33,8 @@ def keystream(
     Returns:
         uint32, shape (16 * blocks,).
 
-    Source: RFC 8439, sections 2.3 and 2.4.
+    Source:
+        RFC 8439, sections 2.3 and 2.4.
     """
     numbers = tf.cast(tf.range(blocks), tf.uint32) + tf.cast(counter, tf.uint32)
     ones = tf.ones([1, blocks], tf.uint32)

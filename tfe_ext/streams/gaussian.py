@@ -25,7 +25,8 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
         scale: standard deviation in ring units; 0 gives zeros.
         shape: static.
 
-    Cost: 16 bytes of the stream a value and digit; 7 digits for a scale of 2^46.
+    Cost:
+        16 bytes of the stream a value and digit; 7 digits for a scale of 2^46.
 
     Raises:
         ArgumentError: a scale that is no usable standard deviation.

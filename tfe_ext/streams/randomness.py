@@ -10,21 +10,22 @@ key of ABY3). Its nonce is (site, execution), 32 and 64 bits:
   under way before it is needed.
 - The *site* number tells the draws of one graph apart. It is given while the graph is traced.
 
-**Guarantees.**
-- No key stream block serves twice. Two draws in one run of a graph have two sites, or disjoint
-  parts of one; two runs of any graphs, traced anew or not, called from any thread, have two
-  execution numbers, since a stateful operation is never merged, folded or hoisted. Keys come from
-  the operating system and are never stored, so another process or protocol has other keys.
-- The holders cannot get out of step. There is no state that both must advance in the same order:
-  whoever expands a draw computes it from the site, which is part of the graph, and from the
-  execution number, which both read from the same counter. One holder's operation may be pruned,
-  reordered or run at another time without any effect on the other draws.
-- The counter raises an error at 2^63 - 1 instead of beginning anew.
+Guarantees:
+    - No key stream block serves twice. Two draws in one run of a graph have two sites, or disjoint
+      parts of one; two runs of any graphs, traced anew or not, called from any thread, have two
+      execution numbers, since a stateful operation is never merged, folded or hoisted. Keys come
+      from the operating system and are never stored, so another process or protocol has other keys.
+    - The holders cannot get out of step. There is no state that both must advance in the same order:
+      whoever expands a draw computes it from the site, which is part of the graph, and from the
+      execution number, which both read from the same counter. One holder's operation may be
+      pruned, reordered or run at another time without any effect on the other draws.
+    - The counter raises an error at 2^63 - 1 instead of beginning anew.
 
 A graph with many small draws cuts them from common sites, as one ChaCha20 call has a fixed cost.
 
-**Limits.** The process that builds the graph makes the keys and sends them to the servers: it is
-trusted with them, as TF Encrypted trusts it with every tensor.
+Limits:
+    The process that builds the graph makes the keys and sends them to the servers: it is trusted
+    with them, as TF Encrypted trusts it with every tensor.
 """
 
 import functools

@@ -14,7 +14,8 @@ def classical_noise(epsilon: float) -> float:
 
     It is its own inverse: for a sigma it returns the epsilon that is claimed.
 
-    Source: Dwork and Roth, 2014, Theorem A.1.
+    Source:
+        Dwork and Roth, 2014, Theorem A.1.
     """
     return math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
 

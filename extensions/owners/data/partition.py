@@ -26,7 +26,8 @@ def shards(labels: Labels, parties: int, seed: int) -> Rows:
 
     So most parties see few of the classes.
 
-    **Source**: McMahan et al., AISTATS 2017, section 3 (the pathological non-IID partition).
+    Source:
+        McMahan et al., AISTATS 2017, section 3 (the pathological non-IID partition).
     """
     count = SHARDS_OF_A_PARTY * parties
     if len(labels) < count:

@@ -16,9 +16,11 @@ Features = npt.NDArray[np.float32]
 class Extractor:
     """A function from records to rows, each row a function of its own record alone.
 
-    **Guarantees**: what a record's row is does not depend on any other record, so that neighbouring
-    data sets still differ in one row, and the accounting of DPSGD holds for records as for rows. No
-    extractor here is fitted; `extensions.owners.features.custom` says what that asks of one's own.
+    Guarantees:
+        what a record's row is does not depend on any other record, so that neighbouring data sets
+        still differ in one row, and the accounting of DPSGD holds for records as for rows. No
+        extractor here is fitted; `extensions.owners.features.custom` says what that asks of one's
+        own.
 
     Attributes:
         name: as in the report.

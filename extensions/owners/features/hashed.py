@@ -21,7 +21,8 @@ def make(argument: str | None) -> Extractor:
     to 1 + log, and every bucket is added with a fixed random sign to a fixed random feature. Words
     are not weighted by how rare they are: that would have to be learned as well.
 
-    **Source**: Weinberger et al., ICML 2009 (signed feature hashing).
+    Source:
+        Weinberger et al., ICML 2009 (signed feature hashing).
 
     Raises:
         ArgumentError: a width out of range.

@@ -22,7 +22,8 @@ def make(argument: str | None) -> Extractor:
     contrast is made even. By default 9 orientations, a seventh of the shorter side (28 x 28
     pixels: 4 x 4, so 441 features) and blocks of one cell.
 
-    **Source**: Dalal and Triggs, CVPR 2005; scikit-image's implementation.
+    Source:
+        Dalal and Triggs, CVPR 2005; scikit-image's implementation.
 
     Raises:
         ArgumentError: an argument of another form.

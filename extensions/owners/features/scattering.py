@@ -27,8 +27,9 @@ def make(argument: str | None) -> Extractor:
     nothing from other records. ``scattering:WIDTH`` turns them into that many `RandomSines`, for
     training whose cost grows with the number of features.
 
-    **Source**: Bruna and Mallat, 2013; for DPSGD, with that normalisation, Tramer and Boneh, ICLR
-    2021; Kymatio's numpy frontend for images, loaded by itself: others need an older scipy.
+    Source:
+        Bruna and Mallat, 2013; for DPSGD, with that normalisation, Tramer and Boneh, ICLR 2021;
+        Kymatio's numpy frontend for images, loaded by itself: others need an older scipy.
 
     Raises:
         ArgumentError: a width out of range.

@@ -31,8 +31,11 @@ class RandomSines:
     (exp(-s^2 |x - z|^2 / 2) - exp(-s^2 |x + z|^2 / 2)) / 2, s the scale. All features have a mean
     of zero over W, so that none of the bounded norm is spent on what all records share.
 
-    **Source**: Rahimi and Recht, NIPS 2007 (random Fourier features). **Deviation**: sines alone,
-    without the cosines, which are nearly the same for all records.
+    Source:
+        Rahimi and Recht, NIPS 2007 (random Fourier features).
+
+    Deviation:
+        sines alone, without the cosines, which are nearly the same for all records.
 
     Args:
         inputs: columns of x.

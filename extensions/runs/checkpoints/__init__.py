@@ -10,13 +10,14 @@ it: each step adds fresh, uniform shares of the update. After resuming, masks co
 and new tuples, so that what is opened on the way is masked independently of all that was opened
 in steps that are lost.
 
-**The privacy budget.** Nothing is opened in training, so that every party's view of a step is its
-own noise and uniform shares. Steps that are lost were never released: making them again, with
-fresh sampling and noise, costs the released model nothing, as long as one continuation alone is
-released. Hence every party marks a run as finished, on disk, before anything is opened, and a
-finished run is never resumed. Going back to an older checkpoint of an unfinished run is harmless
-for the same reason, and allowed. An owner's local model is trained once: the first checkpoint
-follows the initialisation, before which nothing was released and a run is started anew.
+Privacy budget:
+    Nothing is opened in training, so that every party's view of a step is its own noise and uniform
+    shares. Steps that are lost were never released: making them again, with fresh sampling and
+    noise, costs the released model nothing, as long as one continuation alone is released. Hence
+    every party marks a run as finished, on disk, before anything is opened, and a finished run is
+    never resumed. Going back to an older checkpoint of an unfinished run is harmless for the same
+    reason, and allowed. An owner's local model is trained once: the first checkpoint follows the
+    initialisation, before which nothing was released and a run is started anew.
 
 **What a file does not hold** is a digest of the party's records. Whoever got hold of the file
 could try out which records have that digest, while a share alone tells nothing. The guarantee

@@ -52,8 +52,9 @@ class PartyCheckpoints:
         settings: public, equal at all parties.
         own: further public settings and sizes of this party, which may differ from the others'.
 
-    **Guarantees.** A party writes checkpoint j + 1 only once all parties have taken part in the
-    step before it, and so have written j: the last two of each always have one in common.
+    Guarantees:
+        A party writes checkpoint j + 1 only once all parties have taken part in the step before it,
+        and so have written j: the last two of each always have one in common.
     """
 
     def __init__(
@@ -161,8 +162,9 @@ class PartyCheckpoints:
         To be called before anything is opened. No opening is complete without every party's share,
         which a party gives after its own mark.
 
-        **Edge cases.** A run that is interrupted between the marks and the result is lost: its
-        budget counts as spent.
+        Edge cases:
+            A run that is interrupted between the marks and the result is lost: its budget counts as
+            spent.
 
         Raises:
             PeaError: another continuation of this run was finished in the meantime.
