@@ -15,9 +15,9 @@ Guarantees:
       parts of one; two runs of any graphs, traced anew or not, called from any thread, have two
       execution numbers, since a stateful operation is never merged, folded or hoisted. Keys come
       from the operating system and are never stored, so another process or protocol has other keys.
-    - The holders cannot get out of step. There is no state that both must advance in the same order:
-      whoever expands a draw computes it from the site, which is part of the graph, and from the
-      execution number, which both read from the same counter. One holder's operation may be
+    - The holders cannot get out of step. There is no state that both must advance in the same
+      order: whoever expands a draw computes it from the site, which is part of the graph, and from
+      the execution number, which both read from the same counter. One holder's operation may be
       pruned, reordered or run at another time without any effect on the other draws.
     - The counter raises an error at 2^63 - 1 instead of beginning anew.
 
