@@ -55,7 +55,10 @@ class Terms:
 
     @cached_property
     def context(self) -> bytes:
-        """Digest of all that; who was told other things than his peers does not verify them."""
+        """SHA-256 of number, size, weights, threshold and fixed point of the round.
+
+        Every signature covers it, so that parties with different terms refuse each other.
+        """
         fixed = asdict(self.fixed_point)
         weights = [[int(client), int(weight)] for client, weight in self.round.weights.items()]
         parts = [self.round.number, self.round.size, weights, self.threshold, fixed]
@@ -66,10 +69,10 @@ class Terms:
         return b"keys" + self.context + advert.tobytes()
 
     def verify(self, client: int, signature: Bytes, signed: bytes) -> None:
-        """Returns only if the client signed that.
+        """Returns only if the signature is that of the client under these bytes.
 
         Raises:
-            MessageError: it did not.
+            MessageError: it is not.
         """
         try:
             self.identities[client].verify(signature.tobytes(), signed)
@@ -79,13 +82,23 @@ class Terms:
     def listed(self, message: Message, allowed: Collection[int], *needed: int) -> tuple[int, ...]:
         """Returns the clients that a message lists.
 
+        Args:
+            message: with an array "clients".
+            allowed: clients that it may list.
+            needed: clients that it must list.
+
         Raises:
-            MessageError: they are fewer than the threshold, not in ascending order, not all
-                allowed, or without one that is needed.
+            MessageError: they are not in ascending order, one of them is not allowed, one that is
+                needed is missing, or they are fewer than the threshold.
         """
         clients = tuple(message.array("clients", np.int64, (-1,)).tolist())
-        if list(clients) != sorted(set(clients) & set(allowed)) or not set(needed) <= set(clients):
-            raise MessageError(f"{message.kind!r} lists clients {clients}, which cannot be")
+        given = f"{message.kind!r} lists clients {clients}"
+        if list(clients) != sorted(set(clients)):
+            raise MessageError(f"{given}, not in ascending order and each once")
+        if strangers := sorted(set(clients) - set(allowed)):
+            raise MessageError(f"{given}, of which {strangers} are not among {sorted(allowed)}")
+        if missing := sorted(set(needed) - set(clients)):
+            raise MessageError(f"{given}, without {missing}")
         if len(clients) < self.threshold:
             few = f"{message.kind!r} lists {len(clients)} clients"
             raise MessageError(f"{few}, fewer than the threshold {self.threshold}")
@@ -126,7 +139,8 @@ class Roster:
         """Returns the roster in the server's message, which lists its reader.
 
         Raises:
-            MessageError: it cannot be that; names the client whose keys are wrong.
+            MessageError: it names another threshold, its list of clients breaks a rule of
+                `Terms.listed`, or a signature or a key is wrong; names whose.
         """
         if message.body.get("threshold") != terms.threshold:
             raise MessageError(f"the server names a threshold that is not {terms.threshold}")
