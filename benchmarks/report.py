@@ -4,8 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from benchmarks import pages
-from benchmarks.tables import RESULTS, markdown
+from benchmarks import pages, tables
 
 DOCUMENTS = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/results.md"))
 _SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -19,9 +18,9 @@ def with_tables(text: str) -> str:
     """
 
     def fill(slot: re.Match[str]) -> str:
-        files = sorted(RESULTS.glob(f"{slot[1]}.json"))
+        files = sorted(tables.RESULTS.glob(f"{slot[1]}.json"))
         rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
-        table = markdown(rows) if rows else "No run is recorded yet."
+        table = tables.markdown(rows) if rows else "No run is recorded yet."
         return f"<!-- table: {slot[1]} -->\n{table}\n<!-- end -->"
 
     return _SLOT.sub(fill, text)
@@ -31,5 +30,5 @@ def main() -> None:
     """Write the recorded results into the tables of the documents and the pages of all results."""
     for document in DOCUMENTS:
         document.write_text(with_tables(document.read_text()))
-    for path in pages.write(RESULTS):
+    for path in pages.write(tables.RESULTS):
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -31,40 +31,41 @@ class ChainAggregator(Aggregator):
     Guarantees:
         The mean is exact to the fixed point for the clients in `included`, each counted once,
         whoever drops out. One client alone sees uniform values, whatever the updates, the first one
-        the mask itself. Two clients together know the sum of those between them: the neighbours of
-        one on the chain know its update. The server counts as both ends of the chain: with the
-        second client it knows the first one's update, with the last but one the last one's. So does
-        who reads the links on both sides of a client: they need TLS. `leaks_to` derives it from the
-        views.
+        the mask itself. Two clients together know the sum of the updates between them: the two
+        neighbours of a client on the chain know its update. The server counts as both ends of the
+        chain: with the second client it knows the first one's update, with the last but one the
+        last one's. Whoever reads the links on both sides of a client knows its update too: links
+        need TLS. `leaks_to` derives all of this from the views.
 
-    **Drop-out.** The server hears of every hop. A chain of which it hears nothing within `timeout`
-    goes back to the last good hop, whose client hands its sum to another; without one, the chain
-    begins anew under a new mask. A client that is slow rather than gone may thereby show a second
-    sum to those after it, or to the server: then they know the difference, and `leaks_to` says so.
+    **Drop-out.** Every hop is reported to the server. Where no report of a chain comes within
+    `timeout`, the chain goes back to the last good hop, whose client hands its sum to another;
+    without a good hop it starts again under a new mask. A client that was slow, and not gone, may
+    thereby show a second sum to those after it, or to the server: they then know the difference of
+    the two, and `leaks_to` says so.
 
     Authenticity:
         Every message with a sum has an HMAC-SHA256 under a key of its round and link, which the
-        server hands out. It binds round, chain, hop and values, so that nobody but the last holder
-        and the server can make the token that the next one accepts, and only once. Its terms are
-        compared with what the server told everybody, its path with the word of those on it: a
-        holder that forges them is named, and the chain goes on from the last good hop. It does not
-        hold against the server, which knows all keys, nor show that a holder added a true update,
-        did not pass a new token off as one of an older attempt, or tells the truth of the token
-        that it got.
+        server hands out. It binds round, chain, hop and values: only the last holder and the server
+        can make a token that the next client accepts, and only once. The token's terms are compared
+        with those that the server announced, its path with the reports of those on it: a holder
+        that forges either is named, and the chain goes on from the last good hop. There is no
+        protection against the server, which knows all keys, nor against a holder that adds a false
+        update, presents a new token as one of an older attempt, or lies about the token that it
+        received.
 
     Cost:
         n + 1 sums of size * bits / 8 bytes a chain, in as many rounds; 64 bytes of keys for each
-        pair of clients of a chain, twice; short word to the server of every hop.
+        pair of clients of a chain, twice; a short report to the server of every hop.
 
     Args:
         fixed_point: how updates become ring elements.
         chains: number of chains; the server deals clients to them at random, evenly.
         edges: number of edge nodes, which merge the sums of their chains so that the server sees
             the totals alone. None: the server merges, and sees the sum of every chain.
-        neighbours: from a client to those that it can reach; all unless given.
+        neighbours: from a client to the clients that it can reach; all unless given.
         time_limit: seconds after which a holder returns the token.
-        timeout: seconds that the server waits for word of a token. At least the time of two hops,
-            else clients are taken for lost that are not.
+        timeout: seconds that the server waits for the report of a hop. At least the time of two
+            hops: with less, clients that are only slow are treated as lost.
 
     Raises:
         ArgumentError: an argument outside its range.
@@ -74,9 +75,9 @@ class ChainAggregator(Aggregator):
         Multiparty Computing", IEEE IoT J. 8(8), 2021.
 
     Deviation:
-        Masks are uniform in a ring, not floating-point numbers; word to the server, tags and
-        reissued tokens are additions. The paper's "eps -> 0" does not hold: the exact sum is given
-        away, which is no differential privacy.
+        Masks are uniform in a ring, not floating-point numbers; reports to the server, tags and
+        reissued tokens are additions. The paper's "eps -> 0" does not hold: the exact sum is
+        released, which is not differentially private.
     """
 
     def __init__(
@@ -121,8 +122,8 @@ class ChainAggregator(Aggregator):
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns the smallest sets whose sums follow from the sums that the coalition saw.
 
-        Every token is an equation: its values are the mask plus the updates of its users. With the
-        mean, and without the members' own updates, these are solved for sums without masks.
+        Every token is an equation: its values are the mask plus the updates of its users. These
+        equations and the mean are solved for sums of other clients' updates without masks.
         """
         known = [*known_sums(outcome.transcript, coalition), outcome.included]
         return determined_sums(

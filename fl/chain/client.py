@@ -25,7 +25,7 @@ class ChainClient(Machine):
         round: what all know.
         client: which it is.
         encoded: its weighted update in the ring.
-        neighbours: whom it can reach; None: everybody.
+        neighbours: the clients that it can reach; None: everybody.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ChainClient(Machine):
             yield self._refuse(message, str(error))
 
     def _refuse(self, message: Message, reason: str, token: Token | None = None) -> Message:
-        """Returns a complaint of a message, or of a token whose tag is right."""
+        """Returns a complaint about a message; `token` is what it holds if its tag is right."""
         return Complaint(
             culprit=message.sender,
             reason=reason,
@@ -107,7 +107,7 @@ class ChainClient(Machine):
             yield from self._pass_on(self._held, now)
 
     def _again(self, message: Message, now: float) -> Iterable[Output]:
-        """Follows the server's word that clients were lost, and reissues the token if asked to."""
+        """Notes which clients were lost, and reissues the token if the server asks for it."""
         attempt = integer(message, "attempt")
         if attempt < self._attempt:
             return

@@ -1,10 +1,10 @@
-"""What a party of a chain tells the server of a message that it does not accept yet, or at all."""
+"""What a party tells the server about a message that it refuses, or keeps for later."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from fl.chain.ledger import Ledger
+from fl.chain.state import ChainState
 from fl.chain.token import clients, integer
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party
@@ -12,14 +12,14 @@ from fl.round.messages import SERVER, Message, Party
 
 @dataclass(frozen=True, kw_only=True)
 class Complaint:
-    """A message that was refused, or a token that is kept for the attempt that it is of.
+    """A message that was refused, or a token of an attempt that has not been announced yet.
 
     Attributes:
-        culprit: who sent it.
+        culprit: who sent the message.
         reason: what is wrong with it.
-        known: the last attempt of which the complainant has heard.
-        attempt: of the token; `known` if it had no right tag.
-        users: of the token; none if it had no right tag.
+        known: the last attempt that the complainant knows of.
+        attempt: of the token; `known` if its tag was wrong.
+        users: of the token; empty if its tag was wrong.
     """
 
     culprit: Party
@@ -51,12 +51,19 @@ class Complaint:
             users=clients(message, "users"),
         )
 
-    def judged(self, chain: Ledger, complainant: Party) -> int | None:
-        """Returns the client that is at fault by what the server knows; None: nobody may be.
+    def judge(self, chain: ChainState, complainant: Party) -> int | None:
+        """Returns the client that is at fault, by what the server knows of the chain.
 
-        A token that is ahead of what its receiver had heard is right if there is such an attempt.
-        Of an earlier attempt than the present one only the last hop matters. Else the sender is at
-        fault, unless the token shows that one before it gave word of another.
+        Nobody is at fault for a token of an attempt that exists and that its receiver had not heard
+        of yet, nor for one of an earlier attempt unless it belongs to the last hop. Otherwise it is
+        the sender, or the earlier holder that the token shows to be a forger.
+
+        Args:
+            chain: of the culprit.
+            complainant: who sent the complaint.
+
+        Returns:
+            None where nobody is at fault.
         """
         if self.attempt > self.known and self.attempt <= chain.attempt:
             return None
@@ -66,5 +73,7 @@ class Complaint:
         )
         if self.attempt < chain.attempt and not hop:
             return None
-        forked = chain.forked((*self.users, complainant), self.attempt) if self.users else None
-        return self.culprit if forked is None else forked
+        if not self.users:
+            return self.culprit
+        forger = chain.find_forger((*self.users, complainant), self.attempt)
+        return self.culprit if forger is None else forger

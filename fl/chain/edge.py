@@ -1,4 +1,4 @@
-"""An edge node: it adds up the masked sums of its chains, so that the server sees the total."""
+"""An edge node: it adds the masked sums of its chains, so that the server sees the total alone."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +31,7 @@ class ChainEdge(Machine):
         self._sums: dict[tuple[int, int, Party], RingVector] = {}
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields that a sum has come, and the total when the server asks for it."""
+        """Yields the report of a sum that arrived, and the total when the server asks for it."""
         kind = (message.sender == SERVER, message.kind)
         try:
             if kind == (True, "edge"):

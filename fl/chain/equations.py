@@ -1,4 +1,4 @@
-"""What the sums of a chain that a coalition saw are made of: the equations that it can solve."""
+"""The equations that a coalition can solve: what each sum that it saw is made of."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,10 +15,10 @@ Known = tuple[Unknown, ...]
 
 
 def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
-    """Yields, for every sum in the coalition's view, the masks and clients whose updates are in it.
+    """Yields, for every sum in the coalition's view, its masks and the clients in it.
 
-    A mask is its chain's number and its own. Who is in which sum is public. What is no message of
-    the protocol is left out.
+    A mask is named by its chain's number and its own. Who is in which sum is public. Malformed
+    messages are left out.
     """
     held: dict[tuple[int, ...], Known] = {}
     merges: dict[int, Message] = {}
@@ -45,7 +45,7 @@ def names_of(message: Message) -> Known:
     """Returns the mask and the clients whose updates are in the sum of a message.
 
     Raises:
-        MessageError: it has no such sum.
+        MessageError: it holds no sum.
     """
     mask = (integer(message, "chain"), integer(message, "mask"))
     return (mask, *clients(message, "users"))

@@ -1,4 +1,4 @@
-"""Keys of a chain's links: the server makes them for one round, and hands each party its own."""
+"""Keys of a chain's links: the server makes them for one round and sends each party its own."""
 
 import hmac
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from fl.chain.ledger import Ledger
+from fl.chain.state import ChainState
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party
 
@@ -23,8 +23,8 @@ class LinkKeys:
         """Returns the key of the link from one party to another."""
         return hmac.digest(self._root, f"{sender} to {receiver}".encode(), "sha256")
 
-    def for_clients(self, server: Machine, chain: Ledger) -> Iterator[Message]:
-        """Yields for every client of a chain who is in it, who collects its sum, and its keys."""
+    def for_clients(self, server: Machine, chain: ChainState) -> Iterator[Message]:
+        """Yields for each client of a chain its members, its collector and the client's keys."""
         for client in chain.members:
             peers = sorted({*chain.members, SERVER, chain.collector} - {client})
             yield server.send(
@@ -50,7 +50,7 @@ def link_keys(message: Message, name: str) -> Mapping[Party, bytes]:
     """Returns the keys of that name in a message, by the parties in `peers`.
 
     Raises:
-        MessageError: there are none.
+        MessageError: the message holds none.
     """
     peers = message.array("peers", np.int64, (-1,)).tolist()
     keys = message.array(name, np.uint8, (len(peers), KEY_BYTES))

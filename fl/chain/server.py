@@ -1,4 +1,4 @@
-"""The server of chains: it draws the masks, follows the tokens and takes the masks off the sums."""
+"""The server of chains: it draws the masks, follows the tokens, and unmasks the sums."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,10 +8,10 @@ import numpy as np
 from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
 from fl.chain.keys import LinkKeys
-from fl.chain.ledger import Ledger
+from fl.chain.report import HopReport
+from fl.chain.state import ChainState
 from fl.chain.token import Token, clients, uniform
 from fl.chain.totals import Totals
-from fl.chain.word import Word
 from fl.privacy.quantization import FixedPoint
 from fl.round.machines import Machine, Output, Refusal, Round, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
@@ -24,9 +24,9 @@ class ChainServer(Machine):
         round: what all know.
         fixed_point: how updates become ring elements.
         chains: number of chains.
-        edges: parties that collect sums; none: the server does.
+        edges: parties that collect the sums of chains; empty: the server does.
         time_limit: seconds after which holders return their tokens.
-        timeout: seconds that a chain may go without word.
+        timeout: seconds within which every report of a chain is due.
     """
 
     def __init__(
@@ -47,17 +47,17 @@ class ChainServer(Machine):
         secrets.SystemRandom().shuffle(order)
         collectors = [edges[c % len(edges)] if edges else SERVER for c in range(chains)]
         self._chains = [
-            Ledger(c, tuple(sorted(order[c::chains])), collector, time_limit)
+            ChainState(c, tuple(sorted(order[c::chains])), collector, time_limit)
             for c, collector in enumerate(collectors)
         ]
         self._of = {client: chain for chain in self._chains for client in chain.members}
         self._edges = tuple(dict.fromkeys(c for c in collectors if c != SERVER))
         self._totals = Totals(self._chains)
-        self._named: set[int] = set()
+        self._refused: set[int] = set()
         self._ended = False
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields keys for all, and a token for the first client of every chain."""
+        """Yields the keys of all parties, and a token for the first client of every chain."""
         for edge in self._edges:
             feeding = [
                 c for chain in self._chains if chain.collector == edge for c in chain.members
@@ -68,7 +68,7 @@ class ChainServer(Machine):
             yield from self._keys.for_clients(self, chain)
             yield from self._issue(chain, now)
 
-    def _issue(self, chain: Ledger, now: float) -> Iterator[Output]:
+    def _issue(self, chain: ChainState, now: float) -> Iterator[Output]:
         """Sends a token with a new mask to a random first client."""
         able = [client for client in chain.members if client not in chain.lost]
         if len(able) < 2:
@@ -91,8 +91,8 @@ class ChainServer(Machine):
         yield Timer(f"chain {chain.number}", now + self._timeout)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields what follows from word of a token, a sum, or a complaint."""
-        if self._ended or message.sender in self._named:
+        """Yields what follows from the report of a hop, a sum, or a complaint."""
+        if self._ended or message.sender in self._refused:
             return
         holder = message.sender
         try:
@@ -102,51 +102,48 @@ class ChainServer(Machine):
             if message.kind == "refused":
                 yield from self._complaint(message, now)
             elif holder in self._of:
-                yield from self._word(message, holder, now)
+                yield from self._report(message, holder, now)
             elif message.kind == "merged":
                 yield from self._merged(message)
         except MessageError as error:
             if holder in self._of:
                 yield from self._exclude(holder, str(error), now, complainant=message.sender)
 
-    def _word(self, message: Message, holder: int, now: float) -> Iterator[Output]:
-        """Follows a client's word that it handed the token on, has the sum, or is stuck.
-
-        Or an edge node's, that it holds the client's sum.
-        """
+    def _report(self, message: Message, holder: int, now: float) -> Iterator[Output]:
+        """Reads the report of a holder, or of the edge node that has its sum, and acts on it."""
         chain, key = self._of[holder], self._keys.key(holder, SERVER)
-        word = Word.read(message, self, chain, holder, key, self._fixed_point)
-        users = word.users
-        if (culprit := chain.forked(users, word.attempt)) is not None:
-            reason = f"client {users[-1]} has a token that it gave no word of"
+        report = HopReport.read(message, self, chain, holder, key, self._fixed_point)
+        users = report.users
+        if (culprit := chain.find_forger(users, report.attempt)) is not None:
+            reason = f"client {users[-1]} has a token that it did not report"
             yield from self._exclude(culprit, reason, now, complainant=message.sender)
-        elif chain.follows(users, word.attempt):
-            yield from self._follow(word, chain, now)
+        elif chain.expects(users, report.attempt):
+            yield from self._advance(report, chain, now)
 
-    def _follow(self, word: Word, chain: Ledger, now: float) -> Iterator[Output]:
-        if word.receiver is None:
+    def _advance(self, report: HopReport, chain: ChainState, now: float) -> Iterator[Output]:
+        if report.receiver is None:
             reason = f"it can hand the token of chain {chain.number} to nobody"
-            yield from self._exclude(word.users[-1], reason, now)
+            yield from self._exclude(report.users[-1], reason, now)
             return
-        chain.path = list(word.users)
-        chain.waiting = word.receiver
-        if word.returned:
+        chain.path = list(report.users)
+        chain.waiting = report.receiver
+        if report.returned:
             chain.returned = True
-            if word.values is not None:
-                self._totals.add(word.values, [chain])
+            if report.values is not None:
+                self._totals.add(report.values, [chain])
             yield from self._settle(chain, now)
-        elif word.receiver in chain.lost:
+        elif report.receiver in chain.lost:
             yield from self._again(chain, now)
         else:
             yield Timer(f"chain {chain.number}", now + self._timeout)
 
-    def _settle(self, chain: Ledger, now: float) -> Iterator[Output]:
+    def _settle(self, chain: ChainState, now: float) -> Iterator[Output]:
         """Ends a chain; when all chains of its edge have ended, asks the edge for the total."""
         chain.settled = True
         yield Timer(f"chain {chain.number}", None)
         for client in chain.members:
             if client not in chain.lost and not (chain.returned and client in chain.path):
-                yield from self._name(client, f"chain {chain.number} ended without it")
+                yield from self._refuse(client, f"chain {chain.number} ended without it")
         edge = chain.collector
         if edge != SERVER and (wanted := self._totals.ask(edge)):
             yield self.send(edge, "merge", sums=np.array(wanted, dtype=np.int64))
@@ -162,7 +159,7 @@ class ChainServer(Machine):
             yield from self._finish()
 
     def _finish(self) -> Iterator[Output]:
-        """Yields the mean once nothing is awaited any more."""
+        """Yields the mean once every chain has ended and no edge node owes a total."""
         if not self._totals.complete():
             return
         self._ended = True
@@ -172,11 +169,11 @@ class ChainServer(Machine):
         yield aggregate
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields that whoever should have been heard of is lost, and what follows."""
+        """Yields that the party whose report is overdue is lost, and what follows."""
         kind, number = timer.split(" ")
         if kind == "edge":
             for client in self._totals.lose(int(number)):
-                yield from self._name(client, f"{party_name(int(number))} lost its chain's sum")
+                yield from self._refuse(client, f"{party_name(int(number))} lost its chain's sum")
             yield from self._finish()
             return
         chain = self._chains[int(number)]
@@ -184,7 +181,7 @@ class ChainServer(Machine):
         if chain.waiting == chain.collector:
             yield from self._settle(chain, now)
             return
-        reason = f"no word of the token of chain {number} within {self._timeout:g} s"
+        reason = f"no report of the token of chain {number} within {self._timeout:g} s"
         yield from self._exclude(chain.waiting, reason, now)
 
     def _complaint(self, message: Message, now: float) -> Iterator[Output]:
@@ -192,22 +189,23 @@ class ChainServer(Machine):
         chain = self._of.get(complaint.culprit)
         if chain is None or sender not in {*chain.members, chain.collector} - {complaint.culprit}:
             return
-        culprit = complaint.judged(chain, sender)
+        culprit = complaint.judge(chain, sender)
         if culprit is not None:
             reason = f"{party_name(sender)} refused what it sent: {complaint.reason}"
             yield from self._exclude(culprit, reason, now, complainant=sender)
 
-    def _name(self, client: int, reason: str) -> Iterator[Output]:
-        if client not in self._named:
-            self._named.add(client)
+    def _refuse(self, client: int, reason: str) -> Iterator[Output]:
+        if client not in self._refused:
+            self._refused.add(client)
             yield Refusal(client, reason)
 
     def _exclude(
         self, client: int, reason: str, now: float, complainant: Party | None = None
     ) -> Iterator[Output]:
-        """Names a client, and leaves it out unless its update is in a sum that others carry on.
+        """Refuses a client by name, and removes it unless later holders have its update already.
 
-        The last good hop is rolled back if it was lost itself, or sent the next one a bad token.
+        The last good hop is undone if its client is the one that was lost, or if the next client
+        refused the token that it sent.
         """
         chain = self._of[client]
         if client in chain.lost:
@@ -216,9 +214,9 @@ class ChainServer(Machine):
         rolled_back = last and chain.waiting in (client, complainant)
         if client in chain.path and not rolled_back:
             reason += "; its update had been added before"
-            yield from self._name(client, reason)
+            yield from self._refuse(client, reason)
             return
-        yield from self._name(client, reason)
+        yield from self._refuse(client, reason)
         chain.lost.add(client)
         if chain.settled:
             return
@@ -227,20 +225,20 @@ class ChainServer(Machine):
         if rolled_back or chain.waiting == client:
             yield from self._again(chain, now)
         else:
-            yield from self._tell(chain, SERVER)
+            yield from self._announce(chain, SERVER)
 
-    def _again(self, chain: Ledger, now: float) -> Iterator[Output]:
-        """Sends the chain back to its last good hop, or begins it anew if there is none."""
+    def _again(self, chain: ChainState, now: float) -> Iterator[Output]:
+        """Sends the chain back to its last good hop; starts it with a new mask if there is none."""
         chain.attempt += 1
         holder = chain.path[-1] if chain.path else SERVER
-        yield from self._tell(chain, holder)
+        yield from self._announce(chain, holder)
         if holder == SERVER:
             yield from self._issue(chain, now)
         else:
             chain.waiting = holder
             yield Timer(f"chain {chain.number}", now + self._timeout)
 
-    def _tell(self, chain: Ledger, holder: Party) -> Iterator[Output]:
+    def _announce(self, chain: ChainState, holder: Party) -> Iterator[Output]:
         lost = np.array(sorted(chain.lost), dtype=np.int64)
         for client in chain.members:
             if client not in chain.lost:

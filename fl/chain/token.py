@@ -65,8 +65,8 @@ class Token:
             dtype: of the ring's elements.
 
         Raises:
-            MessageError: it is of another round, the sender has no link, the tag is not that of the
-                message, or the sender is not the one that the token visited last.
+            MessageError: it is of another round, its sender has no link, its tag is wrong, or its
+                sender is not the client that the token visited last.
         """
         name = party_name(message.sender)
         if message.round != machine.round.number:

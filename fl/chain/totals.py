@@ -1,37 +1,40 @@
-"""The sums that came back to the server, without their masks, and what edge nodes still owe it."""
+"""The unmasked sums that the server has, and the totals that edge nodes still owe it."""
 
 from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
 
-from fl.chain.ledger import Ledger
+from fl.chain.state import ChainState
 from fl.privacy.quantization import FixedPoint, RingVector
 from fl.round.machines import Aggregate, Round
 from fl.round.messages import Party
 
 
 class Totals:
-    """What adds up to the mean of a round.
+    """The sums of a round that have arrived and those that are due.
 
     Args:
         chains: all chains of the round.
     """
 
-    def __init__(self, chains: Sequence[Ledger]) -> None:
+    def __init__(self, chains: Sequence[ChainState]) -> None:
         self._chains = chains
         self._owing: set[Party] = set()
         self._sums: list[RingVector] = []
-        self._added: list[Ledger] = []
+        self._added: list[ChainState] = []
 
-    def add(self, values: RingVector, chains: Sequence[Ledger]) -> None:
-        """Takes the masks of the chains off their masked sum, and keeps it."""
+    def add(self, values: RingVector, chains: Sequence[ChainState]) -> None:
+        """Subtracts the masks of the chains from their masked sum, and keeps the result."""
         masks = [chain.mask for chain in chains if chain.mask is not None]
         self._sums.append(reduce(np.subtract, masks, values))
         self._added += chains
 
     def ask(self, edge: Party) -> list[tuple[int, int, int]]:
-        """Returns which sums an edge node owes, once its chains ended: chain, attempt, sender."""
+        """Returns the sums that an edge node has to add, as (chain, attempt, sender).
+
+        Empty until all of its chains have ended, and if none of them returned a sum.
+        """
         if not all(chain.settled for chain in self._chains if chain.collector == edge):
             return []
         wanted = [(chain.number, chain.attempt, chain.path[-1]) for chain in self._held(edge)]
@@ -49,16 +52,16 @@ class Totals:
         self.add(values, self._held(edge))
 
     def lose(self, edge: Party) -> list[int]:
-        """Returns the clients whose updates are lost with an edge node that owes its total."""
+        """Gives up the total that an edge node owes, and returns the clients in it."""
         self._owing.remove(edge)
         return [client for chain in self._held(edge) for client in chain.path]
 
     def complete(self) -> bool:
-        """Returns whether nothing is awaited any more."""
+        """Returns whether every chain has ended and no edge node owes a total."""
         return not self._owing and all(chain.settled for chain in self._chains)
 
     def aggregate(self, round: Round, fixed_point: FixedPoint) -> Aggregate | None:
-        """Returns the mean of all whose sums came, if any came."""
+        """Returns the mean of the clients in the sums that arrived; None if none did."""
         if not self._sums:
             return None
         included = tuple(sorted(client for chain in self._added for client in chain.path))
@@ -66,5 +69,5 @@ class Totals:
         weight = sum(round.weights[client] for client in included)
         return Aggregate(fixed_point.decode(total, weight), included)
 
-    def _held(self, edge: Party) -> list[Ledger]:
+    def _held(self, edge: Party) -> list[ChainState]:
         return [chain for chain in self._chains if chain.collector == edge and chain.returned]

@@ -17,7 +17,7 @@ from fl.round.machines import Vector
 NO_LEAK = 0.15
 """A matching loss above this counts as no leak."""
 PATIENCE, GAIN = 10, 0.99
-"""So many steps must bring the matching loss below this share of what it was."""
+"""The search ends when this many steps leave the matching loss above this share of what it was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +36,15 @@ class Reconstruction:
 
     @property
     def loss(self) -> float:
-        """The matching loss of `record`, the least of all; infinite if there was no finite one."""
+        """The matching loss of `record`, the least of all; infinite if none was finite."""
         return min((loss for loss in self.losses if math.isfinite(loss)), default=math.inf)
 
     @property
     def matches(self) -> bool:
         """Whether the loss is at most `NO_LEAK`.
 
-        Necessary for a leak, not sufficient: a target that is nearly 0 is easily matched. With the
-        record at hand, `error` decides.
+        Necessary for a leak, not sufficient: a target that is nearly 0 is easily matched. Where the
+        true record is known, `error` decides.
         """
         return self.loss <= NO_LEAK
 
@@ -63,19 +63,19 @@ def attack(
     steps: int = 100,
     tries: int = 1,
 ) -> Reconstruction | None:
-    """Returns the reconstruction that matches best of those from several readings of an update.
+    """Returns the best match among reconstructions from several readings of an update.
 
-    They are tried in their order, each from other first guesses, since some lead nowhere, until one
-    matches.
+    Readings are tried in their order until one matches, each from several first guesses, since some
+    guesses lead nowhere.
 
     Args:
         model: as the client received it.
-        updates: what one local step on one record may have changed, such as `vectors_sent`.
+        updates: readings of the change by one local step on one record, such as `vectors_sent`.
         lr: learning rate of that step.
         shape: of one record.
         classes: number of outputs.
         steps: of L-BFGS.
-        tries: first guesses of a reading, at most.
+        tries: most first guesses for one reading.
 
     Returns:
         None if there is no reading.
@@ -102,8 +102,8 @@ def deep_leakage(
 ) -> Reconstruction:
     """Returns the record whose gradient comes closest to a given one, by L-BFGS with lr 1.
 
-    Record and label are both guessed. It works in double precision, and ends early where a step
-    changes nothing any more or leaves the finite numbers, or ten steps gain less than a hundredth.
+    Record and label are both guessed, in double precision. The search ends early where a step
+    changes nothing or diverges, or where ten steps lower the loss by less than a hundredth.
 
     Args:
         model: a smooth one (sigmoids, no dropout), all of whose values are parameters.
@@ -120,8 +120,7 @@ def deep_leakage(
         Zhu, Liu and Han, NeurIPS 2019, Algorithm 1.
     """
     model = copy.deepcopy(model).double()
-    parameters = list(model.parameters())
-    size = sum(parameter.numel() for parameter in parameters)
+    size = sum(parameter.numel() for parameter in model.parameters())
     if gradient.shape != (size,):
         raise ArgumentError("gradient", gradient.shape, f"of shape ({size},), as the parameters")
     target = torch.from_numpy(np.asarray(gradient, dtype=np.float64))
@@ -132,10 +131,7 @@ def deep_leakage(
 
     def mismatch() -> Tensor:
         optimizer.zero_grad()
-        label = torch.softmax(scores, -1)
-        loss = -torch.sum(label * torch.log_softmax(model(record), -1))
-        rows = torch.autograd.grad(loss, parameters, create_graph=True)
-        distance = torch.sum((torch.cat([row.reshape(-1) for row in rows]) - target) ** 2)
+        distance = torch.sum((_gradient(model, record, torch.softmax(scores, -1)) - target) ** 2)
         distance.backward()  # type: ignore[no-untyped-call]
         return distance
 
@@ -144,11 +140,22 @@ def deep_leakage(
     for _ in range(steps):
         optimizer.step(mismatch)  # type: ignore[no-untyped-call]
         losses.append(float(mismatch().detach()))
-        if not math.isfinite(losses[-1]):
-            break
-        if losses[-1] == min(losses):
+        if math.isfinite(losses[-1]) and losses[-1] == min(losses):
             best = record.detach()[0].clone(), torch.softmax(scores, -1).detach()[0]
-        before = min(losses[:-PATIENCE], default=math.inf)
-        if losses[-1] in losses[-2:-1] or min(losses) > GAIN * before:
+        if _has_ended(losses):
             break
     return Reconstruction(*best, tuple(losses))
+
+
+def _gradient(model: nn.Module, record: Tensor, label: Tensor) -> Tensor:
+    """Returns the gradient of the record's cross-entropy (size,), which can be differentiated."""
+    loss = -torch.sum(label * torch.log_softmax(model(record), -1))
+    rows = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+    return torch.cat([row.reshape(-1) for row in rows])
+
+
+def _has_ended(losses: Sequence[float]) -> bool:
+    """Returns whether the last step diverged or changed nothing, or ten steps gained little."""
+    before = min(losses[:-PATIENCE], default=math.inf)
+    unchanged = losses[-1] in losses[-2:-1]
+    return not math.isfinite(losses[-1]) or unchanged or min(losses) > GAIN * before

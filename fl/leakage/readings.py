@@ -1,4 +1,4 @@
-"""What somebody who saw some of a round's messages takes for a client's update."""
+"""Readings of a client's update by somebody who saw some of a round's messages."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,9 +18,9 @@ from fl.round.view import Outcome
 def vectors_sent(
     view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
 ) -> list[Vector]:
-    """Returns every row of that size that the client sent, as an attacker would first read it.
+    """Returns every row of that size that the client sent, read as numbers.
 
-    Arrays of floating point are taken as they are; ring elements as signed fixed point.
+    Floating-point arrays are taken as they are, ring elements as signed fixed point.
 
     Args:
         view: of a coalition, `outcome.transcript.view(coalition)`.
@@ -39,10 +39,10 @@ def vectors_sent(
 def running_sums(
     view: Iterable[Message], client: Party, size: int, *, frac_bits: int = 24
 ) -> list[Vector]:
-    """Returns what of a chain's sums holds the client's update: those with least else come first.
+    """Returns the sums of a chain that hold the client's update, those of fewest updates first.
 
-    Every sum in the view as it is, with its mask, and every difference of two under one mask of
-    which the first has all that is in the second. Who is in which sum is public.
+    These are all sums in the view, each with its mask, and the differences of two sums under one
+    mask where the first contains the second. Who is in which sum is public.
 
     Args:
         view: of a coalition in a round of `ChainAggregator`.
@@ -72,17 +72,17 @@ def ciphertexts(
     *,
     frac_bits: int = 16,
 ) -> list[Vector]:
-    """Returns what the client's ciphertexts hold: with the private key its update.
+    """Returns what the client's ciphertexts hold: its update, with the private key.
 
-    With the public one alone, c = (1 + n m) r^n mod n^2 is read as if nothing blinded it, as
-    (c - 1) / n: that is m for r = 1.
+    With the public key alone, c = (1 + n m) r^n mod n^2 is read as if it had no blinding r, as
+    (c - 1) / n, which is m only for r = 1.
 
     Args:
         view: of a coalition in a round of `PaillierAggregator`.
         client: who is attacked.
         size: number of values of the model.
         packing: of the round.
-        key: what the coalition has of it.
+        key: the private key, or the public one if the coalition has no more.
         frac_bits: fractional bits of the values.
     """
     found = []
@@ -99,14 +99,14 @@ def ciphertexts(
 
 
 def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
-    """Returns the mean of all others' updates, which follows from the mean and from one's own.
+    """Returns the mean of the other clients' updates, which follows from the mean and one's own.
 
     Args:
         outcome: of a round of equal weights; its mean is known to everybody by the next model.
         own: updates of members of the coalition, by client.
 
     Raises:
-        ArgumentError: no other is in the mean.
+        ArgumentError: the mean is of the coalition alone.
     """
     members = [own[client] for client in outcome.included if client in own]
     others = len(outcome.included) - len(members)

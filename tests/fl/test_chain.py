@@ -203,7 +203,7 @@ def test_sum_is_exact_for_those_included_whoever_drops_out(chains, edges, kind, 
             assert refused <= set(gone)
         if (kind, when, edges) == ("token", "before", 0):
             assert {r.reason for r in outcome.refusals} <= {
-                "no word of the token of chain 0 within 2 s"
+                "no report of the token of chain 0 within 2 s"
             }
         if (when, edges) == ("after", 0):
             assert refused == set()
@@ -223,7 +223,7 @@ def test_token_goes_back_past_all_who_are_gone_at_once():
 
 def test_too_few_clients_fail_the_round_and_name_the_lost():
     drops = [fl.DropOut(k, "token") for k in (0, 1, 2)] + [fl.DropOut(k, "sum") for k in (0, 1, 2)]
-    with pytest.raises(RoundError, match="at least two clients.*client 0: no word of the token"):
+    with pytest.raises(RoundError, match="at least two clients.*client 0: no report of the token"):
         run(fl.ChainAggregator(timeout=1.0), updates(4), drop_outs=drops)
 
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import fl
-from benchmarks import report
+from benchmarks import tables
 from benchmarks.federated import leakage as fl_leakage
 from benchmarks.federated.attacked import (
     ATTACKED,
@@ -146,7 +146,7 @@ def test_gradient_of_another_size_is_refused():
 
 
 def test_command_has_a_row_for_every_view_and_a_figure(monkeypatch, tmp_path):
-    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
     fl_leakage.main(records=1, steps=8, tries=3)
     rows = json.loads((tmp_path / "fl-leakage-digits.json").read_text())["rows"]

@@ -1,4 +1,4 @@
-"""What the server knows of one chain: its path so far, and from whom it must hear next."""
+"""What the server knows of one chain: its path so far, and whose report is due."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from fl.round.messages import Party
 
 
 @dataclass(eq=False)
-class Ledger:
+class ChainState:
     """The state of one chain.
 
     Attributes:
         number: of the chain.
         members: its clients.
-        collector: to whom its last client returns the token: the server, or an edge node.
+        collector: who gets the token from the last client: the server, or an edge node.
         time_limit: when its token is returned, in seconds.
         lost: clients that take no further part.
         path: clients whose updates are in the sum, in order; the last is the last good hop.
-        waiting: from whom word must come next.
-        attempt: how often the chain was sent back.
+        waiting: the party whose report is due.
+        attempt: how often the chain was sent back to its last good hop.
         masks: how many masks were drawn for it.
         mask: the present one.
         settled: whether the chain has ended.
@@ -39,11 +39,11 @@ class Ledger:
     settled: bool = False
     returned: bool = False
 
-    def follows(self, users: Sequence[int], attempt: int) -> bool:
-        """Returns whether word of a token with these users is the one that was waited for.
+    def expects(self, users: Sequence[int], attempt: int) -> bool:
+        """Returns whether the report that is due may be one of a token with these users.
 
-        A client hands the token on before it says so: then the word of the next one, who has the
-        token, may come without its own.
+        A client hands the token on before it reports, so the report of the next holder may arrive
+        before its own.
         """
         if self.settled or attempt != self.attempt or not self.lost.isdisjoint(users):
             return False
@@ -54,15 +54,22 @@ class Ledger:
             return self.waiting in (users[-1], self.collector)
         return self.waiting in (users[known], *self.path[-1:])
 
-    def forked(self, users: Sequence[int], attempt: int) -> int | None:
-        """Returns the client whose token is not what it gave word of, if these users show it.
+    def find_forger(self, users: Sequence[int], attempt: int) -> int | None:
+        """Returns the client whose token contradicts its report, if these users show it.
 
-        It is the last of them, before the one who has the token, that gave word of another path, or
-        of which word must come next: the tags leave nobody else. Word that comes late shows none.
+        The culprit is the last earlier holder whose reported path differs from `users`, or whose
+        report is still due; the tags rule out everybody else. A late report shows nothing.
+
+        Args:
+            users: of the token, its present holder last.
+            attempt: of the token.
+
+        Returns:
+            None where no report contradicts the token.
         """
         if self.settled or attempt != self.attempt or not self.lost.isdisjoint(users):
             return None
-        if self.follows(users, attempt):
+        if self.expects(users, attempt):
             return None
         pairs = list(zip(users, self.path, strict=False))
         same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))

@@ -1,0 +1,102 @@
+"""What clients report of their chain: that they handed the token on, or that the chain ends."""
+
+from dataclasses import dataclass
+
+from extensions.errors import MessageError
+from fl.chain.state import ChainState
+from fl.chain.token import Token, clients, integer
+from fl.privacy.quantization import FixedPoint, RingVector
+from fl.round.machines import Machine
+from fl.round.messages import SERVER, Message, Party, party_name
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HopReport:
+    """The report of a token by its holder.
+
+    Attributes:
+        users: clients whose updates are in its sum, the holder last.
+        attempt: of the token.
+        receiver: who has the token now; None where the holder found nobody for it.
+        values: the masked sum, if the server has it now.
+        returned: whether the sum has reached its collector, the server or an edge node.
+    """
+
+    users: tuple[int, ...]
+    attempt: int
+    receiver: Party | None = None
+    values: RingVector | None = None
+    returned: bool = False
+
+    @classmethod
+    def read(
+        cls,
+        message: Message,
+        server: Machine,
+        chain: ChainState,
+        holder: Party,
+        key: bytes,
+        ring: FixedPoint,
+    ) -> "HopReport":
+        """Returns the report of a client of the chain.
+
+        Args:
+            message: from the client, or from the edge node that has its sum.
+            server: who reads it.
+            chain: of the client.
+            holder: the client.
+            key: of its link to the server.
+            ring: how updates become ring elements.
+
+        Raises:
+            MessageError: it is no report, one of another chain, or one of a token that this chain
+                does not have; says which.
+        """
+        if message.kind == "sum":
+            token = Token.read(message, server, key, ring.dtype)
+            if token.chain != chain.number:
+                raise MessageError(f"a sum of chain {token.chain}, not {chain.number}")
+            if chain.collector != SERVER:
+                raise MessageError("a sum for the server, which an edge node collects")
+            report = cls(
+                users=token.users,
+                attempt=token.attempt,
+                receiver=SERVER,
+                values=token.values,
+                returned=True,
+            )
+        elif message.kind == "held":
+            if integer(message, "chain") != chain.number or chain.collector != message.sender:
+                raise MessageError("a sum of another chain")
+            report = cls(
+                users=clients(message, "users"),
+                attempt=integer(message, "attempt"),
+                receiver=chain.collector,
+                returned=True,
+            )
+        elif message.kind in ("passed", "stuck"):
+            report = cls(
+                users=clients(message, "users"),
+                attempt=integer(message, "attempt"),
+                receiver=integer(message, "receiver") if message.kind == "passed" else None,
+            )
+        else:
+            raise MessageError(f"a message of kind {message.kind!r}, which reports no token")
+        report._check(chain, holder)
+        return report
+
+    def _check(self, chain: ChainState, holder: Party) -> None:
+        """Returns only if the chain can have such a token; raises MessageError if it cannot."""
+        if self.users[-1:] != (holder,):
+            raise MessageError(f"a report of users {self.users}, whose last is not its sender")
+        if strangers := set(self.users) - set(chain.members):
+            raise MessageError(f"a report of users {sorted(strangers)}, who are not in the chain")
+        if not 0 <= self.attempt <= chain.attempt:
+            raise MessageError(f"a report of attempt {self.attempt}, after {chain.attempt}")
+        if self.returned:
+            if len(self.users) < 2:
+                raise MessageError("a sum of fewer than two clients")
+            return
+        able = {*chain.members, chain.collector} - {*self.users, SERVER}
+        if self.receiver is not None and self.receiver not in able:
+            raise MessageError(f"a report that the token went to {party_name(self.receiver)}")
