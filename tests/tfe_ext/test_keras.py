@@ -242,3 +242,16 @@ def test_a_sample_that_does_not_fit_is_cut_at_random(tfe_process):
     often, sizes = tfe_process.run(f"{TASKS}:samples", count=40, rate=1.0, rows=10, runs=runs)
     assert set(sizes) == {10}
     assert 40 * min(count_p_value(n, runs, 0.25) for n in often) > ALARM
+
+
+def test_owners_share_the_overflow_of_a_step(tfe_process):
+    """Capacities are whole numbers: owners are as large as lets two of them exceed the bound."""
+    rate, overflow = 0.2, 1e-9
+    count = next(
+        n
+        for n in range(50, 500)
+        if stats.binom.sf(capacity(n, rate, overflow), n, rate) > overflow / 2
+    )
+    rows = tfe_process.run(f"{TASKS}:rows_of_owners", count=count, rate=rate, overflow=overflow)
+    assert len(rows) == SERVERS
+    assert sum(stats.binom.sf(r, count, rate) for r in rows) <= overflow

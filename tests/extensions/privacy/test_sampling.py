@@ -205,7 +205,9 @@ def test_labels_that_are_no_class_are_named(bad):
         check_records([[1.0]], [bad], **GOOD)
 
 
-@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, math.inf])
+@pytest.mark.parametrize(
+    "bad", [-0.1, 1.1, math.nextafter(0.0, -1.0), math.nextafter(1.0, 2.0), math.nan, math.inf]
+)
 def test_targets_outside_their_range_are_refused(bad):
     with pytest.raises(ArgumentError, match=r"^labels = .*must be in \[0, 1\]"):
         check_records([[1.0]], [[0.0, bad, 0.0]], **GOOD)

@@ -28,6 +28,7 @@ def both_ways(context: Context, *, words: int) -> dict[str, tuple[Answer, Answer
         "sum": lambda world: [world.all_reduce(x)],
         "xor": lambda world: [world.all_reduce(x.reshape(1, -1), op=ReduceOp.BXOR)],
         "batched": lambda world: world.all_reduce([x, y.reshape(3, 1)], batched=True),
+        "mixed": lambda world: world.all_reduce([x, y.double(), y.int()], batched=True),
         "largest": lambda world: [world.all_reduce(y, op=ReduceOp.MAX)],
         "scalar": lambda world: [world.all_reduce(torch.tensor(context.rank + 1.5))],
         "slice": lambda world: [world.all_reduce(y.flip(0)[1:])],

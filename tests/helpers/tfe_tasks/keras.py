@@ -33,6 +33,7 @@ from tfe_ext.keras import (
     Checkpoints,
     Sequential,
 )
+from tfe_ext.keras.batches import OwnersRecords
 from tfe_ext.keras.losses import LOSSES
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.run.records import RecordTable
@@ -194,6 +195,13 @@ def samples(count, rate, rows, runs):
         often[places] += 1
         sizes.append(len(places))
     return often.tolist(), sizes
+
+
+def rows_of_owners(count, rate, overflow):
+    """The public rows of three owners with as many records each."""
+    x, y = records(count)
+    own = check_records(x, y, frac_bits=F, classes=2, max_feature_norm=1.0)
+    return OwnersRecords(PROTOCOL, dict.fromkeys(SERVERS, own)).rows(rate, overflow)
 
 
 def inputs_are_masked():

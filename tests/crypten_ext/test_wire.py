@@ -1,0 +1,91 @@
+"""Frames between a party and the dealer open once, in their order, and at the other end alone."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from crypten_ext.dealer.wire import BrokenFrameError, Link, accept, connect
+
+SIZE = 1 << 16
+
+
+class Connection:
+    """A party's link and the dealer's, with the dealer's socket for whoever meddles."""
+
+    def __init__(self, rank: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            found: list[tuple[Link, bytes]] = []
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            dialling = threading.Thread(
+                target=lambda: found.append(connect(address, rank, 2, 10.0))
+            )
+            dialling.start()
+            self.wire, _ = server.accept()
+            answer = accept(self.wire, 2, ())
+            dialling.join()
+        assert answer is not None
+        _, _, self.dealer, self.dealers_key = answer
+        ((self.party, self.partys_key),) = found
+
+    def frame(self, message: bytes) -> bytes:
+        """Returns the party's next frame, which the dealer does not read."""
+        self.party.send(message)
+        return self.wire.recv(SIZE)
+
+
+@pytest.fixture
+def connections() -> Iterator[list[Connection]]:
+    both = [Connection(rank) for rank in range(2)]
+    yield both
+    for connection in both:
+        connection.party.close()
+        connection.dealer.close()
+
+
+def test_messages_arrive_in_both_directions_and_keys_of_tuples_agree(connections):
+    for connection in connections:
+        for message in (b"one", b"two"):
+            connection.party.send(message)
+            assert connection.dealer.receive() == message
+            connection.dealer.send(message)
+            assert connection.party.receive() == message
+        assert connection.partys_key == connection.dealers_key
+    assert connections[0].partys_key != connections[1].partys_key
+
+
+def reflect(one: Connection, other: Connection) -> Link:
+    """The party gets its own frame back."""
+    one.wire.sendall(one.frame(b"mine"))
+    return one.party
+
+
+def repeat(one: Connection, other: Connection) -> Link:
+    """The dealer gets a frame twice."""
+    frame = one.frame(b"mine")
+    for _ in range(2):
+        one.party._connection.sendall(frame)
+    assert one.dealer.receive() == b"mine"
+    return one.dealer
+
+
+def leave_out(one: Connection, other: Connection) -> Link:
+    """The dealer gets the second frame alone."""
+    one.frame(b"lost")
+    one.party.send(b"mine")
+    return one.dealer
+
+
+def cross(one: Connection, other: Connection) -> Link:
+    """The dealer gets another party's frame."""
+    one.party._connection.sendall(other.frame(b"theirs"))
+    return one.dealer
+
+
+@pytest.mark.parametrize("meddle", [reflect, repeat, leave_out, cross])
+def test_a_frame_out_of_place_is_refused(
+    connections: list[Connection], meddle: Callable[[Connection, Connection], Link]
+):
+    with pytest.raises(BrokenFrameError, match="altered on its way"):
+        meddle(*connections).receive()
