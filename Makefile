@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all check clean
+.PHONY: help demo test test-all mutants check clean
 
 help:
 	@echo "make demo      train a private model between three parties on the digits data"
 	@echo "make test      run the tests that take seconds, two at a time"
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
+	@echo "make mutants   try whether the tests find 60 faults made by hand, in a copy of the tree"
 	@echo "make check     lint, format, types and import rules"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
@@ -21,6 +22,9 @@ test: .venv/dev.stamp
 
 test-all: test
 	$(BIN)/python -m pytest -m long
+
+mutants: .venv/dev.stamp
+	nice $(BIN)/python -m tests.mutants
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .

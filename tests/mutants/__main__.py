@@ -1,0 +1,120 @@
+"""Applies each mutant to a copy of the tree and runs its tests there: how many faults are found.
+
+The tests must pass without a mutant; one of them must fail with it. The checkout is only read.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from tests.helpers.paths import ROOT
+from tests.mutants.catalogue import Mutant, find_mutants
+
+MAY_SURVIVE = 3
+LONGEST = 900.0
+OUTCOMES = {0: "survived", 1: "died"}
+"""By pytest's exit status; any other says that no test was run."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a mutant."""
+
+    mutant: Mutant
+    outcome: str
+    seconds: float
+
+
+def copy_tree(target: Path) -> None:
+    """Copies the files of the checkout that git knows or does not ignore."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def run_tests(tree: Path, tests: Sequence[str], *options: str) -> int | None:
+    """Returns pytest's exit status in the tree; None if it took longer than LONGEST seconds."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *tests]
+    with (tree.parent / "output").open("wb") as output:
+        run = subprocess.Popen(
+            command,
+            cwd=tree,
+            env=os.environ | {"PYTHONPATH": str(tree)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return run.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+            return None
+
+
+def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
+    """Yields what becomes of each mutant in the tree, which is as before afterwards."""
+    for mutant in mutants:
+        began = time.monotonic()
+        if mutant.apply(tree):
+            outcome = "does not apply"
+        else:
+            status = run_tests(tree, mutant.tests, "-x")
+            outcome = "timed out" if status is None else OUTCOMES.get(status, "no test was run")
+        for file in mutant.files:
+            shutil.copy2(ROOT / file, tree / file)
+        yield Result(mutant, outcome, time.monotonic() - began)
+
+
+def report(results: Sequence[Result]) -> str:
+    """Returns a table by area, and below it the mutants that no test found."""
+    lines = [f"{'area':<12}{'mutants':>8}{'died':>6}{'seconds':>9}"]
+    by_area = groupby(results, key=lambda result: result.mutant.area)
+    for area, rows in [*((area, list(group)) for area, group in by_area), ("all", results)]:
+        died = sum(row.outcome == "died" for row in rows)
+        lines.append(f"{area:<12}{len(rows):>8}{died:>6}{sum(row.seconds for row in rows):>9.0f}")
+    for row in results:
+        if row.outcome != "died":
+            lines.append(f"{row.outcome}: {row.mutant.name}: {row.mutant.promise}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Returns 0 if all but MAY_SURVIVE of the mutants die, or all of those that were named."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants or areas; default: all")
+    parser.add_argument("--trust", action="store_true", help="skip the run without a mutant")
+    arguments = parser.parse_args()
+    mutants = find_mutants(arguments.names)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = Path(folder) / "tree"
+        copy_tree(tree)
+        tests = list(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
+        if not arguments.trust and run_tests(tree, tests) != 0:
+            print(
+                (tree.parent / "output").read_text(), "The tests fail without a mutant.", sep="\n"
+            )
+            return 2
+        results = []
+        for result in try_mutants(tree, mutants):
+            print(f"{result.outcome:<16}{result.seconds:6.1f} s  {result.mutant.name}", flush=True)
+            results.append(result)
+    print(report(results))
+    survivors = sum(result.outcome != "died" for result in results)
+    return int(survivors > (0 if arguments.names else MAY_SURVIVE))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
