@@ -13,13 +13,13 @@ from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import tuned
 from extensions.cli import console
 from extensions.owners.data import write_parts
-from extensions.runs.backends import find
-from extensions.runs.config import Backend
+from extensions.runs.hosts import Backend, find
+from extensions.runs.options import RunOptions
 
-TIMEOUT = 3600.0
+OPTIONS = RunOptions(timeout=3600.0)
 
 
-def run(material: Material, backend: Backend) -> None:
+def run(material: Material, backend: str) -> None:
     """Time, rounds, bytes, accuracy and epsilon of one secure run for each seed."""
     setting = tuned(material.data, material.data_dir)
     features = material.features(setting)
@@ -49,12 +49,11 @@ def run(material: Material, backend: Backend) -> None:
     )
 
 
-def _once(config: Any, features: Any, engine: Any) -> dict[str, Any]:
+def _once(config: Any, features: Any, engine: Backend) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         files = write_parts(dealt(features), Path(folder))
         with console.progress(config) as show:
-            report: dict[str, Any] = engine.train(config, files, show, save=None, timeout=TIMEOUT)
-    return report
+            return engine.train(config, files, show, OPTIONS)
 
 
 def _row(data: str, backend: str, reports: list[dict[str, Any]]) -> dict[str, Any]:

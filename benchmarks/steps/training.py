@@ -14,10 +14,12 @@ from benchmarks.tables import publish
 from extensions.cli import console
 from extensions.owners.data import Split, write_parts
 from extensions.owners.origin import Origin, Taking
-from extensions.runs.backends import find
-from extensions.runs.config import ABY3_SERVERS, Backend, TrainConfig
+from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import find, find_for
+from extensions.runs.options import RunOptions
 
-BACKENDS: dict[Backend, str] = {"crypten": "CrypTen", "tfe": "ABY3", "clear": "plaintext"}
+ABY3_SERVERS = 3
+BACKENDS: dict[str, str] = {"crypten": "CrypTen", "tfe": "ABY3", "clear": "plaintext"}
 
 
 def kinds_of(private: TrainConfig) -> dict[str, TrainConfig]:
@@ -40,8 +42,7 @@ def run(config: TrainConfig, files: Sequence[Path]) -> dict[str, Any]:
             ticks.append(time.perf_counter())
             show(event)
 
-        engine = find(config.backend)
-        report = engine.train(config, files, after_step, save=None, timeout=600.0)
+        report = find_for(config).train(config, files, after_step, RunOptions(timeout=600.0))
     seconds = [after - before for before, after in zip(ticks[:-1], ticks[1:], strict=True)]
     return {**report, "parameters": None, "step_seconds": seconds}
 

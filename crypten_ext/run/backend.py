@@ -22,13 +22,30 @@ from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError, PeaError
 from extensions.owners.data import Sizes, read_party_file
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
-from extensions.runs.backends import Progress
 from extensions.runs.checkpoints import CheckpointOptions, check_files
-from extensions.runs.config import TrainConfig
+from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.hosts import Progress
+from extensions.runs.options import Meeting, RunOptions
+from extensions.runs.providers import DEALINGS
 
 import crypten
 
-NOTICE = ""
+
+def check(config: TrainConfig) -> None:
+    """Returns only if there are two parties or more, and a provider that CrypTen knows.
+
+    Raises:
+        ArgumentError: there are not.
+    """
+    if config.parties < 2:
+        raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
+    if config.provider not in DEALINGS:
+        raise ArgumentError("provider", config.provider, f"one of {tuple(DEALINGS)}")
+
+
+def notices(config: TrainConfig) -> list[str]:
+    """Returns who deals, and whom the parties trust with that."""
+    return [DEALINGS[config.provider].notice]
 
 
 def failure_probability(config: TrainConfig, features: int) -> float:
@@ -37,15 +54,7 @@ def failure_probability(config: TrainConfig, features: int) -> float:
 
 
 def train(
-    config: TrainConfig,
-    files: Sequence[Path],
-    progress: Progress,
-    *,
-    save: Path | None,
-    timeout: float,
-    material: Path | None = None,
-    players: Path | None = None,
-    checkpoints: CheckpointOptions | None = None,
+    config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions
 ) -> dict[str, Any]:
     """Returns the report of a run with one process for each party, and for who deals, if any.
 
@@ -55,11 +64,7 @@ def train(
         config: resolved settings.
         files: each party's records, by rank.
         progress: called after each step.
-        save: folder for the parties' shares, or None.
-        timeout: seconds.
-        material: folder of `prepare`, instead of a running dealer.
-        players: None.
-        checkpoints: where and how often each party keeps its shares, or None.
+        options: without players.
 
     Raises:
         ArgumentError: players; a run that cannot be resumed; or material for another run, or with
@@ -69,25 +74,20 @@ def train(
         DealerLostError: the dealer died.
         ThirdPartyLostError: the third party died or stopped answering.
     """
-    if players is not None:
-        raise ArgumentError("players", str(players), "left out, except for --backend tfe")
+    check(config)
+    if options.players is not None:
+        raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
     started = time.perf_counter()
 
     def first_party(rank: int, event: dict[str, Any]) -> None:
         if rank == 0:
             progress(event)
 
-    if checkpoints is not None:
-        check_files(checkpoints, config, files)
-    prepared: list[Path | None] = [None] * config.parties
-    beside = config.provider
-    if material is not None:
-        _check_provider(config)
-        beside = "tfp"
-        prepared = [*dealing.paths_in(material, config.parties)]
-        for rank, path in enumerate(prepared):
-            _check_material(path, rank, config)
-    with Parties(config.parties, timeout=timeout, provider=beside) as parties:
+    if options.checkpoints is not None:
+        check_files(options.checkpoints, config, files)
+    prepared = _prepared(config, options.material)
+    beside = config.provider if options.material is None else "tfp"
+    with Parties(config.parties, timeout=options.timeout, provider=beside) as parties:
         reports = parties.run(
             "crypten_ext.run.backend:train_task",
             per_party=[
@@ -96,10 +96,21 @@ def train(
             ],
             on_event=first_party,
             config=config.to_dict(),
-            save=save,
-            checkpoints=checkpoints,
+            save=options.save,
+            checkpoints=options.checkpoints,
         )
     return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
+
+
+def _prepared(config: TrainConfig, material: Path | None) -> list[Path | None]:
+    """Each party's file of prepared tuples, checked; None without one."""
+    if material is None:
+        return [None] * config.parties
+    _check_provider(config)
+    paths = dealing.paths_in(material, config.parties)
+    for rank, path in enumerate(paths):
+        _check_material(path, rank, config)
+    return [*paths]
 
 
 def train_task(
@@ -134,9 +145,8 @@ def _check_provider(config: TrainConfig) -> None:
         raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
 
 
-def _check_material(path: Path | None, rank: int, config: TrainConfig) -> None:
+def _check_material(path: Path, rank: int, config: TrainConfig) -> None:
     """What can be checked before the parties meet: whose file it is, for which run, and unused."""
-    assert path is not None
     material = dealing.Material(path)
     try:
         material.header.check(rank, config.workload())
@@ -145,32 +155,17 @@ def _check_material(path: Path | None, rank: int, config: TrainConfig) -> None:
 
 
 def train_party(
-    config: TrainConfig,
-    records: Path,
-    *,
-    rank: int,
-    rendezvous: str,
-    progress: Progress,
-    save: Path | None,
-    join_timeout: float,
-    dealer: str | None = None,
-    material: Path | None = None,
-    checkpoints: CheckpointOptions | None = None,
+    config: TrainConfig, records: Path, meeting: Meeting, progress: Progress, options: RunOptions
 ) -> dict[str, Any]:
     """Returns this party's report of a run whose parties were started one by one.
 
     Args:
         config: resolved settings, equal at every party.
         records: this party's file.
-        rank: 0..parties - 1.
-        rendezvous: tcp://HOST:PORT of party 0, or file://PATH on one machine.
+        meeting: where it meets the others. With the dealer as provider there is either a running
+            dealer or material, with any other provider neither.
         progress: called after each step.
-        save: folder for this party's shares, or None.
-        join_timeout: seconds within which all parties must have joined.
-        dealer: HOST:PORT of the dealer; None without one.
-        material: this party's file of `prepare`; None without one. With the dealer as provider
-            there is either a running one or material, with any other provider neither.
-        checkpoints: where and how often this party keeps its shares, or None.
+        options: this party's own.
 
     Raises:
         ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without records,
@@ -179,6 +174,36 @@ def train_party(
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party died or fell silent; within 60 s.
     """
+    check(config)
+    _check_meeting(config, meeting, options.material)
+    read_party_file(records)
+    if meeting.dealer is not None:
+        parse_address(meeting.dealer)
+        os.environ[dealing.ADDRESS] = meeting.dealer
+    if options.material is not None:
+        _check_material(options.material, meeting.rank, config)
+    os.environ.update(
+        RANK=str(meeting.rank),
+        WORLD_SIZE=str(config.parties),
+        RENDEZVOUS=meeting.rendezvous,
+        DISTRIBUTED_BACKEND="gloo",
+    )
+    _join(meeting.rendezvous, config.parties, meeting.join_timeout)
+    with watch_parties():
+        report = train_here(
+            config,
+            records,
+            progress,
+            options.save,
+            material=options.material,
+            options=options.checkpoints,
+        )
+        dealing.disconnect()
+    crypten.uninit()
+    return report
+
+
+def _check_meeting(config: TrainConfig, meeting: Meeting, material: Path | None) -> None:
     if config.provider == "ttp":
         raise ArgumentError(
             "provider",
@@ -187,36 +212,20 @@ def train_party(
             "Start `pea dealer` on a host that holds no data and choose --provider dealer; only "
             "`pea train` starts CrypTen's third party.",
         )
-    if not 0 <= rank < config.parties:
-        raise ArgumentError("rank", rank, f"in 0..{config.parties - 1}")
-    if not rendezvous.startswith(("tcp://", "file://")):
-        raise ArgumentError("rendezvous", rendezvous, "tcp://HOST:PORT of party 0, or file://PATH")
-    if [dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
+    if not 0 <= meeting.rank < config.parties:
+        raise ArgumentError("rank", meeting.rank, f"in 0..{config.parties - 1}")
+    if not meeting.rendezvous.startswith(("tcp://", "file://")):
+        raise ArgumentError(
+            "rendezvous", meeting.rendezvous, "tcp://HOST:PORT of party 0, or file://PATH"
+        )
+    if [meeting.dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
         raise ArgumentError(
             "dealer, material",
-            (dealer, None if material is None else str(material)),
+            (meeting.dealer, None if material is None else str(material)),
             "one of them given with the provider 'dealer', none with any other",
             "Start `pea dealer` on a host that holds no data, or have it `pea prepare` the run, "
             "or accept that party 0 sees everything: --provider tfp.",
         )
-    read_party_file(records)
-    if dealer is not None:
-        parse_address(dealer)
-        os.environ[dealing.ADDRESS] = dealer
-    if material is not None:
-        _check_material(material, rank, config)
-    os.environ.update(
-        RANK=str(rank),
-        WORLD_SIZE=str(config.parties),
-        RENDEZVOUS=rendezvous,
-        DISTRIBUTED_BACKEND="gloo",
-    )
-    _join(rendezvous, config.parties, join_timeout)
-    with watch_parties():
-        report = train_here(config, records, progress, save, material=material, options=checkpoints)
-        dealing.disconnect()
-    crypten.uninit()
-    return report
 
 
 def _join(rendezvous: str, parties: int, seconds: float) -> None:

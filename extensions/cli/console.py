@@ -15,7 +15,6 @@ from rich.table import Table
 from extensions.owners.data import write_private
 from extensions.privacy.accounting import Ledger
 from extensions.runs.config import TrainConfig
-from extensions.runs.providers import DEALINGS
 
 EPSILON_EVERY = 2.0
 
@@ -23,11 +22,9 @@ _err = Console(stderr=True)
 _out = Console()
 
 
-def notices(config: TrainConfig, backend_notice: str) -> None:
+def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
     """Prints, once a run, what is not protected."""
-    lines = [backend_notice] if backend_notice else []
-    if config.backend == "crypten":
-        lines.append(DEALINGS[config.provider].notice)
+    lines = [*of_backend]
     if not config.private:
         lines.append("--no-dp: the model is not private; it may give training records away.")
     if config.insecure_seed is not None:

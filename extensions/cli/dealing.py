@@ -13,8 +13,8 @@ from extensions.cli.data import taking_of
 from extensions.errors import ArgumentError
 from extensions.owners.data import Sizes
 from extensions.owners.origin import Origin, sizes_of
-from extensions.runs.backends import find
 from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import find, find_for
 
 
 def serve_dealer(
@@ -100,7 +100,7 @@ def prepare(
             features=columns or 0,
         )
     with console.counted("tuple") as show:
-        paths = find(config.backend).prepare(config, sizes, out, show)
+        paths = find_for(config).prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")
 

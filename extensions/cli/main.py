@@ -20,8 +20,9 @@ from extensions.cli.late import late
 from extensions.errors import LOST, PeaError
 from extensions.owners.data import is_table, write_parts
 from extensions.owners.origin import Origin, write_features
-from extensions.runs.backends import find
 from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import find_for
+from extensions.runs.options import Meeting, RunOptions
 
 app = typer.Typer(
     add_completion=False,
@@ -126,13 +127,13 @@ def train(
         no_dp=no_dp,
         insecure_seed=insecure_fixed_randomness,
     )
-    engine = find(config.backend)
+    engine = find_for(config)
     taking = taking_of(features, weights, max_feature_norm, no_feature_cache)
     sources = origin.read(parties)
     settings = replace(config, classes=sources[0].classes)
     config = settings.resolved()
     console.prepare(json_out, save)
-    console.notices(config, engine.NOTICE)
+    console.notices(config, engine.notices(config))
     console.classes(sources[0].names)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         with console.extracting() as taken:
@@ -142,16 +143,14 @@ def train(
         config = settings.resolved(engine.failure_probability(settings, columns))
         del sources, parts
         with told_to_resume(checkpoints), console.progress(config) as show:
-            report = engine.train(
-                config,
-                files,
-                show,
+            kept = RunOptions(
                 save=save,
                 timeout=timeout,
                 material=material,
                 players=players,
                 checkpoints=checkpoints,
             )
+            report = engine.train(config, files, show, kept)
     console.finish(report, json_out, save)
 
 
@@ -211,7 +210,6 @@ def party(
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     checkpoints = checkpoints_of(checkpoint, checkpoint_every, resume, material)
-    engine = find(TrainConfig.backend)
     config = options.config_of(
         parties=world_size,
         provider=provider,
@@ -235,8 +233,9 @@ def party(
         evaluate=evaluate,
         no_dp=no_dp,
     ).resolved()
+    engine = find_for(config)
     console.prepare(json_out, save)
-    console.notices(config, engine.NOTICE)
+    console.notices(config, engine.notices(config))
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         if features is not None or is_table(records):
             chosen = features or TrainConfig.features
@@ -246,18 +245,11 @@ def party(
             )
             records = write_features(taken, Path(folder) / "features.npz")
         with told_to_resume(checkpoints), console.progress(config) as show:
-            report = engine.train_party(
-                config,
-                records,
-                rank=rank,
-                rendezvous=rendezvous,
-                progress=show,
-                save=save,
-                join_timeout=join_timeout,
-                dealer=dealer,
-                material=material,
-                checkpoints=checkpoints,
+            meeting = Meeting(
+                rank=rank, rendezvous=rendezvous, join_timeout=join_timeout, dealer=dealer
             )
+            kept = RunOptions(save=save, material=material, checkpoints=checkpoints)
+            report = engine.train_party(config, records, meeting, show, kept)
     console.finish(report, json_out, save)
 
 

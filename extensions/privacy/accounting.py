@@ -1,7 +1,7 @@
 """Privacy accounting: epsilon of a run, noise for a wanted epsilon, and the ledger of it all."""
 
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
-from extensions.privacy.composition import ACCOUNTANTS
+from extensions.privacy.composition import ACCOUNTANTS, total_epsilon
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
 from extensions.privacy.mechanisms import SubsampledGaussian, check_real
 
@@ -15,4 +15,5 @@ __all__ = [
     "calibrate_noise",
     "check_real",
     "epsilon",
+    "total_epsilon",
 ]

@@ -1,32 +1,35 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, cast, get_args
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss, residual_norm
 from extensions.network.spec import ModelSpec, Start
-from extensions.privacy.accounting import CALIBRATIONS, SubsampledGaussian, calibrate_noise
-from extensions.privacy.composition import total_epsilon
+from extensions.privacy.accounting import (
+    CALIBRATIONS,
+    SubsampledGaussian,
+    calibrate_noise,
+    total_epsilon,
+)
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
 from extensions.ring.fixed_point import check_frac_bits
+from extensions.runs.entry_points import check_offered
 from extensions.runs.providers import Provider
 
-Backend = Literal["crypten", "tfe", "clear"]
+HOSTS = "pea.backends"
+"""The entry point group of those who make runs (`extensions.runs.hosts`)."""
+
+MAX_PARTIES = 64
+
 Evaluate = Literal["mpc", "opened"]
 Init = Start | Strategy
 INITS = (*get_args(Start), *STRATEGIES)
 
-ABY3_SERVERS = 3
-
-_WORKLOAD = (
-    *("parties", "model", "classes", "steps", "lr", "sample_rate", "private"),
-    *("max_grad_norm", "noise_multiplier", "max_feature_norm", "frac_bits"),
-    *("init", "noise_multiplier_init", "init_steps", "init_lr", "init_weighting"),
-    "loss",
-)
+_WORKLOAD = {"workload": True}
+"""Marks the settings that decide what the parties compute, whatever their records are."""
 
 _LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
 
@@ -36,8 +39,9 @@ class TrainConfig:
     """Everything public about a run.
 
     Attributes:
-        backend: "crypten" (processes), "tfe" (TF Encrypted's ABY3) or "clear" (plaintext, one
-            process, same arithmetic).
+        backend: the host: "crypten" (processes), "tfe" (TF Encrypted's ABY3), "clear" (plaintext,
+            one process, same arithmetic), or any other that is installed. What it cannot do it
+            refuses itself (`extensions.runs.hosts.find_for`).
         parties: number of data owners.
         provider: who deals correlated randomness: "dealer" (a process without data), "ttp"
             (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
@@ -76,46 +80,42 @@ class TrainConfig:
             "uniform" equally.
     """
 
-    backend: Backend = "crypten"
-    parties: int = 3
+    backend: str = "crypten"
+    parties: int = field(default=3, metadata=_WORKLOAD)
     provider: Provider = "dealer"
     data: str = "digits"
     features: str = "raw"
-    model: str = "logistic"
-    classes: int = 10
-    loss: Loss = "sigmoid"
-    steps: int = 120
-    lr: float = 10.0
-    sample_rate: float = 0.1
-    max_grad_norm: float = 1.0
+    model: str = field(default="logistic", metadata=_WORKLOAD)
+    classes: int = field(default=10, metadata=_WORKLOAD)
+    loss: Loss = field(default="sigmoid", metadata=_WORKLOAD)
+    steps: int = field(default=120, metadata=_WORKLOAD)
+    lr: float = field(default=10.0, metadata=_WORKLOAD)
+    sample_rate: float = field(default=0.1, metadata=_WORKLOAD)
+    max_grad_norm: float = field(default=1.0, metadata=_WORKLOAD)
     epsilon: float | None = None
     delta: float | None = None
-    noise_multiplier: float | None = None
+    noise_multiplier: float | None = field(default=None, metadata=_WORKLOAD)
     calibration: str = "pld"
-    private: bool = True
-    max_feature_norm: float = 1.0
-    frac_bits: int = 20
+    private: bool = field(default=True, metadata=_WORKLOAD)
+    max_feature_norm: float = field(default=1.0, metadata=_WORKLOAD)
+    frac_bits: int = field(default=20, metadata=_WORKLOAD)
     evaluate: Evaluate = "mpc"
     seed_data: int = 0
     insecure_seed: int | None = None
-    init: Init | None = None
+    init: Init | None = field(default=None, metadata=_WORKLOAD)
     epsilon_init: float | None = None
     delta_init: float | None = None
-    noise_multiplier_init: float | None = None
-    init_steps: int | None = None
-    init_lr: float | None = None
-    init_weighting: Weighting = "records"
+    noise_multiplier_init: float | None = field(default=None, metadata=_WORKLOAD)
+    init_steps: int | None = field(default=None, metadata=_WORKLOAD)
+    init_lr: float | None = field(default=None, metadata=_WORKLOAD)
+    init_weighting: Weighting = field(default="records", metadata=_WORKLOAD)
 
     def __post_init__(self) -> None:
-        choices = {"backend": Backend, "evaluate": Evaluate, "provider": Provider}
-        for name, allowed in ((name, get_args(kind)) for name, kind in choices.items()):
-            if getattr(self, name) not in allowed:
-                raise ArgumentError(name, getattr(self, name), f"one of {allowed}")
-        if self.backend == "tfe":
-            self._check_aby3()
-        least = 2 if self.backend == "crypten" else 1
-        if not least <= self.parties <= 64:
-            raise ArgumentError("parties", self.parties, f"in {least}..64")
+        check_offered(HOSTS, "backend", self.backend)
+        if self.evaluate not in get_args(Evaluate):
+            raise ArgumentError("evaluate", self.evaluate, f"one of {get_args(Evaluate)}")
+        if not 1 <= self.parties <= MAX_PARTIES:
+            raise ArgumentError("parties", self.parties, f"in 1..{MAX_PARTIES}")
         for name, floor in (("steps", 1), ("classes", 2), ("seed_data", 0)):
             if getattr(self, name) < floor:
                 raise ArgumentError(name, getattr(self, name), f"at least {floor}")
@@ -133,14 +133,6 @@ class TrainConfig:
         check_frac_bits(self.frac_bits)
         if self.private:
             self._check_privacy()
-
-    def _check_aby3(self) -> None:
-        if self.parties != ABY3_SERVERS:
-            raise ArgumentError("parties", self.parties, f"{ABY3_SERVERS}, the servers of ABY3")
-        if self.provider != TrainConfig.provider:
-            raise ArgumentError(
-                "provider", self.provider, "left out with the backend tfe", "ABY3 needs no dealer."
-            )
 
     def _check_privacy(self) -> None:
         self._check_target("", "Or ask for a run without privacy by name.")
@@ -256,7 +248,11 @@ class TrainConfig:
 
     def workload(self) -> dict[str, Any]:
         """Returns the settings that decide what the parties compute, whatever their records are."""
-        return {name: getattr(self, name) for name in _WORKLOAD}
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if "workload" in each.metadata
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

@@ -15,7 +15,7 @@ class Dealing:
     notice: str
 
 
-DEALINGS: dict[Provider, Dealing] = {
+DEALINGS: dict[str, Dealing] = {
     "dealer": Dealing(
         title="dealer",
         host_name="DEALER",

@@ -8,16 +8,37 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
-from extensions.runs.backends import Progress
-from extensions.runs.checkpoints import CheckpointOptions, check_files
+from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import Progress
+from extensions.runs.options import RunOptions
 from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.run.child import Child
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers can read every share; without "
     "--players it plays the servers too. Whoever runs it must be trusted with all records."
 )
+
+
+def check(config: TrainConfig) -> None:
+    """Returns only if the run has three servers and no dealer.
+
+    Raises:
+        ArgumentError: it has not.
+    """
+    if config.parties != ABY3Ring.parties:
+        raise ArgumentError("parties", config.parties, f"{ABY3Ring.parties}, the servers of ABY3")
+    if config.provider != TrainConfig.provider:
+        raise ArgumentError(
+            "provider", config.provider, "left out with the backend tfe", "ABY3 needs no dealer."
+        )
+
+
+def notices(config: TrainConfig) -> list[str]:
+    """Returns who must be trusted."""
+    return [NOTICE]
 
 
 def failure_probability(config: TrainConfig, features: int) -> float:
@@ -27,15 +48,7 @@ def failure_probability(config: TrainConfig, features: int) -> float:
 
 
 def train(
-    config: TrainConfig,
-    files: Sequence[Path],
-    progress: Progress,
-    *,
-    save: Path | None,
-    timeout: float,
-    material: Path | None = None,
-    players: Path | None = None,
-    checkpoints: CheckpointOptions | None = None,
+    config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions
 ) -> dict[str, Any]:
     """Returns the report of a run of three servers that own the records.
 
@@ -48,26 +61,30 @@ def train(
         config: resolved settings.
         files: each server's records.
         progress: called after each step.
-        save: folder for the servers' shares, or None.
-        timeout: seconds.
-        material: None.
-        players: file of the players that `pea players` runs, or None.
-        checkpoints: where and how often the client keeps the servers' shares, or None.
+        options: with players, but without material.
 
     Raises:
         ArgumentError: material is given, or what the servers' process says of an argument.
         ServersLostError: that process died or ran out of time.
     """
-    if material is not None:
-        raise ArgumentError("material", str(material), "None, since ABY3 needs no dealer")
-    if checkpoints is not None:
-        check_files(checkpoints, config, files)
+    check(config)
+    if options.material is not None:
+        raise ArgumentError("material", str(options.material), "None, since ABY3 needs no dealer")
+    if options.checkpoints is not None:
+        check_files(options.checkpoints, config, files)
     started = time.perf_counter()
-    with Child(timeout) as child:
-        report = child.run(config.to_dict(), list(files), save, players, checkpoints, progress)
+    with Child(options.timeout) as child:
+        report = child.run(
+            config.to_dict(),
+            list(files),
+            options.save,
+            options.players,
+            options.checkpoints,
+            progress,
+        )
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
 
-def train_party(config: TrainConfig, records: Path, **_: Any) -> dict[str, Any]:
+def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
     """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
     raise ArgumentError("backend", "tfe", "a backend with one process for each party")

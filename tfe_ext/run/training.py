@@ -11,7 +11,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import check_records
 from extensions.runs.checkpoints import CheckpointOptions, run_settings
-from extensions.runs.config import ABY3_SERVERS, TrainConfig
+from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_local_training, train_locally
 from extensions.runs.report import result
 from tfe_ext.aby3.protocol import ABY3, fixed64
@@ -21,6 +21,7 @@ from tfe_ext.keras.batches import check_owners
 from tfe_ext.keras.losses import LOSSES
 from tfe_ext.players.client import remote_config
 from tfe_ext.players.config import local_config
+from tfe_ext.ring.aby3_ring import ABY3Ring
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.layers import Activation, Dense
@@ -66,7 +67,7 @@ def _train(
 ) -> dict[str, Any]:
     started = time.perf_counter()
     parts = [read_party_file(path) for path in files]
-    names = [f"server{rank}" for rank in range(ABY3_SERVERS)]
+    names = [f"server{rank}" for rank in range(ABY3Ring.parties)]
     tfe.set_protocol(ABY3(fixedpoint_config=fixed64(config.frac_bits)))
     spec = ModelSpec.parse(config.model, parts[0].train_x.shape[-1], config.classes)
     model = build(spec, config.public_init)
@@ -224,4 +225,4 @@ def optimizer_of(config: TrainConfig) -> DPSGD | SGD:
 
 def bytes_per_server(cost: Cost) -> int:
     """Returns what a server sends and receives in a step, on the average of the three."""
-    return round(2 * cost.bytes / ABY3_SERVERS)
+    return round(2 * cost.bytes / ABY3Ring.parties)

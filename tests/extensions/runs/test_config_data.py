@@ -22,13 +22,14 @@ from extensions.owners.data import (
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import find_for
+from tests.tfe_ext.test_compat import needs_tensorflow
 
 PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
 BAD_SETTINGS = [
     ("backend", "spdz"),
     ("evaluate", "all"),
-    ("provider", "nobody"),
-    ("parties", 1),
+    ("parties", 0),
     ("parties", 65),
     ("model", "forest"),
     ("model", "mlp:0"),
@@ -70,11 +71,22 @@ def test_a_setting_out_of_range_is_named(name, value):
     assert error.value.argument == name
 
 
+def refuse_at_host(name: str, **settings: Any) -> None:
+    """The settings are in range, but not for their host."""
+    config = TrainConfig(**PRIVATE, **settings)
+    with pytest.raises(ArgumentError, match=f"^{name} = {settings[name]!r}: must be"):
+        find_for(config)
+
+
+@needs_tensorflow
 @pytest.mark.parametrize(("name", "value"), [("parties", 2), ("parties", 4), ("provider", "ttp")])
 def test_aby3_has_three_servers_and_no_dealer(name, value):
-    TrainConfig(backend="tfe", **PRIVATE)
-    with pytest.raises(ArgumentError, match=f"^{name} = {value!r}: must be"):
-        TrainConfig(**{**PRIVATE, "backend": "tfe", name: value})
+    refuse_at_host(name, backend="tfe", **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("parties", 1), ("provider", "nobody")])
+def test_crypten_has_two_parties_at_least_and_providers_of_its_own(name, value):
+    refuse_at_host(name, **{name: value})
 
 
 @pytest.mark.parametrize("noise", [-1.0, math.nan, math.inf])
@@ -90,12 +102,15 @@ def test_epsilon_and_noise_multiplier_exclude_each_other():
 
 
 def test_every_setting_with_a_range_is_tested():
-    unchecked = {"data", "features", "private", "noise_multiplier", "noise_multiplier_init"}
+    unchecked = {
+        *("data", "features", "private", "noise_multiplier", "noise_multiplier_init"),
+        "provider",
+    }
     assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
 
 
 def test_the_clear_backend_may_have_one_party():
-    assert TrainConfig(backend="clear", parties=1, **PRIVATE).parties == 1
+    find_for(TrainConfig(backend="clear", parties=1, **PRIVATE))
 
 
 def test_without_privacy_nothing_private_is_asked_for():

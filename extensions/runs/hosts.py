@@ -1,0 +1,77 @@
+"""Hosts of `pea train`, found by entry point, so that one can be added without the core."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from extensions.owners.data import Sizes
+from extensions.runs import entry_points
+from extensions.runs.config import HOSTS, TrainConfig
+from extensions.runs.options import Meeting, RunOptions
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+class Backend(Protocol):
+    """What a module behind an entry point of the group ``pea.backends`` offers."""
+
+    def check(self, config: TrainConfig) -> None:
+        """Returns only if the host can make a run with these settings.
+
+        Raises:
+            ArgumentError: a number of parties or a provider that it does not have.
+        """
+
+    def notices(self, config: TrainConfig) -> Sequence[str]:
+        """Returns what the user must know about trust in this run, printed once."""
+
+    def failure_probability(self, config: TrainConfig, features: int) -> float:
+        """Returns how probable it is that sampling or noise of a run deviates from the accounted.
+
+        It is known before the noise is calibrated, as part of delta.
+        """
+
+    def deal(self, bind: str, parties: int) -> dict[str, Any]:
+        """Returns what a dealer did, once all parties of a run said goodbye to it."""
+
+    def prepare(
+        self, config: TrainConfig, sizes: Sizes, folder: Path, progress: Callable[[int, int], None]
+    ) -> list[Path]:
+        """Returns each party's file of the correlated randomness of one run."""
+
+    def train(
+        self, config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions
+    ) -> dict[str, Any]:
+        """Returns the report of a run over the parties' files, all on this machine."""
+
+    def train_party(
+        self,
+        config: TrainConfig,
+        records: Path,
+        meeting: Meeting,
+        progress: Progress,
+        options: RunOptions,
+    ) -> dict[str, Any]:
+        """Returns this party's report of a run whose parties were started one by one."""
+
+
+def find(name: str) -> Backend:
+    """Returns the backend of that name.
+
+    Raises:
+        ArgumentError: no installed distribution offers it.
+        MissingExtraError: its host is not installed; the message has the pip command.
+    """
+    return cast(Backend, entry_points.load(HOSTS, "backend", name))
+
+
+def find_for(config: TrainConfig) -> Backend:
+    """Returns the backend that a config names, which can make such a run.
+
+    Raises:
+        ArgumentError: of `find`, or of the backend's own `check`.
+        MissingExtraError: of `find`.
+    """
+    backend = find(config.backend)
+    backend.check(config)
+    return backend

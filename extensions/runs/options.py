@@ -1,0 +1,43 @@
+"""How one run is made, whatever it computes: files, limits, and where its parties meet."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from extensions.runs.checkpoints import CheckpointOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run reads and writes beside records and report.
+
+    Attributes:
+        save: folder for the parties' shares of a model that is not opened, or None.
+        timeout: seconds after which a run on this machine is given up.
+        material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
+            files, or the file of the one party that runs here.
+        players: file of the players that `pea players` runs, where a host has such a thing.
+        checkpoints: where and how often each party keeps its shares, or None.
+    """
+
+    save: Path | None = None
+    timeout: float = 3600.0
+    material: Path | None = None
+    players: Path | None = None
+    checkpoints: CheckpointOptions | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """Where one party that was started by hand meets the others.
+
+    Attributes:
+        rank: of this party, 0..parties - 1.
+        rendezvous: tcp://HOST:PORT of party 0, or file://PATH on one machine.
+        join_timeout: seconds within which all parties must have joined.
+        dealer: HOST:PORT of the dealer; None without one.
+    """
+
+    rank: int
+    rendezvous: str
+    join_timeout: float = 300.0
+    dealer: str | None = None
