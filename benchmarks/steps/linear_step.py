@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.steps.materialised import materialised_step
-from extensions.network.chain import Network, backward, forward
+from extensions.network.chain import Network, forward
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -54,9 +54,8 @@ def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Shar
     (rows, features), classes = x.shape, y.shape[1]
     network = Network(widths=(features, classes), activations=(), has_bias=(True,))
     plan = plan_of(network, rows, ring.parties, private=kind != PLAIN)
-    logits, kept = forward(ring, network, [(weight, bias)], x)
-    given = norms if kind == GHOST else None
-    gradients = backward(ring, network, [(weight, bias)], kept, logits, y, given)
+    trace = forward(ring, network, [(weight, bias)], x)
+    gradients = trace.backward(y, norms if kind == GHOST else None)
     step = materialised_step if kind == MATERIALISED else dpsgd_step
     ((of_weight, of_bias),) = step(ring, gradients, plan, SystemSource())
     return weight - of_weight, bias - of_bias

@@ -4,7 +4,7 @@ from typing import Any
 
 from crypten_ext.nn.tape import Tape
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
-from extensions.network.activations import PiecewiseLinear, activate, through
+from extensions.network.activations import PiecewiseLinear, activate, activation_gradient
 from extensions.network.layers import backpropagate, linear
 
 from crypten.gradients import AutogradFunction
@@ -62,4 +62,4 @@ class Activation(AutogradFunction):
     def backward(ctx: Any, grad_output: MPCTensor) -> MPCTensor:
         slope, function = ctx.saved_tensors
         ring = ring_of(grad_output)
-        return as_tensor(ring, through(ring, grad_output.share, slope.share, function))
+        return as_tensor(ring, activation_gradient(ring, grad_output.share, slope.share, function))

@@ -29,7 +29,8 @@ from crypten import communicator
 from crypten.mpc import MPCTensor
 from crypten.mpc.primitives import ArithmeticSharedTensor
 
-MAX_CLASSES = 4096
+LABELS = 4096
+"""Labels given as numbers are 0..LABELS - 1."""
 
 
 def poisson_batches(
@@ -251,6 +252,6 @@ def _as_arrays(
         )
     if not finite:
         raise ArgumentError("y", "NaN or infinity", "finite")
-    if labels.ndim == 1 and labels.max() >= MAX_CLASSES:
-        raise ArgumentError("y", labels.max().item(), f"a label below {MAX_CLASSES}")
+    if labels.ndim == 1 and labels.max() >= LABELS:
+        raise ArgumentError("y", labels.max().item(), f"a label below {LABELS}")
     return features, labels

@@ -147,7 +147,9 @@ def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Sh
     return value, slope
 
 
-def through(ring: Ring, gradient: Share, slope: Share, function: PiecewiseLinear) -> Share:
+def activation_gradient(
+    ring: Ring, gradient: Share, slope: Share, function: PiecewiseLinear
+) -> Share:
     """Returns the gradient at the input, given that at the output; 1 round or 2."""
     (product,) = ring.mul([(gradient, slope)])
     if function.slope_bits:

@@ -5,7 +5,12 @@ import math
 from dataclasses import dataclass
 
 from extensions.errors import ArgumentError
-from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, activate, through
+from extensions.network.activations import (
+    OUTPUT_SLACK,
+    PiecewiseLinear,
+    activate,
+    activation_gradient,
+)
 from extensions.network.layers import (
     LayerGradient,
     LayerShape,
@@ -73,45 +78,70 @@ class Network:
         )
 
 
-def forward(
-    ring: Ring, network: Network, parameters: Parameters, x: Share
-) -> tuple[Share, list[tuple[Share, Share]]]:
-    """Returns the logits and, for each layer, its input and the slope of what produced that."""
-    kept: list[tuple[Share, Share]] = []
-    value, slope = x, None
-    for i, (weight, bias) in enumerate(parameters):
-        kept.append((value, slope))
-        value = linear(ring, value, weight, bias)
-        if i < len(network.activations):
-            value, slope = activate(ring, value, network.activations[i])
-    return value, kept
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A forward pass, with what the backward pass needs of it.
+
+    Attributes:
+        ring: the host.
+        network: the public facts about the chain.
+        parameters: shares of its weights and biases.
+        inputs: shares of each layer's input, (rows, in_features).
+        slopes: shares of each activation's derivative, (rows, features).
+        logits: shares of the output, (rows, outputs).
+    """
+
+    ring: Ring
+    network: Network
+    parameters: Parameters
+    inputs: list[Share]
+    slopes: list[Share]
+    logits: Share
+
+    def backward(self, targets: Share, squared_norms: Share | None) -> list[LayerGradient]:
+        """Returns per-example gradients of the sum of the examples' losses, layer by layer.
+
+        Args:
+            targets: shares of (rows, outputs), f fractional bits.
+            squared_norms: shares of the rows' squared norms, 2f fractional bits, where their owners
+                supplied them; None to compute them.
+        """
+        deltas = residual(self.ring, self.network.loss, self.logits, targets)
+        gradients: list[LayerGradient] = []
+        for i in reversed(range(len(self.parameters))):
+            weight, bias = self.parameters[i]
+            gradients.append(
+                LayerGradient(
+                    inputs=self.inputs[i],
+                    deltas=deltas,
+                    squared_norm=None if i else squared_norms,
+                    has_bias=bias is not None,
+                )
+            )
+            if i:
+                below = backpropagate(self.ring, deltas, weight)
+                function = self.network.activations[i - 1]
+                deltas = activation_gradient(self.ring, below, self.slopes[i - 1], function)
+        return gradients[::-1]
 
 
-def backward(
-    ring: Ring,
-    network: Network,
-    parameters: Parameters,
-    kept: list[tuple[Share, Share]],
-    logits: Share,
-    targets: Share,
-    squared_norms: Share | None,
-) -> list[LayerGradient]:
-    """Returns per-example gradients of the sum of the examples' losses, layer by layer."""
-    deltas = residual(ring, network.loss, logits, targets)
-    gradients: list[LayerGradient] = []
-    for i in reversed(range(len(parameters))):
-        weight, bias = parameters[i]
-        inputs, slope = kept[i]
-        gradients.insert(
-            0,
-            LayerGradient(
-                inputs=inputs,
-                deltas=deltas,
-                squared_norm=squared_norms if i == 0 else None,
-                has_bias=bias is not None,
-            ),
-        )
-        if i:
-            below = backpropagate(ring, deltas, weight)
-            deltas = through(ring, below, slope, network.activations[i - 1])
-    return gradients
+def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> Trace:
+    """Returns the pass of the rows x, (rows, features), through the chain.
+
+    Cost:
+        2 rounds a layer, and those of an activation between two layers.
+    """
+    inputs, slopes = [x], []
+    for (weight, bias), function in zip(parameters[:-1], network.activations, strict=True):
+        value, slope = activate(ring, linear(ring, inputs[-1], weight, bias), function)
+        inputs.append(value)
+        slopes.append(slope)
+    logits = linear(ring, inputs[-1], *parameters[-1])
+    return Trace(
+        ring=ring,
+        network=network,
+        parameters=parameters,
+        inputs=inputs,
+        slopes=slopes,
+        logits=logits,
+    )

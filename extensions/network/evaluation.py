@@ -1,42 +1,66 @@
-"""How often a shared model is right: of the rows, one number is left to be opened."""
+"""How often a shared model is wrong: of the rows, one number is left to be opened."""
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Literal
 
 from extensions.errors import ArgumentError
-from extensions.ring.interface import Ring, Share
+from extensions.ring.interface import Bits, Ring, Share
 
-MAX_CLASSES = 62
+FLAGS_OF_A_WORD = 62
+"""Bits of a word that hold flags, and so the most classes or candidates that are compared."""
 
 
-def count_wrong(ring: Ring, logits: Share, targets: Share) -> Share:
-    """Returns shares of the number of rows in which some logit exceeds that of the true class.
+def count_misses(
+    ring: Ring, logits: Share, targets: Share, *, ties: Literal["right", "wrong"]
+) -> Share:
+    """Returns shares of the number of rows in which another class's logit beats the true one's.
 
     Args:
         ring: the host.
-        logits: shares of (rows, classes), up to 62 classes; a single one is compared with 0.
-        targets: shares of one-hot rows of the same shape, f fractional bits; 0 or 1 for a single
+        logits: shares of (rows, classes) or (candidates, rows, classes), up to 62 classes; a single
+            one is compared with 0.
+        targets: shares of one-hot rows (rows, classes), f fractional bits; 0 or 1 for a single
             class.
+        ties: what a logit as high as the true class's makes of a row. With "wrong" a model that
+            says the same of all classes is right nowhere.
+
+    Guarantees:
+        Exact while logits stay below 2^(61 - 2f) in magnitude.
 
     Cost:
-        The rounds of a product, a truncation, a comparison, a suffix-or and a conversion.
+        The rounds of a product, a comparison, a suffix-or and a conversion.
 
     Raises:
-        ArgumentError: other shapes.
+        ArgumentError: other shapes, or more classes.
     """
-    shape = tuple(logits.shape)
-    if shape != tuple(targets.shape) or len(shape) != 2 or not 1 <= shape[1] <= MAX_CLASSES:
-        raise ArgumentError(
-            "targets", tuple(targets.shape), f"the logits' shape, 1..{MAX_CLASSES} classes"
-        )
-    if shape[1] == 1:
+    shape, labels = tuple(logits.shape), tuple(targets.shape)
+    least = 1 if len(shape) == 2 else 2
+    if len(labels) != 2 or shape[-2:] != labels:
+        raise ArgumentError("targets", labels, f"(rows, classes) of logits {shape}")
+    if not least <= labels[1] <= FLAGS_OF_A_WORD:
+        raise ArgumentError("classes", labels[1], f"in {least}..{FLAGS_OF_A_WORD} to be compared")
+    if labels[1] == 1:
         logits, targets = _as_two_classes(ring, logits[:, 0], targets[:, 0])
-    rows, classes = tuple(logits.shape)
+    one, classes = 1 << ring.frac_bits, logits.shape[-1]
     (product,) = ring.mul([(logits, targets)])
-    (own,) = ring.truncate([(product.sum(1), ring.frac_bits)])
-    slack = 1
-    exceeded = ring.less_than(own.reshape(rows, 1) - logits, [-slack])[0]
-    word = exceeded[:, 0]
-    for i in range(1, classes):
-        word = word ^ (exceeded[:, i] << i)
-    return ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0].sum(0)
+    lead = product.sum(-1)[..., None] - logits * one
+    if ties == "wrong":
+        beaten = ring.less_than(lead + targets * one, [1])[0]
+    else:
+        beaten = ring.less_than(lead, [0])[0]
+    return any_of(ring, [beaten[..., k] for k in range(classes)]).sum(-1)
+
+
+def any_of(ring: Ring, flags: Sequence[Bits]) -> Share:
+    """Returns shares of 1 where any flag is set, else 0, for words that hold a flag in bit 0.
+
+    Cost:
+        The rounds of one suffix-or and one conversion, for up to `FLAGS_OF_A_WORD` flags together.
+    """
+    word = functools.reduce(operator.xor, (flag << i for i, flag in enumerate(flags)))
+    return ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0]
 
 
 def _as_two_classes(ring: Ring, logit: Share, target: Share) -> tuple[Share, Share]:

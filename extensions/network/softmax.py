@@ -16,7 +16,7 @@ from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, piecewise, sigmoid
 from extensions.ring.interface import Ring, Share
 
-MAX_CLASSES = 128
+SOFTMAX_CLASSES = 128
 EXPONENTIAL_ERROR = 1 / 32
 """How far the chords' ends lie below exp(w): relative to it where it is above 1, else in all."""
 LARGEST = 12 * math.sqrt(16 * EXPONENTIAL_ERROR)
@@ -79,8 +79,8 @@ def softmax(ring: Ring, logits: Share) -> Share:
 
 def check_classes(classes: int) -> None:
     """Raises ArgumentError for a number of classes that `softmax` does not take."""
-    if not 2 <= classes <= MAX_CLASSES:
-        raise ArgumentError("classes", classes, f"in 2..{MAX_CLASSES} for softmax")
+    if not 2 <= classes <= SOFTMAX_CLASSES:
+        raise ArgumentError("classes", classes, f"in 2..{SOFTMAX_CLASSES} for softmax")
 
 
 def weight_bits(classes: int) -> int:

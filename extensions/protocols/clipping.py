@@ -71,10 +71,16 @@ class ClipPlan:
         return one_sided(self.degree, self.COEFFICIENT_BITS)
 
     def error_bound(self, exponent: int) -> float:
-        """Returns how far rounding may lift s p(u) above its value, for r in that octave."""
-        c1, c2, c3, c4 = (
-            math.ldexp(abs(c), -self.COEFFICIENT_BITS) for c in (*self.fit.coefficients, 0, 0)[:4]
-        )
+        """Returns how far rounding may lift s p(u) above its value, for r in that octave.
+
+        The public s is rounded down and v = s u is truncated, so that v is off by less than two ulp
+        of 2^-h; u is off by less than one of 2^-U_BITS, and so are, from degree 3 on, the truncated
+        u^2 (by 2 |u| + 1 such ulp in all) and u v. What is lifted is at most the sum of these
+        errors, each times the largest derivative towards it, with |u| <= 1 and |v| <= s. Degree 2:
+
+            |v' (c_1 + c_2 u') - v (c_1 + c_2 u)| < 2 (|c_1| + |c_2|) ulp_v + |c_2| s ulp_u
+        """
+        c1, c2, c3, c4 = (math.ldexp(abs(c), -self.COEFFICIENT_BITS) for c in self.fit.padded(4))
         ulp_v, ulp_u = math.ldexp(1.0, -self.scale_bits), math.ldexp(1.0, -self.U_BITS)
         s = math.pow(2.0, -exponent / 2)
         if self.degree == 2:
@@ -151,15 +157,15 @@ def _constant(plan: ClipPlan, exponent: int, out_bits: int, shift: int) -> int:
 
 def _times_polynomial(ring: Ring, u: Share, v: Share, plan: ClipPlan) -> Share:
     """Returns v (c_1 + c_2 u + ...) where v = s u, with all fractional bits kept."""
-    c = (0, *plan.fit.coefficients, 0, 0)
+    c1, c2, c3, c4 = plan.fit.padded(4)
     one = 1 << plan.U_BITS
     if plan.degree == 2:
-        (product,) = ring.mul([(v, ring.add_public(u * c[2], c[1] * one))])
+        (product,) = ring.mul([(v, ring.add_public(u * c2, c1 * one))])
         return product
     uv, uu = ring.mul([(u, v), (u, u)])
     q, w = ring.truncate([(uv, plan.U_BITS), (uu, plan.U_BITS)])
-    (product,) = ring.mul([(q, ring.add_public(u * c[3] + w * c[4], c[2] * one))])
-    return product + v * (c[1] * one)
+    (product,) = ring.mul([(q, ring.add_public(u * c3 + w * c4, c2 * one))])
+    return product + v * (c1 * one)
 
 
 def inverse_square_up(max_norm: float, *, name: str = "max_norm") -> tuple[int, int]:

@@ -5,41 +5,47 @@ Per-example gradients are never materialised: for a linear layer ||g_j||^2 is
 matrix product a layer.
 """
 
+import functools
+import operator
 from collections.abc import Sequence
 
 from extensions.errors import ArgumentError
 from extensions.network.layers import LayerGradient
-from extensions.protocols.clipping import ClipPlan, clip_factor, inverse_square_up
+from extensions.protocols.clipping import ClipPlan, clip_factor, ratio_up
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.interface import NoiseSource, Ring, Share
 
 
 def squared_norm_ratios(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> Share:
-    """Returns ||g_j||^2 / C^2 of every example, rounded up, f fractional bits; 4 rounds."""
+    """Returns ||g_j||^2 / C^2 of every example, rounded up, f fractional bits; 4 rounds.
+
+    ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + 1), the 1 where there is a bias.
+    """
     f = ring.frac_bits
-    wanted = [layer for layer in layers if layer.squared_norm is None]
-    squares = ring.mul(
-        [(layer.deltas, layer.deltas) for layer in layers] + [(w.inputs, w.inputs) for w in wanted]
-    )
-    computed = iter(squares[len(layers) :])
     raw = []
-    for layer, square, (delta_bits, input_bits) in zip(
-        layers, squares, plan.norm_bits, strict=False
+    for layer, (deltas, inputs), (delta_bits, input_bits) in zip(
+        layers, _squared_norms(ring, layers), plan.norm_bits, strict=True
     ):
-        norm = next(computed).sum(-1) if layer.squared_norm is None else layer.squared_norm
         if layer.has_bias:
-            norm = ring.add_public(norm, 1 << (2 * f))
-        raw += [(square.sum(-1), 2 * f - delta_bits), (norm, 2 * f - input_bits)]
+            inputs = ring.add_public(inputs, 1 << (2 * f))
+        raw += [(deltas, 2 * f - delta_bits), (inputs, 2 * f - input_bits)]
     norms = [ring.add_public(value, 1) for value in ring.truncate(raw)]
     products = ring.mul(list(zip(norms[::2], norms[1::2], strict=True)))
-    total = products[0]
-    for product in products[1:]:
-        total = total + product
-    numerator, shift = inverse_square_up(plan.max_grad_norm)
-    shift += sum(plan.norm_bits[0]) - f
-    (ratio,) = ring.truncate([(total * numerator, shift)])
-    return ring.add_public(ratio, 1)
+    total = functools.reduce(operator.add, products)
+    return ratio_up(ring, total, sum(plan.norm_bits[0]), plan.max_grad_norm)
+
+
+def _squared_norms(ring: Ring, layers: Sequence[LayerGradient]) -> list[tuple[Share, Share]]:
+    """Returns (||delta_j||^2, ||a_j||^2) of each layer, 2f fractional bits; one round for all."""
+    unknown = [layer for layer in layers if layer.squared_norm is None]
+    vectors = [layer.deltas for layer in layers] + [layer.inputs for layer in unknown]
+    squares = [square.sum(-1) for square in ring.mul([(v, v) for v in vectors])]
+    of_deltas, of_inputs = squares[: len(layers)], iter(squares[len(layers) :])
+    return [
+        (square, next(of_inputs) if layer.squared_norm is None else layer.squared_norm)
+        for layer, square in zip(layers, of_deltas, strict=True)
+    ]
 
 
 def padding_offset(plan: ClipPlan) -> int:

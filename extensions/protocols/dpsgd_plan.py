@@ -1,7 +1,8 @@
 """The public constants of one private step, and the bounds that they prove."""
 
+import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
@@ -53,7 +54,6 @@ class StepPlan:
     colluders: int = 1
     degree: int = 2
     private: bool = True
-    clip: ClipPlan = field(init=False)
 
     def __post_init__(self) -> None:
         if check_frac_bits(self.frac_bits) < MIN_TRAINING_BITS:
@@ -72,11 +72,7 @@ class StepPlan:
         if self.rows < 1:
             raise ArgumentError("rows", self.rows, "at least 1")
         party_variance(self.parties, self.colluders)
-        clip = ClipPlan(
-            frac_bits=self.frac_bits,
-            degree=self.degree,
-        )
-        object.__setattr__(self, "clip", clip)
+        _ = self.clip  # refuses a degree without a polynomial
         if self.private:
             self._check_norms()
         self._check_update()
@@ -110,7 +106,12 @@ class StepPlan:
                 f"2^{self.factor_bits - 52} .. 2^{self.factor_bits + 9}",
             )
 
-    @property
+    @functools.cached_property
+    def clip(self) -> ClipPlan:
+        """The constants of the clip factor."""
+        return ClipPlan(frac_bits=self.frac_bits, degree=self.degree)
+
+    @functools.cached_property
     def norm_bits(self) -> list[tuple[int, int]]:
         """Fractional bits of ||delta||^2 and of ||a||^2 + 1, for each layer.
 
@@ -141,7 +142,7 @@ class StepPlan:
             )
         return [(total - a, a) for _, a in result]
 
-    @property
+    @functools.cached_property
     def factor_bits(self) -> int:
         """Fractional bits of the clipped deltas: what the sum and the update leave free."""
         if self.private:

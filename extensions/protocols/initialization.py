@@ -12,7 +12,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, relu
 from extensions.network.chain import Parameters
-from extensions.network.evaluation import MAX_CLASSES
+from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
 from extensions.ring.interface import Ring, Share
@@ -28,7 +28,6 @@ WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 MAX_NORM = INITIAL_WEIGHT_SHARE * DEFAULT_WEIGHT_NORM
 """Bound of the Frobenius norm of a layer's weights and biases together, before training."""
 
-MAX_CANDIDATES = 62
 _NORM_BITS = 7
 _ROUNDING = 1.0 + 2.0**-8
 
@@ -81,8 +80,8 @@ def initialize(
         equally; the default counts every record the same.
 
     Raises:
-        ArgumentError: a strategy, a weighting, a number of owners or classes out of range, for a
-            weighting where nothing is averaged, and for missing held-out records.
+        ArgumentError: a strategy, weighting, number of owners or of classes out of range, a
+            weighting where nothing is averaged, or no held-out records.
     """
     if strategy not in STRATEGIES:
         raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
@@ -90,18 +89,13 @@ def initialize(
     counts = [1] * len(records) if weighting == "uniform" else records
     if strategy == "local-average":
         return average(ring, local, counts)
-    candidates = local
     if strategy == "local":
-        mean = average(ring, local, counts)
-        candidates = [
-            (_join(ring, m[0], w, s[0]), _join(ring, m[1], b, s[1]))
-            for m, (w, b), s in zip(mean, local, start, strict=True)
-        ]
+        local = _between(ring, average(ring, local, counts), local, start)
     if held_out is None:
         raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
     x, targets = held_out
-    misses = count_misses(ring, logits_of(ring, candidates, x, activations), targets)
-    return choose(ring, candidates, first_smallest(ring, misses))
+    misses = count_misses(ring, logits_of(ring, local, x, activations), targets, ties="wrong")
+    return choose(ring, local, first_smallest(ring, misses))
 
 
 def check_weighting(strategy: str | None, weighting: str, name: str = "weighting") -> None:
@@ -175,34 +169,6 @@ def logits_of(
     return value
 
 
-def count_misses(ring: Ring, logits: Share, targets: Share) -> Share:
-    """Returns shares of each candidate's number of rows where another class's logit is as high.
-
-    Ties count as misses: a model that says the same of all classes is right nowhere.
-
-    Args:
-        ring: the host.
-        logits: (candidates, rows, classes), 2..62 classes.
-        targets: one-hot rows (rows, classes) with f fractional bits.
-
-    Guarantees:
-        Exact while logits stay below 2^(61 - 2f) in magnitude.
-
-    Raises:
-        ArgumentError: another number of classes.
-    """
-    candidates, rows, classes = tuple(logits.shape)
-    if not 2 <= classes <= MAX_CLASSES:
-        raise ArgumentError("classes", classes, f"in 2..{MAX_CLASSES} to compare accuracies")
-    (product,) = ring.mul([(logits, targets)])
-    lead = product.sum(2).reshape(candidates, rows, 1) + (targets - logits) * (1 << ring.frac_bits)
-    reached = ring.less_than(lead, [1])[0]
-    word = reached[:, :, 0]
-    for i in range(1, classes):
-        word = word ^ (reached[:, :, i] << i)
-    return ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0].sum(1)
-
-
 def first_smallest(ring: Ring, values: Share) -> Share:
     """Returns shares of integers (n,) that are 1 at the first of the smallest values, else 0.
 
@@ -214,14 +180,11 @@ def first_smallest(ring: Ring, values: Share) -> Share:
         ArgumentError: more values.
     """
     (count,) = tuple(values.shape)
-    if count > MAX_CANDIDATES:
-        raise ArgumentError("candidates", count, f"at most {MAX_CANDIDATES}", "Use local-average.")
+    if count > FLAGS_OF_A_WORD:
+        raise ArgumentError("candidates", count, f"at most {FLAGS_OF_A_WORD}", "Use local-average.")
     scores = ring.add_public(values * count, np.arange(count, dtype=np.int64))
     smaller = ring.less_than(scores.reshape(count, 1) - scores.reshape(1, count), [0])[0]
-    word = smaller[0]
-    for i in range(1, count):
-        word = word ^ (smaller[i] << i)
-    beaten = ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0]
+    beaten = any_of(ring, [smaller[k] for k in range(count)])
     return ring.add_public(-beaten, 1)
 
 
@@ -233,6 +196,16 @@ def choose(ring: Ring, candidates: Stacked, chosen: Share) -> Parameters:
         pairs += [(chosen.reshape(count, 1, 1), weight), (chosen.reshape(count, 1), bias)]
     taken = [product.sum(0) for product in ring.mul(pairs)]
     return list(zip(taken[::2], taken[1::2], strict=True))
+
+
+def _between(
+    ring: Ring, first: Parameters, stacked: Stacked, last: Sequence[tuple[Share, Share]]
+) -> Stacked:
+    """Returns the stack with one more candidate before it and one behind."""
+    return [
+        (_join(ring, a[0], w, z[0]), _join(ring, a[1], b, z[1]))
+        for a, (w, b), z in zip(first, stacked, last, strict=True)
+    ]
 
 
 def _join(ring: Ring, first: Share, stacked: Share, last: Share) -> Share:

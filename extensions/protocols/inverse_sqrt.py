@@ -72,15 +72,15 @@ class InverseSqrtPlan:
 
 def evaluate(ring: Ring, u: Share, plan: InverseSqrtPlan) -> Share:
     """Returns p(u) with P_BITS fractional bits, for u with U_BITS; 2 rounds (degree 2) or 4."""
-    c = (0, *plan.fit.coefficients, 0, 0)
+    c1, c2, c3, c4 = plan.fit.padded(4)
     one = 1 << U_BITS
     if plan.degree == 2:
-        (tail,) = ring.mul([(u, ring.add_public(u * c[2], c[1] * one))])
+        (tail,) = ring.mul([(u, ring.add_public(u * c2, c1 * one))])
     else:
         (square,) = ring.mul([(u, u)])
         (w,) = ring.truncate([(square, U_BITS)])
-        (tail,) = ring.mul([(w, ring.add_public(u * c[3] + w * c[4], c[2] * one))])
-        tail = tail + u * (c[1] * one)
+        (tail,) = ring.mul([(w, ring.add_public(u * c3 + w * c4, c2 * one))])
+        tail = tail + u * (c1 * one)
     bits = COEFFICIENT_BITS + 2 * U_BITS
     constant = math.floor(math.ldexp(plan.fit.constant - plan.lowered_by, bits))
     (p,) = ring.truncate([(ring.add_public(tail, constant), bits - P_BITS)])

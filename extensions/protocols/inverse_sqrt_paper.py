@@ -31,7 +31,7 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
         that means nothing.
 
     Cost:
-        Two bit decompositions, one suffix-or, two conversions and 9 rounds or fewer.
+        Two bit decompositions, one suffix-or, two conversions and at most 9 rounds.
 
     Source:
         Ruan et al., S&P 2023, Protocol 1; the margin holds its line numbers.

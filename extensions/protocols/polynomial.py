@@ -47,6 +47,10 @@ class OneSided:
     slope_u: float
     slope_w: float
 
+    def padded(self, degree: int) -> tuple[int, ...]:
+        """Returns c_1..c_degree, with zeros beyond the fit's own degree."""
+        return (*self.coefficients, *[0] * (degree - self.degree))
+
     @property
     def degree(self) -> int:
         """Degree of the polynomial, that of the constant term being 0."""

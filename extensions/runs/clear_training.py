@@ -99,7 +99,7 @@ def accuracy(
     """Returns the share of the held-out records, features and one-hot labels, that are right."""
     x, y = held_out
     network = ModelSpec.parse(config.model, x.shape[1], config.classes).network
-    logits, _ = forward(ring, network, parameters, x)
+    logits = forward(ring, network, parameters, x).logits
     return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
 
 

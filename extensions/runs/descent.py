@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from extensions.network.chain import Parameters, backward, forward
+from extensions.network.chain import Parameters, forward
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, capacity, draw_rows
@@ -46,8 +46,7 @@ def descend(
     plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
     for step in range(made + 1, config.steps + 1):
         x, y, norms, padding = _batch(records, capacities, config, source)
-        logits, kept = forward(ring, spec.network, parameters, x)
-        gradients = backward(ring, spec.network, parameters, kept, logits, y, norms)
+        gradients = forward(ring, spec.network, parameters, x).backward(y, norms)
         updates = dpsgd_step(ring, gradients, plan, source, padding)
         parameters = [
             (w - dw, b - db) for (w, b), (dw, db) in zip(parameters, updates, strict=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters, backward, forward
+from extensions.network.chain import Parameters, forward
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.interface import NoiseSource
@@ -36,7 +36,7 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
     features = chain.network.widths[0]
     if x.shape[1:] != (features,):
         raise ArgumentError("x", x.shape, f"(rows, {features})")
-    logits: Share = forward(ring, chain.network, parameters_of(ring.prot, chain), x)[0]
+    logits: Share = forward(ring, chain.network, parameters_of(ring.prot, chain), x).logits
     return logits
 
 
@@ -47,10 +47,8 @@ def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: N
         28 rounds for a linear model, from the rows in the clear to the stored weights.
     """
     parameters = parameters_of(ring.prot, chain)
-    logits, kept = forward(ring, chain.network, parameters, batch.x)
-    gradients = backward(
-        ring, chain.network, parameters, kept, logits, batch.y, batch.squared_norms
-    )
+    trace = forward(ring, chain.network, parameters, batch.x)
+    gradients = trace.backward(batch.y, batch.squared_norms)
     updates = dpsgd_step(ring, gradients, plan, source, batch.padding)
     variables, moved = [], []
     for pair, own, change in zip(chain.variables, parameters, updates, strict=True):

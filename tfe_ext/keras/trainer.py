@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.evaluation import count_wrong
+from extensions.network.evaluation import count_misses
 from extensions.protocols.dpsgd_plan import StepPlan
 from tfe_ext.cost.cost import Cost, cost_of_graph
 from tfe_ext.keras.batches import OwnersRecords, Records, SharedRecords, check_owners, shapes_of
@@ -94,7 +94,9 @@ class Trainer:
         @tf.function(autograph=False)
         def wrong() -> tf.Tensor:
             batch = records.everything()
-            count = count_wrong(self.ring, logits_of(self.ring, chain, batch.x), batch.y)
+            count = count_misses(
+                self.ring, logits_of(self.ring, chain, batch.x), batch.y, ties="right"
+            )
             return tf.add_n([part for part in count.additive3().parts if part is not None])
 
         return 1.0 - int(wrong()) / records.size

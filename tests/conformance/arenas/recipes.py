@@ -91,7 +91,7 @@ def activate(ring: Ring, x: Share, *, function: PiecewiseLinear) -> Shares:
 
 
 def through(ring: Ring, gradient: Share, slope: Share, *, function: PiecewiseLinear) -> Shares:
-    return [activations.through(ring, gradient, slope, function)]
+    return [activations.activation_gradient(ring, gradient, slope, function)]
 
 
 def probabilities(ring: Ring, logits: Share) -> Shares:
@@ -146,9 +146,9 @@ def model_gradients(
     chain = network.Network(
         widths=widths, activations=relus, has_bias=(True,) * len(pairs), loss=loss
     )
-    logits, kept = network.forward(ring, chain, pairs, x)
-    gradients = network.backward(ring, chain, pairs, kept, logits, targets, None)
-    return [logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
+    trace = network.forward(ring, chain, pairs, x)
+    gradients = trace.backward(targets, None)
+    return [trace.logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
 
 
 def initialize(
@@ -196,8 +196,7 @@ def train(
     chain = network.Network(widths=widths, activations=(), has_bias=(True,))
     for t in range(x.shape[0]):
         pairs = [(weight, bias)]
-        logits, kept = network.forward(ring, chain, pairs, x[t])
-        gradients = network.backward(ring, chain, pairs, kept, logits, targets[t], None)
+        gradients = network.forward(ring, chain, pairs, x[t]).backward(targets[t], None)
         ((dw, db),) = dpsgd.dpsgd_step(ring, gradients, plan, source, padding[t])
         weight, bias = weight - dw, bias - db
     return [weight, bias]

@@ -15,9 +15,9 @@ from extensions.network.activations import (
     OUTPUT_SLACK,
     PiecewiseLinear,
     activate,
+    activation_gradient,
     relu,
     sigmoid,
-    through,
 )
 from extensions.network.layers import backpropagate, linear
 from extensions.ring.clear import ClearRing
@@ -137,10 +137,10 @@ def test_functions_that_are_none_are_refused(argument, thresholds, slopes):
 def test_gradients_pass_through_the_slope(gradient, slope, rounding):
     ring = ClearRing(16, rounding=rounding, seed=1)
     g, s = np.array([gradient]), np.array([slope])
-    smooth = through(ring, g, s, sigmoid())
+    smooth = activation_gradient(ring, g, s, sigmoid())
     assert abs((int(smooth[0]) << 14) - gradient * slope) < 1 << 14
     for bit in (0, 1):
-        assert through(ring, g, np.array([bit]), relu())[0] == gradient * bit
+        assert activation_gradient(ring, g, np.array([bit]), relu())[0] == gradient * bit
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)

@@ -7,8 +7,8 @@ import pytest
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
-from extensions.network.chain import Network, backward, forward
-from extensions.network.evaluation import count_wrong
+from extensions.network.chain import Network, forward
+from extensions.network.evaluation import count_misses
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift
 from extensions.ring.clear import ClearRing
@@ -44,8 +44,8 @@ def test_a_chain_computes_what_it_says():
     x, y = draws.uniform(-1, 1, (7, 4)), np.eye(2)[draws.integers(0, 2, 7)]
     shared = [(encode(w, F), None if b is None else encode(b, F)) for w, b in reals]
     ring = ClearRing(F, seed=1)
-    logits, kept = forward(ring, NETWORK, shared, encode(x, F))
-    gradients = backward(ring, NETWORK, shared, kept, logits, encode(y, F), None)
+    trace = forward(ring, NETWORK, shared, encode(x, F))
+    gradients = trace.backward(encode(y, F), None)
 
     def apply(function: PiecewiseLinear, z: np.ndarray) -> np.ndarray:
         knots = np.array(function.thresholds)
@@ -57,7 +57,7 @@ def test_a_chain_computes_what_it_says():
     for (w, b), function in zip(reals, (*NETWORK.activations, None), strict=True):
         z = a[-1] @ w.T + (0 if b is None else b)
         a.append(z if function is None else apply(function, z))
-    np.testing.assert_allclose(decode(logits, F), a[-1], atol=1e-4)
+    np.testing.assert_allclose(decode(trace.logits, F), a[-1], atol=1e-4)
     assert [g.has_bias for g in gradients] == [True, False, True]
     np.testing.assert_allclose(
         decode(gradients[-1].deltas, F), apply(sigmoid(), a[-1]) - y, atol=1e-4
@@ -115,15 +115,22 @@ def test_rows_that_are_wrong_are_counted():
     logits = np.array([[1.0, 0.5, -3.0], [0.0, 0.25, 0.2], [2.0, 2.5, 1.0], [-1.0, -2.0, -0.5]])
     truth = np.eye(3)[[0, 1, 0, 2]]
     ring = ClearRing(F)
-    assert count_wrong(ring, encode(logits, F), encode(truth, F)) == 1
+    assert count_misses(ring, encode(logits, F), encode(truth, F), ties="right") == 1
     one = np.array([[0.5], [-0.5], [3.0], [-0.001]])
     for labels, wrong in (([1, 0, 1, 0], 0), ([0, 0, 1, 1], 2)):
         targets = np.array(labels, dtype=np.float64)[:, None]
-        assert count_wrong(ring, encode(one, F), encode(targets, F)) == wrong
+        assert count_misses(ring, encode(one, F), encode(targets, F), ties="right") == wrong
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 3), (4, 63)])
+@pytest.mark.parametrize("shape", [(4,), (3, 3), (4, 2)])
 def test_targets_of_another_shape_are_refused(shape):
-    logits = np.zeros((4, 3) if shape != (4, 63) else shape, np.int64)
+    logits, targets = np.zeros((4, 3), np.int64), np.zeros(shape, np.int64)
     with pytest.raises(ArgumentError, match="^targets = "):
-        count_wrong(ClearRing(F), logits, np.zeros(shape, np.int64))
+        count_misses(ClearRing(F), logits, targets, ties="right")
+
+
+@pytest.mark.parametrize("shape", [(4, 63), (2, 4, 63), (2, 4, 1)])
+def test_another_number_of_classes_is_refused(shape):
+    logits, targets = np.zeros(shape, np.int64), np.zeros(shape[-2:], np.int64)
+    with pytest.raises(ArgumentError, match=f"^classes = {shape[-1]}: must be in [12]..62"):
+        count_misses(ClearRing(F), logits, targets, ties="wrong")

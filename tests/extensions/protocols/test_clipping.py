@@ -4,6 +4,7 @@ Rounding is the worst that a host may do, inputs are boundaries and adversarial 
 comparisons are of exact integers or fractions.
 """
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -246,3 +247,31 @@ def test_any_row_is_clipped(data, frac_bits, rounding):
     ring = ClearRing(frac_bits, rounding=rounding, seed=data.draw(st.integers(0, 2**32)))
     clipped = clip_by_norm(ring, x, max_norm, ClipPlan(frac_bits=frac_bits))
     assert_clipped(clipped, max_norm, frac_bits)
+
+
+def worst_lift(plan: ClipPlan, exponent: int) -> float:
+    """Returns how far s p(u) is lifted in that octave, over u and the ends of every rounding."""
+    c1, c2, c3, c4 = (math.ldexp(c, -plan.COEFFICIENT_BITS) for c in plan.fit.padded(4))
+    ulp_v, ulp_u = 2.0**-plan.scale_bits, 2.0**-plan.U_BITS
+    u = np.linspace(0.5, 1.0, 257)
+    v = 2.0 ** (-exponent / 2) * u
+    exact = v * (c1 + u * (c2 + u * (c3 + u * c4)))
+    lifts = []
+    for of_v, of_u, of_q, of_w in itertools.product((-2, 1), (-1, 1), (-1, 1), (-1, 1)):
+        v_off, u_off = v + of_v * ulp_v, u + of_u * ulp_u
+        q, w = u_off * v_off + of_q * ulp_v, u_off * u_off + of_w * ulp_u
+        lifted = c1 * v_off + q * (c2 + c3 * u_off + c4 * w)
+        if plan.degree == 2:
+            lifted = v_off * (c1 + c2 * u_off)
+        lifts.append((lifted - exact).max())
+    return float(max(lifts))
+
+
+@degrees
+@pytest.mark.parametrize("frac_bits", [12, *PRESETS, 24])
+def test_error_bound_covers_every_rounding_and_little_more(frac_bits, degree):
+    """Within a factor of 2 for degree 2, and of 13 for the others, whose terms alternate."""
+    plan = ClipPlan(frac_bits=frac_bits, degree=degree)
+    for exponent in range(1, plan.range_bits + 1):
+        lift = worst_lift(plan, exponent)
+        assert lift <= plan.error_bound(exponent) <= (2 if degree == 2 else 13) * lift
