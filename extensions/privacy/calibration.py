@@ -1,5 +1,6 @@
 """Epsilon of a DPSGD run, and the noise that a wanted epsilon takes."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -86,63 +87,45 @@ def calibrate_noise(
         overflow_probability: as for `epsilon`.
 
     Guarantees:
-        For "pld" and "rdp", `epsilon` of the result, with the same accountant, is at most the
-        wanted one, and the result is at most 5e-5 (relative) above the smallest such value.
+        With "pld" and "rdp" the accountant's `epsilon` of the result is at most the wanted one, and
+        the result at most 5e-5 (relative) above the smallest such value.
 
     Source:
-        "paper" is the noise of Protocol 3 in Ruan et al., "Private, Efficient, and Accurate"
-        (IEEE S&P 2023): sigma >= 2 C sqrt(T log(1/delta)) / epsilon.
+        "paper": Ruan et al., S&P 2023, Protocol 3: sigma >= 2 C sqrt(T log(1/delta)) / epsilon.
 
     Deviation:
-        The paper's noise ignores subsampling, hence it is far more than the accountants ask for.
-        It proves the guarantee only for epsilon <= (8 - 4 sqrt(2)) ln(1/delta) (by concentrated
-        differential privacy), so a larger epsilon is refused.
-        Test: test_paper_formula_fails_past_its_limit.
+        The paper's noise ignores subsampling, and is far more than the accountants ask for. It
+        proves the guarantee (by concentrated differential privacy) only for epsilon <=
+        (8 - 4 sqrt(2)) ln(1/delta) (test_paper_formula_fails_past_its_limit). More is refused.
 
     Raises:
-        ArgumentError: an argument lies outside its range, or no noise can give the guarantee.
+        ArgumentError: an argument out of range, or no noise can give the guarantee.
     """
     epsilon, delta = check_real("epsilon", epsilon), check_real("delta", delta)
     check_choice("calibration", calibration, CALIBRATIONS)
-    accountant = "pld" if calibration == "paper" else calibration
 
-    def mechanism(noise: float) -> SubsampledGaussian:
-        return SubsampledGaussian(
-            noise_multiplier=noise,
-            sample_rate=sample_rate,
-            steps=steps,
-            overflow_probability=overflow_probability,
-        )
-
-    example = mechanism(1.0)
-    overflow = example.overflow_probability
-    left = _delta_left(epsilon, delta, overflow)
+    mechanism = functools.partial(
+        SubsampledGaussian,
+        sample_rate=sample_rate,
+        steps=steps,
+        overflow_probability=overflow_probability,
+    )
+    example = mechanism(noise_multiplier=1.0)
+    left = _delta_left(epsilon, delta, example.overflow_probability)
     if calibration == "paper":
         return _paper_noise(epsilon, left, example.steps)
-    least = smallest_delta([example], accountant)
+    least = smallest_delta([example], calibration)
     if left <= least:
-        raise ArgumentError(
-            "delta",
-            delta,
-            f"above {delta - left + least:.3g}, overflow and rounding error of these steps",
-            "Use calibration='rdp' or pad the batches to a larger size.",
-        )
+        allowed = f"above {delta - left + least:.3g}, overflow and rounding error of these steps"
+        advice = "Use calibration='rdp' or pad the batches to a larger size."
+        raise ArgumentError("delta", delta, allowed, advice)
 
     def cost(noise: float, coarse: bool) -> float:
-        curve = privacy_curve([mechanism(noise)], accountant, coarse=coarse)
-        return solve_overflow(curve, delta=delta, overflow=overflow)
+        curve = privacy_curve([mechanism(noise_multiplier=noise)], calibration, coarse=coarse)
+        return solve_overflow(curve, delta=delta, overflow=example.overflow_probability)
 
     noise = example.sample_rate * math.sqrt(2 * example.steps * math.log(1.25 / left)) / epsilon
-    noise = min(max(noise, 0.1), _LARGEST_NOISE)
-    slope = 1.0
-    if accountant == "pld":
-        noise, slope = _smallest_noise(
-            lambda v: cost(v, True), epsilon, start=noise, slope=slope, precision=10 * _PRECISION
-        )
-    noise, _ = _smallest_noise(
-        lambda v: cost(v, False), epsilon, start=noise, slope=slope, precision=_PRECISION
-    )
-    return noise
+    return _calibrated(cost, epsilon, start=noise, coarse_first=calibration == "pld")
 
 
 def _delta_left(epsilon: float, delta: float, overflow: float) -> float:
@@ -171,6 +154,24 @@ def _paper_noise(epsilon: float, delta: float, steps: int) -> float:
             "Use calibration='pld'.",
         )
     return 2 * math.sqrt(steps * math.log(1 / delta)) / epsilon
+
+
+def _calibrated(
+    cost: Callable[[float, bool], float], target: float, *, start: float, coarse_first: bool
+) -> float:
+    """The smallest noise whose fine cost is at most the target, to the promised precision.
+
+    A coarse cost, where there is one, brings the search near at a fraction of the time.
+    """
+    noise, slope = min(max(start, 0.1), _LARGEST_NOISE), 1.0
+    if coarse_first:
+        noise, slope = _smallest_noise(
+            lambda v: cost(v, True), target, start=noise, slope=slope, precision=10 * _PRECISION
+        )
+    noise, _ = _smallest_noise(
+        lambda v: cost(v, False), target, start=noise, slope=slope, precision=_PRECISION
+    )
+    return noise
 
 
 def _smallest_noise(

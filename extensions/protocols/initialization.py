@@ -62,22 +62,20 @@ def initialize(
         activations: between the layers; ReLU if left out.
 
     Guarantees:
-        Given the local models and the held-out records the result is determined, but for the
-        rounding of the average. Counts of misses, comparisons and the winner stay shared. What
-        differential privacy the local models have, the result has for the training records.
-        Held-out records influence which candidate is taken; nothing is charged for them.
+        Local models and held-out records determine the result, but for the average's rounding.
+        Counts of misses, comparisons and the winner stay shared. The result is as private for the
+        training records as the local models are. Held-out records influence which candidate is
+        taken; nothing is charged for them.
 
     Cost:
-        1 round of truncation for the average. A selection costs the rounds of one forward pass, two
-        comparisons, two suffix-ors, two conversions and two products, whatever the number of
-        candidates; in CrypTen 18 for a model of one layer.
+        1 round for the average. A selection: one forward pass, and two each of comparison,
+        suffix-or, conversion and product for all candidates; in CrypTen 18 for one layer.
 
     Source:
         Ruan et al., S&P 2023, Protocol 4.
 
     Deviation:
-        The paper compares one strategy's candidates; "local" compares all. The paper averages
-        equally; the default counts every record the same.
+        "local" compares more candidates; the default average counts every record the same.
 
     Raises:
         ArgumentError: a strategy, weighting, number of owners or of classes out of range, a

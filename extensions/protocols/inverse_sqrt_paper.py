@@ -34,7 +34,7 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
         Two bit decompositions, one suffix-or, two conversions and at most 9 rounds.
 
     Source:
-        Ruan et al., S&P 2023, Protocol 1; the margin holds its line numbers.
+        Ruan et al., S&P 2023, Protocol 1; its line numbers stand at the right.
 
     Deviation:
         u is normalised to [0.5, 1), where the printed quadratic fits, by a product below 2^62;
@@ -47,8 +47,7 @@ def inverse_sqrt_paper(ring: Ring, x: Share, *, width: int = 40) -> Share:
     bits = ring.bit_decompose(x)  # 1
     suffix = ring.suffix_or(bits)  # 2
     z = ring.bits_to_arithmetic(leading_one(suffix), window)
-    half_range = (width - f) // 2
-    top = 2 * half_range + 1
+    half_range, top = (width - f) // 2, 2 * ((width - f) // 2) + 1
     b, n = ring.linear(  # 3, 6
         z, [[1 << (SAFE_BITS - 1 - t) for t in window], [top - (t + 1 - f) for t in window]]
     )

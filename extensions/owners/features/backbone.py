@@ -4,6 +4,7 @@ import hashlib
 from importlib.metadata import version
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import numpy as np
 
@@ -44,25 +45,7 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
             f"{error}. Install builds of both that belong together."
         ) from error
     name = argument or ARCHITECTURE
-    known = models.list_models(module=models)
-    if name not in known:
-        raise ArgumentError("features", f"backbone:{name}", f"one of {', '.join(known)}")
-    try:
-        if weights is None:
-            network = models.get_model(name, weights="DEFAULT")
-            identity = f"{models.get_model_weights(name)['DEFAULT'].url}"
-        else:
-            network = models.get_model(name, weights=None)
-            network.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
-            identity = hashlib.sha256(weights.read_bytes()).hexdigest()
-    except (OSError, RuntimeError, UnpicklingError, AttributeError, TypeError) as error:
-        *_, reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise ArgumentError(
-            "weights",
-            None if weights is None else str(weights),
-            f"the file of a state dictionary of {name}",
-            f"{reason.strip()[:200]}",
-        ) from error
+    network, identity = _load(models, name, weights)
     head = next(each for each in HEADS if hasattr(network, each))
     setattr(network, head, torch.nn.Identity())
     network.eval()
@@ -85,3 +68,29 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
         },
         batch=16,
     )
+
+
+def _load(models: Any, name: str, weights: Path | None) -> tuple[Any, str]:
+    """Returns torchvision's classifier of that name, and which weights it has."""
+    import torch
+
+    known = models.list_models(module=models)
+    if name not in known:
+        raise ArgumentError("features", f"backbone:{name}", f"one of {', '.join(known)}")
+    try:
+        if weights is None:
+            network = models.get_model(name, weights="DEFAULT")
+            identity = f"{models.get_model_weights(name)['DEFAULT'].url}"
+        else:
+            network = models.get_model(name, weights=None)
+            network.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+            identity = hashlib.sha256(weights.read_bytes()).hexdigest()
+    except (OSError, RuntimeError, UnpicklingError, AttributeError, TypeError) as error:
+        *_, reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise ArgumentError(
+            "weights",
+            None if weights is None else str(weights),
+            f"the file of a state dictionary of {name}",
+            f"{reason.strip()[:200]}",
+        ) from error
+    return network, identity
