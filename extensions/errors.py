@@ -60,7 +60,11 @@ class UnsupportedLayerError(PeaError, TypeError):
     """A model holds a layer for which no per-example norm is defined; the message names it."""
 
 
-class PartyLostError(PeaError, ConnectionError):
+class LostError(PeaError):
+    """A process of a run died or fell silent, so that the run ended; base of such errors."""
+
+
+class PartyLostError(LostError, ConnectionError):
     """A party died or fell silent; the message begins with its rank."""
 
     def __init__(self, rank: int, reason: str) -> None:
@@ -68,7 +72,7 @@ class PartyLostError(PeaError, ConnectionError):
         self.rank = rank
 
 
-class PlayerLostError(PeaError, ConnectionError):
+class PlayerLostError(LostError, ConnectionError):
     """A player of TF Encrypted never came, died or fell silent; the message names it first."""
 
     def __init__(self, player: str, reason: str) -> None:
@@ -80,21 +84,21 @@ class MaterialError(PeaError, RuntimeError):
     """Prepared tuples were used before, or are not those that a run asks for."""
 
 
-class DealerLostError(PeaError, RuntimeError):
+class DealerLostError(LostError, RuntimeError):
     """The dealer died, fell silent or sent what cannot be used; begins with "the dealer"."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the dealer {reason}")
 
 
-class ThirdPartyLostError(PeaError, RuntimeError):
+class ThirdPartyLostError(LostError, RuntimeError):
     """CrypTen's trusted third party died or fell silent; begins with "the third party"."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the third party {reason}")
 
 
-class ServersLostError(PeaError, RuntimeError):
+class ServersLostError(LostError, RuntimeError):
     """The process of ABY3's servers died or was too slow; begins with "the servers"."""
 
     def __init__(self, reason: str) -> None:
@@ -113,7 +117,7 @@ class UpdateError(PeaError, ValueError):
     """A client's update cannot be used; the message says why, and gives none of its values."""
 
 
-class WorkerLostError(PeaError, RuntimeError):
+class WorkerLostError(LostError, RuntimeError):
     """A process that trains clients died; the message begins with "a worker"."""
 
     def __init__(self, reason: str) -> None:
@@ -137,7 +141,3 @@ class EmulationError(PeaError, RuntimeError):
 
     def __init__(self, missing: str, reason: object, advice: str) -> None:
         super().__init__(f"cannot emulate a network: {missing}: {reason}. {advice}")
-
-
-LOST = (PartyLostError, DealerLostError, ThirdPartyLostError, ServersLostError, WorkerLostError)
-"""What ends a run of `pea` because one of its processes is gone."""

@@ -18,18 +18,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from queue import Empty
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Self
 
-from crypten_ext.dealer import beside
-from crypten_ext.processes.failures import Failure, PartyFailedError, root_cause
-from crypten_ext.processes.process import Inbox, PartyProcess
+from crypten_ext.processes.dealing import DealingProcess, check_provider, start_dealing
+from crypten_ext.processes.failures import PartyFailedError, root_cause
 from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.runs.processes import Failure, Process
 from extensions.runs.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
 
+_PROGRAM = "crypten_ext.processes.worker"
 _TICK = 0.1
 _SETTLING = 1.5
 _LEAVING = 5.0
@@ -72,15 +73,15 @@ class Parties:
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
-        beside.check_provider(provider, world_size)
+        check_provider(provider, world_size)
         self.world_size = world_size
         self._timeout = _positive("timeout", timeout)
         self._silence = _positive("silence", silence)
         self._env = dict(env or {})
-        self._parties: list[PartyProcess] = []
+        self._parties: list[Process] = []
         self._provider = provider
-        self._beside: beside.Beside | None = None
-        self._inbox: Inbox = Inbox()
+        self._dealing: DealingProcess | None = None
+        self._inbox: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
         self._directory = ""
         self._closed = "it was never opened"
         self._busy = threading.Lock()
@@ -91,12 +92,11 @@ class Parties:
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
             common = self._environment()
-            self._beside = beside.start(
-                self._provider, self.world_size, common, Path(self._directory), self._silence
-            )
+            self._dealing = start_dealing(self._provider, self.world_size, common, self._silence)
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
-                self._parties.append(PartyProcess(rank, env, self._inbox))
+                receive = partial(self._hear, rank)
+                self._parties.append(Process(_PROGRAM, env=env, receive=receive))
             self._gather(self._timeout, None)
             self._closed = ""
         return self
@@ -121,7 +121,7 @@ class Parties:
     @property
     def dealer_pid(self) -> int | None:
         """The process id of the dealer or the third party; None without one."""
-        return None if self._beside is None else self._beside.pid
+        return None if self._dealing is None else self._dealing.pid
 
     def run(
         self,
@@ -171,7 +171,6 @@ class Parties:
             **os.environ,
             "OMP_NUM_THREADS": str(max(1, cores // self.world_size)),
             **self._env,
-            "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
             "DISTRIBUTED_BACKEND": "gloo",
             "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
             "RENDEZVOUS": f"file://{self._directory}/rendezvous",
@@ -193,8 +192,8 @@ class Parties:
     def _end(self) -> None:
         for party in self._parties:
             party.end()
-        if self._beside is not None:
-            self._beside.end()
+        if self._dealing is not None:
+            self._dealing.end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _gather(self, limit: float, on_event: OnEvent | None) -> list[Any]:
@@ -216,8 +215,9 @@ class Parties:
             now = time.monotonic()
             step, before = min(now - before, _LONGEST_STEP), now
             elapsed += step
-            ended = {p.rank: status for p in self._parties if (status := p.status) is not None}
-            loss = self._beside.loss(step) if self._beside is not None else None
+            statuses = {rank: party.status for rank, party in enumerate(self._parties)}
+            ended = {rank: status for rank, status in statuses.items() if status is not None}
+            loss = self._dealing.loss(step) if self._dealing is not None else None
             if failures or ended or loss:
                 settling += step
                 if settling >= _SETTLING or len(failures) + len(ended) >= self.world_size:
@@ -225,14 +225,18 @@ class Parties:
                         raise loss
                     raise root_cause(failures, ended, self.world_size)
                 continue
-            for party in self._parties:
+            for rank, party in enumerate(self._parties):
                 if party.silence_after(step) >= self._silence:
-                    raise PartyLostError(party.rank, f"stopped answering for {self._silence:g} s")
+                    raise PartyLostError(rank, f"stopped answering for {self._silence:g} s")
             if elapsed >= limit:
                 late = [rank for rank in range(self.world_size) if rank not in answers]
                 others = "".join(f", nor had party {rank}" for rank in late[1:])
                 raise PartyLostError(late[0], f"had not finished after {limit:g} s{others}")
         return [answers[rank] for rank in range(self.world_size)]
+
+    def _hear(self, rank: int, frame: bytes) -> None:
+        if frame:
+            self._inbox.put((rank, frame))
 
     def _frames(self) -> Iterator[tuple[int, str, Any]]:
         """What the parties told, as (rank, kind, body), after a short wait if there is nothing."""

@@ -23,6 +23,7 @@ from typing import Any, Self
 from crypten_ext.processes.failures import is_connection_loss
 from crypten_ext.processes.peers import UNSAID, Peers
 from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.runs.processes import Failure
 
 PARTY_LOST_STATUS = 70
 _HOST = 0
@@ -89,7 +90,7 @@ class Watch:
         lost: PartyLostError | None = None
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self._leave("bye")
-        elif is_connection_loss(error) and error is not self._verdict:
+        elif is_connection_loss(Failure.of(error)) and error is not self._verdict:
             lost = self.explain(error)
             self._leave("")
         else:

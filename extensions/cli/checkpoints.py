@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from extensions.errors import LOST, ArgumentError
+from extensions.errors import ArgumentError, LostError
 from extensions.runs.checkpoints import CheckpointOptions
 
 Folder = Annotated[
@@ -50,13 +50,15 @@ def checkpoints_of(
 
 
 @contextmanager
-def told_to_resume(checkpoints: CheckpointOptions | None) -> Iterator[None]:
-    """A loss that ends the block says how the run goes on, if it is kept."""
+def resume_hint(kept: Path | None) -> Iterator[None]:
+    """Adds the command that resumes the run to the error of a lost process, or to Ctrl-C.
+
+    Args:
+        kept: the run's checkpoint, a file or a folder of them; None or empty: nothing is kept.
+    """
     try:
         yield
-    except LOST as error:
-        if checkpoints is not None:
-            error.add_note(
-                f"What {checkpoints.folder} keeps is not lost: give the same command with --resume."
-            )
+    except (LostError, KeyboardInterrupt) as error:
+        if kept is not None and (kept.is_file() or any(kept.glob("*"))):
+            error.add_note(f"What {kept} keeps is not lost: give the same command with --resume.")
         raise

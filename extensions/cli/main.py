@@ -13,11 +13,11 @@ from extensions.cli import console, options
 from extensions.cli import data as cli_data
 from extensions.cli import dealing as cli_dealing
 from extensions.cli import start as cli_init
-from extensions.cli.checkpoints import checkpoints_of, told_to_resume
+from extensions.cli.checkpoints import checkpoints_of, resume_hint
 from extensions.cli.config_file import ConfigFile
 from extensions.cli.data import columns_of, names_of, taking_of
 from extensions.cli.late import late
-from extensions.errors import LOST, PeaError
+from extensions.errors import LostError, PeaError
 from extensions.owners.data import is_table, write_parts
 from extensions.owners.origin import Origin, write_features
 from extensions.runs.config import TrainConfig
@@ -142,7 +142,8 @@ def train(
         columns = parts[0].train_x.shape[1]
         config = settings.resolved(engine.failure_probability(settings, columns))
         del sources, parts
-        with told_to_resume(checkpoints), console.progress(config) as show:
+        folder_kept = None if checkpoints is None else checkpoints.folder
+        with resume_hint(folder_kept), console.progress(config) as show:
             kept = RunOptions(
                 save=save,
                 timeout=timeout,
@@ -244,7 +245,8 @@ def party(
                 records, label, text, class_names, config.classes, seed_data, taking
             )
             records = write_features(taken, Path(folder) / "features.npz")
-        with told_to_resume(checkpoints), console.progress(config) as show:
+        folder_kept = None if checkpoints is None else checkpoints.folder
+        with resume_hint(folder_kept), console.progress(config) as show:
             meeting = Meeting(
                 rank=rank, rendezvous=rendezvous, join_timeout=join_timeout, dealer=dealer
             )
@@ -274,7 +276,7 @@ def main() -> None:
         app()
     except (PeaError, OSError) as error:
         print(f"pea: {error}", file=sys.stderr)
-        if isinstance(error, LOST):
+        if isinstance(error, LostError):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)
         sys.exit(1)

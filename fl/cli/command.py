@@ -3,10 +3,11 @@
 import typer
 
 from extensions.cli import console
+from extensions.cli.checkpoints import resume_hint
 from extensions.cli.config_file import ConfigFile
 from fl.cli import options
 from fl.cli.building import run_of, settings_of
-from fl.cli.keeping import check_files, left, save_model, told_to_resume
+from fl.cli.keeping import check_files, interruptible, left, save_model
 from fl.cli.mechanisms import protection
 from fl.cli.report import record, summary
 
@@ -87,7 +88,7 @@ def run(
         console.notice("--aggregator plain: insecure, the server reads every client's update.")
     if insecure_small_key:
         console.notice("--insecure-small-key: the key can be broken.")
-    with told_to_resume(checkpoint):
+    with interruptible(), resume_hint(checkpoint):
         federated.fit(remaining, test, evaluate_every=evaluate_every, checkpoint=checkpoint)
     save_model(federated.model, save)
     shown = summary(

@@ -8,7 +8,7 @@ import torch
 import typer
 from torch import nn
 
-from extensions.errors import ArgumentError, WorkerLostError
+from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from fl.cli.choices import as_options
 from fl.training.federated import FederatedAveraging
@@ -58,22 +58,17 @@ def left(run: FederatedAveraging, checkpoint: Path | None, resume: bool, rounds:
 
 
 @contextmanager
-def told_to_resume(checkpoint: Path | None) -> Iterator[None]:
-    """Whoever interrupts the block, or loses a worker, is told how the run goes on if it is kept.
+def interruptible() -> Iterator[None]:
+    """Whoever interrupts the block is told what is kept, in one line, as `resume_hint` notes it.
 
     Raises:
         Exit: it was interrupted.
     """
     try:
         yield
-    except (KeyboardInterrupt, WorkerLostError) as error:
-        kept = checkpoint is not None and checkpoint.exists()
-        advice = f"What {checkpoint} keeps is not lost: give the same command with --resume."
-        if isinstance(error, WorkerLostError):
-            if kept:
-                error.add_note(advice)
-            raise
-        typer.echo(f"pea: interrupted. {advice if kept else 'Nothing is kept.'}", err=True)
+    except KeyboardInterrupt as error:
+        notes = getattr(error, "__notes__", ["Nothing is kept."])
+        typer.echo(" ".join(["pea: interrupted.", *notes]), err=True)
         raise typer.Exit(INTERRUPTED) from error
 
 

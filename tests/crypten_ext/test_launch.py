@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from crypten_ext.processes.failures import Failure, PartyFailedError, is_connection_loss, root_cause
+from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
 from crypten_ext.processes.peers import Peers
 from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.runs.processes import Failure
 
-TASKS = f"{__package__}.party_tasks_launch" if __package__ else "party_tasks_launch"
+TASKS = "tests.helpers.party_tasks.launch"
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -401,4 +402,4 @@ def test_a_party_that_left_in_peace_is_not_silent_but_may_be_missed() -> None:
     ],
 )
 def test_broken_connections_are_told_from_other_errors(error: Exception, expected: bool) -> None:
-    assert is_connection_loss(error) is expected
+    assert is_connection_loss(Failure.of(error)) is expected

@@ -1,16 +1,12 @@
 """Processes of the players on this host, none of which outlives the one that started them."""
 
 import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from extensions.errors import ArgumentError, PlayerLostError
+from extensions.runs.processes import Process
 from tfe_ext.players.client import read_players
 from tfe_ext.streams.choice import load_for_players
 
@@ -19,9 +15,9 @@ NOTICE = (
     "host, whatever address the file gives: who reaches a port can read every share there and run "
     "any operation. Keep the ports inside a private network, VPN or authenticated tunnel."
 )
+_PROGRAM = "tfe_ext.players.player"
 _TICK = 0.2
 _SETTLING = 10.0
-_ENDING = 5.0
 
 
 def serve(
@@ -45,13 +41,13 @@ def serve(
         raise ArgumentError("player", player, f"one of {', '.join(players)}")
     load_for_players()
     tell(NOTICE)
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    running: dict[str, Process] = {}
     try:
         for name in players if player is None else [player]:
-            running[name] = _start(name, file)
+            running[name] = Process(*(_PROGRAM, name, str(file)), env=os.environ, shows_output=True)
         while True:
             for name, process in running.items():
-                if (status := process.poll()) is not None:
+                if (status := process.status) is not None:
                     time.sleep(_SETTLING)
                     raise PlayerLostError(name, f"ended with status {status}")
             time.sleep(_TICK)
@@ -59,24 +55,4 @@ def serve(
         tell("The players end.")
     finally:
         for process in running.values():
-            _end(process)
-
-
-def _start(name: str, file: str | Path) -> "subprocess.Popen[bytes]":
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    launcher = str(os.getpid() if in_main_thread else 0)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "tfe_ext.players.player", name, str(file), launcher],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_ENDING)
-    if process.stdin is not None:
-        process.stdin.close()
+            process.end()

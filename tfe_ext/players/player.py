@@ -1,19 +1,18 @@
 """The programme of one player: TensorFlow's server, until the launcher goes.
 
-Run as ``python -m tfe_ext.players.player NAME FILE LAUNCHER_PID`` by
-`tfe_ext.players.launch.serve`. Standard input is open as long as the launcher lives.
+Run as ``python -m tfe_ext.players.player NAME FILE`` by `tfe_ext.players.launch.serve`.
 """
 
 import os
 import sys
 
-from extensions.runs.processes import ORPHANED, die_with
+from extensions.runs.processes import open_channel
 
 
 def main() -> None:
     """One player serves whatever client reaches it."""
-    name, file, launcher_pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    die_with(launcher_pid)
+    channel = open_channel()
+    name, file = sys.argv[1:]
     import tensorflow as tf
 
     from tfe_ext.players.client import JOB, read_players
@@ -32,9 +31,8 @@ def main() -> None:
     # In one piece, or lines of several players could mix.
     sys.stdout.write(f"player {name} listens at {players[name]}\n")
     sys.stdout.flush()
-    os.read(0, 1)
+    channel.tasks.get()  # none comes: the process ends with its launcher
     del server
-    os._exit(ORPHANED)
 
 
 if __name__ == "__main__":

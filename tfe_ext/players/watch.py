@@ -9,6 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from extensions.errors import PlayerLostError
+from extensions.runs.processes import end_with
 from tfe_ext.players.status import Statuses
 
 LOST_STATUS = 70
@@ -66,8 +67,9 @@ class Watch:
         while not self._over.wait(_INTERVAL):
             waited = {place: waited.get(place, 0) + 1 for place in _waiting_for_tensorflow()}
             if max(waited.values(), default=0) > _PATIENCE:
+                assert self._lost is not None
                 _say(f"{self._lost} TensorFlow keeps waiting for it: this process ends.")
-                os._exit(LOST_STATUS)
+                end_with(self._lost, LOST_STATUS)
 
     def _ask(self) -> bool:
         """Whether some player did not answer this time."""

@@ -1,20 +1,21 @@
 """The TF Encrypted backend of `pea train`: ABY3 with three servers that own the records."""
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, ServersLostError
 from extensions.network.spec import ModelSpec
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Progress
 from extensions.runs.options import RunOptions
+from extensions.runs.processes import call
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.ring.aby3_ring import ABY3Ring
-from tfe_ext.run.child import Child
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers can read every share; without "
@@ -65,7 +66,8 @@ def train(
 
     Raises:
         ArgumentError: material is given, or what the servers' process says of an argument.
-        ServersLostError: that process died or ran out of time.
+        PlayerLostError: a player was lost; it is named.
+        ServersLostError: the servers' process died or ran out of time.
     """
     check(config)
     if options.material is not None:
@@ -73,16 +75,24 @@ def train(
     if options.checkpoints is not None:
         check_files(options.checkpoints, config, files)
     started = time.perf_counter()
-    with Child(options.timeout) as child:
-        report = child.run(
-            config.to_dict(),
-            list(files),
-            options.save,
-            options.players,
-            options.checkpoints,
-            progress,
-        )
+    report = call(
+        "tfe_ext.run.backend:train_task",
+        {"config": config, "files": list(files), "options": options},
+        env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
+        timeout=options.timeout,
+        on_event=progress,
+        lost=ServersLostError,
+    )
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
+
+
+def train_task(
+    emit: Progress, *, config: TrainConfig, files: Sequence[Path], options: RunOptions
+) -> dict[str, Any]:
+    """Returns the report, from inside the servers' process."""
+    from tfe_ext.run.training import train as train_here
+
+    return train_here(config, files, emit, options.save, options.players, options.checkpoints)
 
 
 def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 from contextlib import ExitStack
@@ -192,3 +193,27 @@ def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
     whole = uninterrupted(parties=3, **STARTED)
     assert report["epsilon"] == pytest.approx(whole["epsilon"], rel=1e-3)
     assert report["accuracy"] > 0.5
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(signal.SIGKILL, id="dies"),
+        pytest.param(signal.SIGSTOP, id="falls silent", marks=pytest.mark.long),
+    ],
+)
+def test_a_lost_player_is_named_and_the_run_can_be_resumed(tmp_path, sent):
+    """TensorFlow raises an error for a player that died, and waits for a silent one."""
+    folder, addresses = tmp_path / "kept", free_addresses(SERVERS)
+    file = write(tmp_path / "players.json", addresses)
+    run = ("train", "--backend", "tfe", "--players", file, "--steps", 10_000, *NOISE)
+    run = (*run, "--checkpoint-every", 1)
+    with running_players(file) as (_, pids), started(*run, "--checkpoint", folder) as command:
+        wait_for(command, folder, 2, 2)
+        os.kill(pids["server1"], sent)
+        done = command.finish(120.0)
+    assert done.returncode == 1
+    *_, lost, hint = done.stderr.splitlines()
+    assert lost == f"pea: player server1 no longer answers at {addresses['server1']}"
+    assert hint == f"What {folder} keeps is not lost: give the same command with --resume."

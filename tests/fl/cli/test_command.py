@@ -15,11 +15,11 @@ import pytest
 import torch
 
 import fl
+from extensions.cli.checkpoints import resume_hint
 from extensions.errors import ArgumentError, WorkerLostError
 from extensions.privacy.accounting import Ledger
 from fl.cli.aggregators import OWNERS, aggregator_of
 from fl.cli.drop_outs import RandomDropOuts
-from fl.cli.keeping import told_to_resume
 from tests.helpers.commands import PROGRAM, ROOT, here, pea, started
 
 pytestmark = [
@@ -330,7 +330,7 @@ def test_whoever_loses_a_worker_is_told_how_to_go_on(tmp_path):
         path = tmp_path / f"{kept}.npz"
         if kept:
             path.touch()
-        with pytest.raises(WorkerLostError) as lost, told_to_resume(path):
+        with pytest.raises(WorkerLostError) as lost, resume_hint(path):
             raise WorkerLostError("died")
         told = getattr(lost.value, "__notes__", [])
         assert [note.endswith("give the same command with --resume.") for note in told] == [

@@ -97,7 +97,7 @@ def launch_and_wait() -> None:
             if rank == 0:
                 print(*parties.pids, flush=True)
 
-        parties.run(f"{_own_name()}:work_forever", on_event=announce)
+        parties.run("tests.helpers.party_tasks.launch:work_forever", on_event=announce)
 
 
 def by_hand(course: str, interval: float, silence: float) -> None:
@@ -135,10 +135,6 @@ def _exchange_with(peer: int, rank: int) -> None:
     else:
         communicator.get().recv(own, peer)
         communicator.get().send(own, peer)
-
-
-def _own_name() -> str:
-    return f"{__package__}.party_tasks_launch" if __package__ else "party_tasks_launch"
 
 
 if __name__ == "__main__":

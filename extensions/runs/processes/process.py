@@ -1,4 +1,4 @@
-"""One party's process as its launcher sees it: its frames, its signs of life, its last words."""
+"""A process as its launcher sees it: its frames, its signs of life, its last lines."""
 
 from __future__ import annotations
 
@@ -8,55 +8,62 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
-from queue import SimpleQueue
 
-Inbox = SimpleQueue[tuple[int, bytes]]
+from extensions.runs.processes.lifetime import launcher_id
+
 _ENDING = 5.0
 _LINES = 20
 _LINE_LENGTH = 4096
 
 
-class PartyProcess:
-    """A running process that is the leader of its own session and has a control channel.
+def _discard(frame: bytes) -> None:
+    """No frame is expected."""
+
+
+class Process:
+    """A running Python process that leads a session of its own and has a control channel.
 
     Args:
-        rank: The party's rank.
-        env: The party's whole environment.
-        inbox: Where its frames go, as (rank, frame).
-        program: The module that it runs, with the channel's descriptor and the launcher's id.
+        module: What it runs; it begins with `extensions.runs.processes.open_channel`.
+        arguments: The module's arguments.
+        env: Its whole environment, but for PYTHONPATH, which is this process's path.
+        receive: Called in a thread with each frame, and with an empty one when no more will come.
+        descriptors: Further file descriptors that it inherits.
+        shows_output: Whether what it prints goes where this process prints; otherwise it is kept
+            out of sight, and `last_lines` has its end.
     """
 
     def __init__(
         self,
-        rank: int,
-        env: dict[str, str],
-        inbox: Inbox,
-        program: str = "crypten_ext.processes.worker",
+        module: str,
+        *arguments: str,
+        env: Mapping[str, str],
+        receive: Callable[[bytes], None] = _discard,
+        descriptors: Sequence[int] = (),
+        shows_output: bool = False,
     ) -> None:
-        self.rank = rank
-        self._inbox = inbox
+        self._receive = receive
         self._beats = self._counted = 0
         self._silent = 0.0
         self._output: deque[bytes] = deque(maxlen=_LINES)
-        in_main_thread = threading.current_thread() is threading.main_thread()
         self._control, theirs = Pipe()
         with theirs:
-            options = ["-P", "-X", "faulthandler", "-m", program]
-            arguments = [str(theirs.fileno()), str(os.getpid() if in_main_thread else 0)]
+            options = ["-P", "-X", "faulthandler", "-m", module]
+            channel = [str(theirs.fileno()), str(launcher_id())]
             self._process = subprocess.Popen(
-                [sys.executable, *options, *arguments],
-                env=env,
+                [sys.executable, *options, *arguments, *channel],
+                env={**env, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
+                stdout=None if shows_output else subprocess.PIPE,
+                stderr=None if shows_output else subprocess.STDOUT,
+                pass_fds=[theirs.fileno(), *descriptors],
                 start_new_session=True,
             )
-        self._threads = [
-            threading.Thread(target=loop, daemon=True) for loop in (self._listen, self._drain)
-        ]
+        loops = [self._listen] if shows_output else [self._listen, self._drain]
+        self._threads = [threading.Thread(target=loop, daemon=True) for loop in loops]
         for thread in self._threads:
             thread.start()
 
@@ -71,7 +78,8 @@ class PartyProcess:
                 frame = self._control.recv_bytes()
                 self._beats += 1
                 if frame:
-                    self._inbox.put((self.rank, frame))
+                    self._receive(frame)
+        self._receive(b"")
 
     def _drain(self) -> None:
         assert self._process.stdout is not None
@@ -79,7 +87,10 @@ class PartyProcess:
             self._output.extend(iter(lambda: output.readline(_LINE_LENGTH), b""))
 
     def send(self, frame: bytes) -> None:
-        """The frame is on its way; a party that does not read blocks a thread, not the caller."""
+        """The frame is on its way; if the other side does not read, a thread waits, not the caller.
+
+        An empty frame tells it to leave.
+        """
 
         def write() -> None:
             with suppress(OSError):
@@ -92,9 +103,9 @@ class PartyProcess:
         self._silent, self._counted = 0.0, self._beats
 
     def silence_after(self, step: float) -> float:
-        """Seconds without a sign of life, now that `step` more have passed.
+        """Returns the seconds without a sign of life, now that `step` more have passed.
 
-        It stays 0 until the first sign, which comes when the interpreter has imported the package.
+        They are 0 until the first sign, which comes when the interpreter has imported the module.
         """
         if self._beats != self._counted or not self._beats:
             self.listen_from_now()
@@ -123,5 +134,5 @@ class PartyProcess:
             self._control.close()
 
     def last_lines(self) -> str:
-        """The end of what the process printed; empty if it printed nothing."""
+        """Returns the end of what the process printed, all of it after `end`; empty if nothing."""
         return b"".join(self._output.copy()).decode(errors="replace").strip()

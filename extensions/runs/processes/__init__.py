@@ -1,0 +1,26 @@
+"""Processes of a run: started, watched and ended by a launcher, which none of them outlives.
+
+The launcher has a `Process`, the other side a `Channel`. One frame between them is a pickled pair
+(kind, body) on the way to the launcher, and a pickled task on the way back. An empty frame is a
+sign of life to the launcher, and tells the other side to leave.
+"""
+
+from extensions.runs.processes.call import call
+from extensions.runs.processes.channel import Channel, end_with, open_channel
+from extensions.runs.processes.failure import Failure, describe_ending
+from extensions.runs.processes.lifetime import ORPHANED, die_with
+from extensions.runs.processes.process import Process
+from extensions.runs.processes.worker import serve
+
+__all__ = [
+    "ORPHANED",
+    "Channel",
+    "Failure",
+    "Process",
+    "call",
+    "describe_ending",
+    "die_with",
+    "end_with",
+    "open_channel",
+    "serve",
+]

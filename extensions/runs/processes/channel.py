@@ -1,0 +1,94 @@
+"""The control channel as the process that a launcher started has it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, NoReturn
+
+from extensions.runs.processes.failure import Failure
+from extensions.runs.processes.lifetime import ORPHANED, die_with
+
+BEAT_INTERVAL = 1.0
+_LAST_SECONDS = 5.0
+
+
+class Channel:
+    """A process's end of the control channel, with signs of life; threads may share it.
+
+    The channel has a file descriptor of its own, so that nothing that is printed can reach it. The
+    process ends when the launcher's end of the channel is closed.
+
+    Attributes:
+        tasks: The frames that came from the launcher.
+    """
+
+    def __init__(self, control: Connection) -> None:
+        self._control = control
+        self._lock = threading.Lock()
+        self.tasks: SimpleQueue[bytes] = SimpleQueue()
+        for loop in (self._listen, self._beat):
+            threading.Thread(target=loop, daemon=True).start()
+
+    def say(self, kind: str, body: object) -> None:
+        """The launcher gets (kind, body)."""
+        frame = pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL)
+        with self._lock:
+            self._control.send_bytes(frame)
+
+    def answer(self, kind: str, work: Callable[[], Any]) -> None:
+        """The launcher gets (kind, result), or ("failed", Failure) if there is none to send."""
+        try:
+            self.say(kind, work())
+        except BaseException as error:
+            self.say("failed", Failure.of(error))
+
+    def _beat(self) -> None:
+        with suppress(OSError):
+            while True:
+                with self._lock:
+                    self._control.send_bytes(b"")
+                time.sleep(BEAT_INTERVAL)
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self.tasks.put(self._control.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(ORPHANED)
+
+
+_own: Channel | None = None
+
+
+def open_channel() -> Channel:
+    """Returns the channel to the launcher; the first call of a programme that `Process` starts.
+
+    Its descriptor and the launcher's id are the last two of `sys.argv`, and taken from it.
+    """
+    global _own
+    descriptor, launcher = (int(argument) for argument in sys.argv[-2:])
+    del sys.argv[-2:]
+    die_with(launcher)
+    os.set_inheritable(descriptor, False)
+    _own = Channel(Connection(descriptor))
+    return _own
+
+
+def end_with(error: BaseException, status: int) -> NoReturn:
+    """Ends this process at once, and its launcher, if it has one, gets the error as it is.
+
+    For a thread that knows why the main thread will never answer.
+    """
+    if _own is not None:
+        telling = threading.Thread(target=_own.say, args=("failed", Failure.of(error)), daemon=True)
+        telling.start()
+        telling.join(_LAST_SECONDS)
+    os._exit(status)

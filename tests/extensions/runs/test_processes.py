@@ -1,0 +1,133 @@
+"""A process performs a task, what ends it is told as it was, and nothing of it is left behind."""
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from extensions.errors import ArgumentError, LostError, PartyLostError, PlayerLostError
+from extensions.errors import ServersLostError as Lost
+from extensions.runs.processes import Failure, call, describe_ending, end_with
+
+TASKS = f"{__name__}:"
+
+pytestmark = pytest.mark.timeout(90)
+run = partial(call, env=os.environ, timeout=60.0, on_event=lambda event: None, lost=Lost)
+
+
+def double(emit, number):
+    print("nobody sees this")
+    emit({"pid": os.getpid(), "parent": os.getppid(), "session": os.getsid(0)})
+    emit("second")
+    return 2 * number
+
+
+def lose_player(emit, *, player):
+    error = PlayerLostError(player, "no longer answers")
+    error.add_note("It was told once.")
+    raise error
+
+
+def refuse(emit):
+    raise ArgumentError("lr", -1.0, "positive", "Raise it.")
+
+
+def refuse_what_cannot_travel(emit):
+    raise ArgumentError("source", lambda: 0, "positive")
+
+
+def fail(emit):
+    raise ValueError("the step is too long")
+
+
+def print_and_end(emit, status):
+    print("last words", flush=True)
+    os._exit(status)
+
+
+def kill_itself(emit):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_without_end(emit):
+    emit(os.getpid())
+    signal.pause()
+
+
+def end_while_it_waits(emit):
+    end_with(PlayerLostError("server2", "no longer answers"), 70)
+
+
+def test_a_task_is_performed_in_a_session_of_its_own(capfd):
+    events = []
+    assert run(f"{TASKS}double", {"number": 21}, on_event=events.append) == 42
+    first, second = events
+    assert second == "second"
+    assert first["parent"] == os.getpid()
+    assert first["session"] == first["pid"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_of_the_project_arrives_as_it_was():
+    with pytest.raises(PlayerLostError) as lost:
+        run(f"{TASKS}lose_player", {"player": "server1"})
+    assert str(lost.value) == "player server1 no longer answers"
+    assert lost.value.player == "server1"
+    assert lost.value.__notes__ == ["It was told once."]
+    with pytest.raises(
+        ArgumentError, match=r"^lr = -1\.0: must be positive\. Raise it\.$"
+    ) as wrong:
+        run(f"{TASKS}refuse", {})
+    assert str(wrong.value.of("rate")) == "rate = -1.0: must be positive. Raise it."
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("fail", "ValueError: the step is too long"),
+        ("refuse_what_cannot_travel", "ArgumentError: source = <function"),
+        ("unknown", "AttributeError"),
+    ],
+)
+def test_any_other_error_is_a_loss_with_its_traceback(task, text):
+    with pytest.raises(Lost, match="^the servers failed\n") as lost:
+        run(TASKS + task, {})
+    assert text in "".join(lost.value.__notes__)
+
+
+def test_a_process_that_dies_is_told_with_its_last_lines():
+    with pytest.raises(Lost, match="^the servers died with status 3\nlast words$"):
+        run(f"{TASKS}print_and_end", {"status": 3})
+    with pytest.raises(Lost, match="^the servers died with status -9$"):
+        run(f"{TASKS}kill_itself", {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+def test_a_process_that_takes_too_long_is_ended():
+    pids = []
+    with pytest.raises(Lost, match="^the servers took longer than 3 s$"):
+        run(f"{TASKS}wait_without_end", {}, timeout=3.0, on_event=pids.append)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_thread_may_end_the_process_and_tell_why():
+    with pytest.raises(PlayerLostError, match="^player server2 no longer answers$") as lost:
+        run(f"{TASKS}end_while_it_waits", {})
+    assert lost.value.player == "server2"
+
+
+def test_what_a_failure_says_of_an_error():
+    failure = Failure.of(PartyLostError(2, "is gone"))
+    assert failure.name == "PartyLostError"
+    assert {"LostError", "ConnectionError", "OSError"} <= {*failure.kinds}
+    assert isinstance(failure.error, LostError)
+    assert Failure.of(ValueError("wrong")).error is None
+
+
+def test_endings_in_words():
+    assert describe_ending(3) == "exited with status 3 before it was done"
+    assert describe_ending(-9) == "was killed by signal 9 (SIGKILL)"
+    assert describe_ending(-63) == "was killed by signal 63"
