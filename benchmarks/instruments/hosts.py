@@ -89,14 +89,13 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
 def aby3_ring(frac_bits: int, config: Any = None) -> Any:
     """Returns the ring of three servers: devices of this process, or where a config says."""
     import tfe_ext
-    from tfe_ext.ring.aby3_ring import ABY3Ring
 
     import tf_encrypted as tfe
 
     tfe.set_config(config or tfe_ext.local_config())
     prot = tfe_ext.ABY3(fixedpoint_config=f"f{frac_bits}")
     tfe.set_protocol(prot)
-    return ABY3Ring(prot)
+    return prot.ring
 
 
 def in_variables(ring: Any, values: Sequence[Integers]) -> Callable[[], list[Share]]:
@@ -109,7 +108,7 @@ def in_variables(ring: Any, values: Sequence[Integers]) -> Callable[[], list[Sha
         tfe.define_private_variable(np.ldexp(value.astype(np.float64), -ring.frac_bits))
         for value in values
     ]
-    return lambda: [share_of(ring.prot, value) for value in given]
+    return lambda: [share_of(ring, value) for value in given]
 
 
 def shared_in_aby3(

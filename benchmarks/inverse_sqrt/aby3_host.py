@@ -14,7 +14,6 @@ from benchmarks.inverse_sqrt.points import batch_of, points
 from benchmarks.inverse_sqrt.session import ABY3, INV_SQRT, OURS, PAPER, Count
 from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
 from tfe_ext.cost.cost import cost_of_graph
-from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 
 import tf_encrypted as tfe
@@ -23,8 +22,8 @@ PRECISION = {16: "low", 20: "f20"}
 
 
 def _paper(x: Any) -> Any:
-    ring = ABY3Ring(x.prot)
-    return tensor_of(ring, inverse_sqrt_paper(ring, share_of(x.prot, x)))
+    ring = x.prot.ring
+    return tensor_of(x.prot, inverse_sqrt_paper(ring, share_of(ring, x)))
 
 
 METHODS: dict[str, Callable[[Any], Any]] = {
@@ -95,8 +94,8 @@ class HostSession:
             def act() -> tf.Tensor:
                 y = METHODS[method](x)
                 words = []
-                for server, pair in zip(tfe.get_protocol().servers, y.unwrapped, strict=True):
-                    with tf.device(server.device_name):
+                for device, pair in zip(x.prot.ring.servers.devices, y.unwrapped, strict=True):
+                    with tf.device(device):
                         words += [share.value[0] for share in pair]
                 return tf.add_n(words)
 

@@ -128,7 +128,7 @@ def in_aby3(*, times: int, sizes: dict[str, int]) -> dict[str, dict[str, Any]]:
     ring, shares = shared_in_aby3(inputs(**sizes), FRAC_BITS)
 
     def own(ring: Any, logits: Share) -> Share:
-        return share_of(ring.prot, tfe.softmax(tensor_of(ring, logits)))
+        return share_of(ring, tfe.softmax(tensor_of(tfe.get_protocol(), logits)))
 
     acts = acts_of(ring, own, shares)
     found = servers_cost(ring, acts, times)

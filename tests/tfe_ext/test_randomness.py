@@ -44,7 +44,7 @@ def test_compiled_operation_that_cannot_be_built_is_told_once_or_refused(tmp_pat
         """
 import logging, os
 import tfe_ext
-from tfe_ext import chacha
+from tfe_ext.streams import chacha
 from tfe_ext.streams.native import NativeError
 
 said = []
@@ -53,14 +53,14 @@ handler.emit = lambda record: said.append(record.getMessage())
 logging.getLogger("tfe_ext").addHandler(handler)
 for _ in range(2):
     protocol = tfe_ext.ABY3()
-    assert protocol._keystream_on is chacha.keystream_on
+    assert protocol.ring.servers.private.keystream_on is chacha.keystream_on
 (text,) = said
 assert "compiled ChaCha20 is not used" in text, text
 assert "false ended with status 1" in text, text
 try: tfe_ext.ABY3(randomness="native")
 except NativeError as error: assert "false ended with status 1" in str(error), error
 else: raise AssertionError("built by a compiler that fails")
-assert tfe_ext.ABY3(randomness="portable")._keystream_on is chacha.keystream_on
+assert tfe_ext.ABY3(randomness="portable").ring.servers.private.keystream_on is chacha.keystream_on
 try: tfe_ext.ABY3(randomness="os")
 except ValueError as error: assert "randomness = 'os': must be one of" in str(error), error
 else: raise AssertionError("an unknown randomness")
@@ -83,11 +83,11 @@ def test_compiled_operation_is_built_once_and_not_loaded_from_others(tmp_path):
     code = """
 import os
 import tfe_ext
-from tfe_ext import native
+from tfe_ext.streams import native
 folder = os.environ["XDG_CACHE_HOME"] + "/pea-mpl"
 print(os.path.exists(folder))
 protocol = tfe_ext.ABY3(randomness="native")
-assert protocol._keystream_on is native.keystream_on
+assert protocol.ring.servers.private.keystream_on is native.keystream_on
 (library,) = os.scandir(folder)
 print(library.stat().st_mtime_ns)
 """

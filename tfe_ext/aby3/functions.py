@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -20,9 +19,6 @@ from tfe_ext.ring.shares import Additive3
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor
 
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
-
 # AutoGraph finds nothing to convert in what follows, but looks for long.
 _plain = tf.autograph.experimental.do_not_convert
 
@@ -35,10 +31,11 @@ class Functions:
     ``tf.function`` it adds to the graph; every run computes with fresh masks.
     """
 
+    ring: ABY3Ring
+    """Of the protocol's servers, with its fractional bits."""
+
     @_plain
-    def inverse_sqrt(
-        self: "ABY3", x: ABY3PrivateTensor, degree: int = DEFAULT_DEGREE
-    ) -> ABY3PrivateTensor:
+    def inverse_sqrt(self, x: ABY3PrivateTensor, degree: int = DEFAULT_DEGREE) -> ABY3PrivateTensor:
         """Returns 1/sqrt(x), never above it.
 
         Args:
@@ -57,13 +54,13 @@ class Functions:
         Raises:
             ArgumentError: another degree, or what is no private tensor.
         """
-        ring = ABY3Ring(self)
+        ring = self.ring
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
-        return tensor_of(ring, inverse_sqrt(ring, share_of(self, x), plan))
+        return tensor_of(self, inverse_sqrt(ring, share_of(ring, x), plan))
 
     @_plain
     def clip_factor(
-        self: "ABY3",
+        self,
         x: ABY3PrivateTensor,
         max_norm: float = 1.0,
         range_bits: int = 16,
@@ -82,14 +79,14 @@ class Functions:
             ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit, or what is
                 no private tensor.
         """
-        ring = ABY3Ring(self)
+        ring = self.ring
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
-        ratio = clipping.ratio_up(ring, share_of(self, x), ring.frac_bits, max_norm)
-        return tensor_of(ring, clipping.clip_factor(ring, ratio, plan))
+        ratio = clipping.ratio_up(ring, share_of(ring, x), ring.frac_bits, max_norm)
+        return tensor_of(self, clipping.clip_factor(ring, ratio, plan))
 
     @_plain
     def clip_by_norm(
-        self: "ABY3",
+        self,
         x: ABY3PrivateTensor,
         max_norm: float,
         range_bits: int = 16,
@@ -108,8 +105,8 @@ class Functions:
         Raises:
             ArgumentError: a bound out of range, a scalar, or what is no private tensor.
         """
-        ring = ABY3Ring(self)
-        share = share_of(self, x)
+        ring = self.ring
+        share = share_of(ring, x)
         shape = share.shape
         if not shape:
             raise ArgumentError("x", "a scalar", "a tensor whose rows are to be clipped")
@@ -117,11 +114,11 @@ class Functions:
         count, *features = (1, *shape) if len(shape) == 1 else shape
         rows = share.reshape(count, math.prod(features))
         clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
-        return tensor_of(ring, clipped.reshape(shape))
+        return tensor_of(self, clipped.reshape(shape))
 
     @_plain
     def gaussian_noise(
-        self: "ABY3",
+        self,
         shape: int | Sequence[int],
         sigma: float,
         *,
@@ -152,9 +149,9 @@ class Functions:
         Source:
             Ruan et al., S&P 2023, Protocol 2.
         """
-        ring = ABY3Ring(self)
+        ring = self.ring
         size = (shape,) if isinstance(shape, int) else tuple(tf.TensorShape(shape).as_list())
-        servers = [server.device_name for server in self.servers]
+        servers = ring.servers.devices
         zeros = []
         for server in servers:
             with tf.device(server):
@@ -167,7 +164,7 @@ class Functions:
             source=source or SystemSource(),
             colluders=colluders,
         )
-        return tensor_of(ring, share)
+        return tensor_of(self, share)
 
 
 def register() -> None:

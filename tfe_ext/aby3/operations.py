@@ -5,7 +5,7 @@ takes the protocol first and leaves every share on its server's device.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,38 +16,37 @@ from tf_encrypted.protocol.aby3 import aby3 as host
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ABY3PublicTensor, ShareType
 from tf_encrypted.tensor import factories
 
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
-
 Shares = list[list[Any]]
 
 
-def _add_public_public(prot: "ABY3", x: Any, y: Any) -> Any:
+def _add_public_public(prot: Any, x: Any, y: Any) -> Any:
     """The sum of two public values, each copy on its server, where the host names no device."""
     assert x.is_scaled == y.is_scaled, "Cannot add tensors with different scales"
     values = []
-    for server, left, right in zip(prot.servers, x.unwrapped, y.unwrapped, strict=True):
-        with tf.device(server.device_name):
+    for device, left, right in zip(
+        prot.ring.servers.devices, x.unwrapped, y.unwrapped, strict=True
+    ):
+        with tf.device(device):
             values.append(left + right)
     return ABY3PublicTensor(prot, values, x.is_scaled)
 
 
-def _mul_private_private(prot: "ABY3", x: Any, y: Any) -> Any:
+def _mul_private_private(prot: Any, x: Any, y: Any) -> Any:
     """Products; each output is masked on its own, where broadcasting shared one mask among many."""
     return host._mul_private_private(prot, _broadcast(prot, x, _joint_shape(x, y)), y)
 
 
-def _mul_trunc2_private_private(prot: "ABY3", x: Any, y: Any) -> Any:
+def _mul_trunc2_private_private(prot: Any, x: Any, y: Any) -> Any:
     """Products by the second method of the ABY3 paper; each output is masked on its own."""
     return host._mul_trunc2_private_private(prot, _broadcast(prot, x, _joint_shape(x, y)), y)
 
 
-def _and_private_private(prot: "ABY3", x: Any, y: Any) -> Any:
+def _and_private_private(prot: Any, x: Any, y: Any) -> Any:
     """Bitwise AND; each output is masked on its own."""
     return host._and_private_private(prot, _broadcast(prot, x, _joint_shape(x, y)), y)
 
 
-def _matmul_private_private(prot: "ABY3", x: Any, y: Any) -> Any:
+def _matmul_private_private(prot: Any, x: Any, y: Any) -> Any:
     """Matrix products, also of batches that broadcast; each output is masked on its own."""
     x_shape, y_shape = tf.TensorShape(x.shape), tf.TensorShape(y.shape)
     batch = tf.broadcast_static_shape(x_shape[:-2], y_shape[:-2])
@@ -58,69 +57,67 @@ def _joint_shape(x: Any, y: Any) -> tf.TensorShape:
     return tf.broadcast_static_shape(tf.TensorShape(x.shape), tf.TensorShape(y.shape))
 
 
-def _broadcast(prot: "ABY3", x: Any, shape: tf.TensorShape) -> Any:
+def _broadcast(prot: Any, x: Any, shape: tf.TensorShape) -> Any:
     if tf.TensorShape(x.shape) == shape:
         return x
     shares: Shares = []
-    for server, pair in zip(prot.servers, x.unwrapped, strict=True):
-        with tf.device(server.device_name):
+    for device, pair in zip(prot.ring.servers.devices, x.unwrapped, strict=True):
+        with tf.device(device):
             shares.append([s.factory.tensor(tf.broadcast_to(s.value, shape)) for s in pair])
     return ABY3PrivateTensor(prot, shares, x.is_scaled, x.share_type)
 
 
-def _bit_gather_private(prot: "ABY3", x: Any, start: int, stride: int) -> Any:
+def _bit_gather_private(prot: Any, x: Any, start: int, stride: int) -> Any:
     assert x.is_boolean(), x.share_type
     return _on_shares(prot, x, lambda pair: bits.bit_gather(pair, start, stride))
 
 
-def _bit_gather_public(prot: "ABY3", x: Any, start: int, stride: int) -> Any:
+def _bit_gather_public(prot: Any, x: Any, start: int, stride: int) -> Any:
     return _on_values(prot, x, lambda value: bits.bit_gather(value, start, stride))
 
 
-def _bit_split_and_gather_private(prot: "ABY3", x: Any, stride: int) -> Any:
+def _bit_split_and_gather_private(prot: Any, x: Any, stride: int) -> Any:
     assert x.is_boolean(), x.share_type
     return _on_shares(prot, x, lambda pair: bits.bit_split_and_gather(pair, stride), axis=1)
 
 
-def _bit_split_and_gather_public(prot: "ABY3", x: Any, stride: int) -> Any:
+def _bit_split_and_gather_public(prot: Any, x: Any, stride: int) -> Any:
     return _on_values(prot, x, lambda value: bits.bit_split_and_gather(value, stride))
 
 
-def _bit_reverse_private(prot: "ABY3", x: Any) -> Any:
+def _bit_reverse_private(prot: Any, x: Any) -> Any:
     assert x.is_boolean(), x.share_type
     return _on_shares(prot, x, bits.bit_reverse)
 
 
-def _xor_indices_private(prot: "ABY3", x: Any) -> Any:
+def _xor_indices_private(prot: Any, x: Any) -> Any:
     assert x.is_boolean(), x.share_type
     return _on_shares(prot, x, bits.xor_indices)
 
 
-def _on_shares(
-    prot: "ABY3", x: Any, change: Callable[[tf.Tensor], tf.Tensor], axis: int = 0
-) -> Any:
+def _on_shares(prot: Any, x: Any, change: Callable[[tf.Tensor], tf.Tensor], axis: int = 0) -> Any:
     """Each server's two shares, stacked along the first axis, are changed in one go.
 
     In the result they lie along the axis given.
     """
     shares: Shares = []
-    for server, pair in zip(prot.servers, x.unwrapped, strict=True):
-        with tf.device(server.device_name):
+    for device, pair in zip(prot.ring.servers.devices, x.unwrapped, strict=True):
+        with tf.device(device):
             changed = change(tf.stack([share.value for share in pair]))
             parts = tf.unstack(changed, axis=axis)
             shares.append([x.backing_dtype.tensor(part) for part in parts])
     return ABY3PrivateTensor(prot, shares, x.is_scaled, x.share_type)
 
 
-def _on_values(prot: "ABY3", x: Any, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
+def _on_values(prot: Any, x: Any, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
     values = []
-    for server, copy in zip(prot.servers, x.unwrapped, strict=True):
-        with tf.device(server.device_name):
+    for device, copy in zip(prot.ring.servers.devices, x.unwrapped, strict=True):
+        with tf.device(device):
             values.append(copy.factory.tensor(change(copy.value)))
     return ABY3PublicTensor(prot, values, x.is_scaled)
 
 
-def _truncate_local_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
+def _truncate_local_private(prot: Any, x: Any, amount: int | None) -> Any:
     """X / 2^amount within an ulp, wrong by 2^(width - amount) with probability |x| / 2^(width - 1).
 
     Cost:
@@ -132,8 +129,9 @@ def _truncate_local_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
     assert x.is_arithmetic(), x.share_type
     if amount is None:
         amount = prot.fixedpoint_config.precision_fractional
-    mask = prot.pairwise[2].draw(x.shape, x.backing_dtype.native_type)
-    device = [server.device_name for server in prot.servers]
+    servers = prot.ring.servers
+    mask = servers.pairwise[2].draw(x.shape, x.backing_dtype.native_type)
+    device = servers.devices
     (x0, _), (x1, x2), _ = x.unwrapped
     with tf.device(device[0]):
         y0 = x0.right_shift(amount)
@@ -148,7 +146,7 @@ def _truncate_local_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
     return ABY3PrivateTensor(prot, shares, x.is_scaled, ShareType.ARITHMETIC)
 
 
-def _truncate_msb0_secureq8_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
+def _truncate_msb0_secureq8_private(prot: Any, x: Any, amount: int | None) -> Any:
     """X / 2^amount within an ulp, for 0 <= x < 2^(width - 1).
 
     Server 2 deals a random r with shares of r >> amount and of its top bit to servers 0 and 1,
@@ -166,11 +164,12 @@ def _truncate_msb0_secureq8_private(prot: "ABY3", x: Any, amount: int | None) ->
     ring = x.backing_dtype
     top = ring.nbits - 1
     shape = tf.TensorShape(x.shape)
-    device = [server.device_name for server in prot.servers]
+    servers = prot.ring.servers
+    device = servers.devices
     (x0, x1), (_, x2), _ = x.unwrapped
-    shared_02 = prot.pairwise[0].draw([4, *shape], ring.native_type)
-    shared_12 = prot.pairwise[2].draw(shape, ring.native_type)
-    secret = prot.private[device[2]].draw(shape, ring.native_type)
+    shared_02 = servers.pairwise[0].draw([4, *shape], ring.native_type)
+    shared_12 = servers.pairwise[2].draw(shape, ring.native_type)
+    secret = servers.private[device[2]].draw(shape, ring.native_type)
 
     with tf.device(device[2]):
         r0, quotient0, top0, y0_on_2 = _parts(ring, shared_02.on(device[2]))
@@ -207,7 +206,7 @@ def _truncate_msb0_secureq8_private(prot: "ABY3", x: Any, amount: int | None) ->
     return ABY3PrivateTensor(prot, shares, x.is_scaled, ShareType.ARITHMETIC)
 
 
-def _truncate_msb0_cheetah_private(prot: "ABY3", x: Any, amount: int | None) -> Any:
+def _truncate_msb0_cheetah_private(prot: Any, x: Any, amount: int | None) -> Any:
     """Refused: the host's code replays its masks.
 
     Raises:

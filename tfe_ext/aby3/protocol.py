@@ -11,9 +11,13 @@ from tfe_ext.aby3.checks import check_servers, check_widths, native_type
 from tfe_ext.aby3.functions import Functions
 from tfe_ext.aby3.memo import keep_per_graph
 from tfe_ext.aby3.variables import follow
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.inputs import deal
+from tfe_ext.ring.private_tensors import pairs_of
+from tfe_ext.ring.servers import Servers
 from tfe_ext.streams.choice import choose
-from tfe_ext.streams.randomness import PrivateStreams, Stream
-from tfe_ext.streams.seeds import expand_seed, seeds_on
+from tfe_ext.streams.devices import HERE
+from tfe_ext.streams.randomness import Stream
 
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
@@ -90,25 +94,18 @@ class ABY3(Functions, tfe.protocol.ABY3):
         if isinstance(fixedpoint_config, FixedpointConfig):
             check_widths(fixedpoint_config)
         check_servers(server_0 or "server0", server_1 or "server1", server_2 or "server2")
-        self.pairwise: list[Stream] = []
-        self.private: PrivateStreams
         self._randomness = randomness
         super().__init__(server_0, server_1, server_2, fixedpoint_config)
 
     def initialize_keys(self) -> None:
-        """Every pair of servers holds a fresh key; graphs that were traced before use it too.
-
-        ``pairwise[i]`` is held by servers i - 1 and i.
-        """
-        if self.pairwise:
-            for stream in (*self.pairwise, *self.private.values()):
-                stream.rekey()
+        """Every pair of servers holds a fresh key; graphs that were traced before use it too."""
+        if hasattr(self, "ring"):
+            self.ring.servers.rekey()
         else:
-            names = [server.device_name for server in self.servers]
-            self._keystream_on = choose(self._randomness, names)
-            self.private = PrivateStreams(self._keystream_on)
-            self.pairwise = [Stream([names[i], names[i - 1]], self._keystream_on) for i in range(3)]
-        first, second, third = self.pairwise
+            devices = [server.device_name for server in self.servers]
+            servers = Servers.with_fresh_keys(devices, choose(self._randomness, devices))
+            self.ring = ABY3Ring(servers, int(self.fixedpoint_config.precision_fractional))
+        first, second, third = self.ring.servers.pairwise
         # The host hands these on to the methods below, and never looks into them.
         self.pairwise_keys_ = [[first, second], [second, third], [third, first]]
         self.pairwise_nonces_ = [None] * 3
@@ -155,36 +152,10 @@ class ABY3(Functions, tfe.protocol.ABY3):
         """
         if share_type not in (ShareType.ARITHMETIC, ShareType.BOOLEAN):
             raise ArgumentError("share_type", share_type, "ARITHMETIC or BOOLEAN")
-        sender = player.device_name if player is not None else _here()
-        on = [server.device_name for server in self.servers]
-        shape, dtype = tf.TensorShape(secret.shape), native_type(secret.factory)
-        receivers = ([on[0], on[2]], [on[0], on[1]])
-        shares: list[dict[str, Any]] = []
-        for group in receivers:
-            seeds = seeds_on(self.private[sender].draw([8], tf.int32), sender, group)
-            shares.append(
-                {
-                    device: secret.factory.tensor(
-                        expand_seed(seed, shape, dtype, device, self._keystream_on)
-                    )
-                    for device, seed in seeds.items()
-                }
-            )
-        first, second = shares
-        with tf.device(sender):
-            if share_type == ShareType.ARITHMETIC:
-                third = secret - first[sender] - second[sender]
-            else:
-                third = secret ^ first[sender] ^ second[sender]
-        with tf.device(on[1]):
-            third_on_1 = third.identity()
-        with tf.device(on[2]):
-            third_on_2 = third.identity()
-        return [
-            [first[on[0]], second[on[0]]],
-            [second[on[1]], third_on_1],
-            [third_on_2, first[on[2]]],
-        ]
+        factory = secret.factory
+        take = tf.subtract if share_type == ShareType.ARITHMETIC else _xor(native_type(factory))
+        owner = player.device_name if player is not None else HERE
+        return pairs_of(factory, deal(self.ring.servers, secret.value, owner, take))
 
     def _gen_zero_sharing(
         self, shape: Any, share_type: str = ShareType.ARITHMETIC, factory: Any = None
@@ -192,8 +163,8 @@ class ABY3(Functions, tfe.protocol.ABY3):
         """Three values, one a server, that sum (or XOR) to zero. No communication."""
         pairs = self._pairs(shape, factory or self.default_factory)
         masks = []
-        for server, (own, next_) in zip(self.servers, pairs, strict=True):
-            with tf.device(server.device_name):
+        for device, (own, next_) in zip(self.ring.servers.devices, pairs, strict=True):
+            with tf.device(device):
                 masks.append(own - next_ if share_type == ShareType.ARITHMETIC else own ^ next_)
         return masks[0], masks[1], masks[2]
 
@@ -206,12 +177,12 @@ class ABY3(Functions, tfe.protocol.ABY3):
 
     def _pairs(self, shape: Any, factory: Any) -> list[list[Any]]:
         """What each server expands from its two pairwise keys, in the order of its shares."""
-        draws = [stream.draw(shape, native_type(factory)) for stream in self.pairwise]
-        pairs = []
-        for i, server in enumerate(self.servers):
-            two = draws[i], draws[(i + 1) % 3]
-            pairs.append([factory.tensor(draw.on(server.device_name)) for draw in two])
-        return pairs
+        servers = self.ring.servers
+        draws = [stream.draw(shape, native_type(factory)) for stream in servers.pairwise]
+        return [
+            [factory.tensor(draw.on(device)) for draw in (draws[i], draws[(i + 1) % 3])]
+            for i, device in enumerate(servers.devices)
+        ]
 
     def _gen_b2a_sharing(
         self, shape: Any, b2a_keys: Stream, factory: Any
@@ -223,14 +194,14 @@ class ABY3(Functions, tfe.protocol.ABY3):
             shows a server nothing else.
         """
         draw = b2a_keys.draw(shape, native_type(factory))
-        place = self.pairwise.index(b2a_keys)
+        place = self.ring.servers.pairwise.index(b2a_keys)
         values: list[Any] = [None] * 3
         shares: list[list[Any]] = []
-        for i, server in enumerate(self.servers):
-            with tf.device(server.device_name):
+        for i, device in enumerate(self.ring.servers.devices):
+            with tf.device(device):
                 pair = [factory.tensor(tf.zeros(shape, factory.native_type)) for _ in range(2)]
-                if server.device_name in b2a_keys.holders:
-                    values[i] = factory.tensor(draw.on(server.device_name))
+                if device in b2a_keys.holders:
+                    values[i] = factory.tensor(draw.on(device))
                     pair[(place - i) % 3] = values[i]
                 shares.append(pair)
         return values[0], values[1], values[2], shares
@@ -272,6 +243,5 @@ class ABY3(Functions, tfe.protocol.ABY3):
             return chosen ^ chosen_mask.identity()
 
 
-def _here() -> str:
-    """The device of the process that runs the script, which no device scope around can move."""
-    return "/job:localhost/replica:0/task:0/device:CPU:0"
+def _xor(dtype: tf.DType) -> Any:
+    return tf.math.logical_xor if dtype == tf.bool else tf.bitwise.bitwise_xor

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +10,15 @@ from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.privacy.sampling import OwnRecords, capacity, check_records
 from extensions.ring.interface import NoiseSource
+from tfe_ext.keras.records import RecordTable
+from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.private_tensors import share_of
+from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Share
-from tfe_ext.run.records import RecordTable
 
 import tf_encrypted as tfe
-
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,16 @@ class OwnersRecords:
     """Records that lie in the clear with their owners, each on the owner's device.
 
     Args:
-        prot: the protocol.
+        servers: who get shares of them.
         records: by the owner's name in the configuration.
     """
 
-    def __init__(self, prot: "ABY3", records: Mapping[str, OwnRecords]) -> None:
-        self._prot = prot
+    def __init__(self, servers: Servers, records: Mapping[str, OwnRecords]) -> None:
+        self._servers = servers
         config = tfe.get_config()
-        self._owners = [config.get_player(name) for name in records]
+        self._owners = [config.get_player(name).device_name for name in records]
         self._tables = [
-            RecordTable(owner.device_name, own)
+            RecordTable(owner, own)
             for owner, own in zip(self._owners, records.values(), strict=True)
         ]
         self.shapes = shapes_of(records)
@@ -71,19 +70,19 @@ class OwnersRecords:
         tables = zip(self._owners, self._tables, rows, strict=True)
         for party, (owner, table, count) in enumerate(tables):
             drawn = table.draw(
-                self._prot.private[owner.device_name],
+                self._servers.private[owner],
                 party=party,
                 sample_rate=sample_rate,
                 rows=count,
                 source=source,
             )
-            shared.append(share_from(self._prot, drawn, owner))
+            shared.append(share_from(self._servers, drawn, owner))
         return Batch(*(concatenate(column) for column in zip(*shared, strict=True)))
 
     def everything(self) -> Batch:
         """Returns all records, in the order of owners."""
         pairs = zip(self._owners, self._tables, strict=True)
-        shared = [share_from(self._prot, table.everything(), owner) for owner, table in pairs]
+        shared = [share_from(self._servers, table.everything(), owner) for owner, table in pairs]
         x, y, norms = (concatenate(column) for column in zip(*shared, strict=True))
         return Batch(x, y, norms, None)
 
@@ -92,14 +91,14 @@ class SharedRecords:
     """Records that are private tensors already: each step takes all of them.
 
     Args:
-        prot: the protocol.
+        ring: that of the protocol.
         x: private tensor (rows, features); that no row is longer than declared is not checked.
         y: private tensor (rows, classes) of values in [0, 1], likewise.
         network: of the model.
     """
 
-    def __init__(self, prot: "ABY3", x: Any, y: Any, network: Network) -> None:
-        self._x, self._y = share_of(prot, x, "x"), share_of(prot, y, "y")
+    def __init__(self, ring: ABY3Ring, x: Any, y: Any, network: Network) -> None:
+        self._x, self._y = share_of(ring, x, "x"), share_of(ring, y, "y")
         rows = self._x.shape[0] if self._x.shape else 0
         self._x = self._x.reshape(rows, -1)
         for name, share, width in (

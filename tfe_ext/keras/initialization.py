@@ -18,6 +18,7 @@ from tfe_ext.keras.step import parameters_of, store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
+from tfe_ext.ring.servers import Servers
 
 import tf_encrypted as tfe
 
@@ -71,12 +72,12 @@ class LocalStart:
         Raises:
             ArgumentError: models, records or settings that do not fit, before anything is shared.
         """
-        prot, chain, ring = self._trainer.ring.prot, self.chain, self._trainer.ring
+        chain, ring = self.chain, self._trainer.ring
         checked = _check(chain, local, records, ring.frac_bits)
         tried = None
         if held_out is not None and strategy != "local-average":
             tried = self._trainer.records(chain, *held_out, self._optimizer)
-        models = [_OwnModel(prot, name, integers) for name, integers in checked.items()]
+        models = [_OwnModel(ring.servers, name, integers) for name, integers in checked.items()]
 
         def start() -> None:
             columns = [concatenate(c) for c in zip(*(m.share() for m in models), strict=True)]
@@ -86,7 +87,7 @@ class LocalStart:
                 strategy,
                 _pairs(columns),
                 [records[name] for name in checked],
-                start=parameters_of(prot, chain),
+                start=parameters_of(ring, chain),
                 held_out=None if batch is None else (batch.x, batch.y),
                 weighting=weighting,
                 activations=chain.network.activations,
@@ -104,16 +105,16 @@ class LocalStart:
 class _OwnModel:
     """One owner's model as variables on its device, and on no other."""
 
-    def __init__(self, prot: Any, name: str, integers: Sequence[Integers]) -> None:
-        self._prot = prot
-        self._owner = tfe.get_config().get_player(name)
-        with tf.init_scope(), tf.device(self._owner.device_name):
+    def __init__(self, servers: Servers, name: str, integers: Sequence[Integers]) -> None:
+        self._servers = servers
+        self._owner = tfe.get_config().get_player(name).device_name
+        with tf.init_scope(), tf.device(self._owner):
             self._values = [tf.Variable(x, trainable=False, name="local_model") for x in integers]
 
     def share(self) -> list[Share]:
-        with tf.device(self._owner.device_name):
+        with tf.device(self._owner):
             values = [variable.read_value() for variable in self._values]
-        return list(share_from(self._prot, values, self._owner))
+        return list(share_from(self._servers, values, self._owner))
 
 
 def _check(

@@ -62,7 +62,7 @@ class Sequential(LocalStart, host.Sequential):
                 'Call tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20")) before.',
             )
         self._prot = prot
-        self._trainer = Trainer(prot)
+        self._trainer = Trainer(prot.ring)
         self._width: tuple[int, ...] = ()
         self._kind: Loss = "sigmoid"
         super().__init__(layers, name)
@@ -92,7 +92,7 @@ class Sequential(LocalStart, host.Sequential):
     @property
     def frac_bits(self) -> int:
         """Fractional bits of the model's shares."""
-        return int(self._prot.fixedpoint_config.precision_fractional)
+        return self._prot.ring.frac_bits
 
     @property
     def chain(self) -> Chain:
@@ -125,9 +125,9 @@ class Sequential(LocalStart, host.Sequential):
 
     def call(self, inputs: Any, training: None = None, mask: None = None) -> Any:
         """Returns the logits of private inputs (rows, features), as a private tensor."""
-        x = share_of(self._prot, inputs, "inputs")
+        x = share_of(self._prot.ring, inputs, "inputs")
         logits = logits_of(self._trainer.ring, self.chain, x.reshape(x.shape[0], -1))
-        return tensor_of(self._trainer.ring, logits)
+        return tensor_of(self._prot, logits)
 
     def fit(
         self,
@@ -219,11 +219,11 @@ class Sequential(LocalStart, host.Sequential):
         Raises:
             ArgumentError: other shapes, or values that do not fit the ring.
         """
-        weights_of.assign(self._prot, self.chain.flat, weights)
+        weights_of.assign(self._prot.ring, self.chain.flat, weights)
 
     def get_weights(self) -> list[Reals]:
         """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
-        return weights_of.opened(self._prot, self.chain.flat)
+        return weights_of.opened(self._prot.ring, self.chain.flat)
 
     def save_shares(self, folder: str | Path) -> list[Path]:
         """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
@@ -233,7 +233,7 @@ class Sequential(LocalStart, host.Sequential):
         CrypTen backend. One file tells nothing. This process reads all three, as it may read all
         tensors.
         """
-        return weights_of.save(self._prot, self.chain, Path(folder))
+        return weights_of.save(self._prot.ring, self.chain, Path(folder))
 
     def load_shares(self, folder: str | Path) -> None:
         """The model is the one that `save_shares` wrote.
@@ -241,7 +241,7 @@ class Sequential(LocalStart, host.Sequential):
         Raises:
             ArgumentError: a file is missing or damaged, or is of another model.
         """
-        weights_of.load(self._prot, self.chain, Path(folder))
+        weights_of.load(self._prot.ring, self.chain, Path(folder))
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""

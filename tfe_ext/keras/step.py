@@ -1,6 +1,6 @@
 """One private step on a model's variables, as operations of the graph that is being traced."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,14 +15,11 @@ from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.shares import Replicated, Share
 
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
-
-def parameters_of(prot: "ABY3", chain: Chain) -> Parameters:
+def parameters_of(ring: ABY3Ring, chain: Chain) -> Parameters:
     """Returns the present weights, (out, in), and biases."""
     return [
-        (share_of(prot, kernel).T, None if bias is None else share_of(prot, bias))
+        (share_of(ring, kernel).T, None if bias is None else share_of(ring, bias))
         for kernel, bias in chain.variables
     ]
 
@@ -36,7 +33,7 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
     features = chain.network.widths[0]
     if x.shape[1:] != (features,):
         raise ArgumentError("x", x.shape, f"(rows, {features})")
-    logits: Share = forward(ring, chain.network, parameters_of(ring.prot, chain), x).logits
+    logits: Share = forward(ring, chain.network, parameters_of(ring, chain), x).logits
     return logits
 
 
@@ -46,7 +43,7 @@ def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: N
     Cost:
         28 rounds for a linear model, from the rows in the clear to the stored weights.
     """
-    parameters = parameters_of(ring.prot, chain)
+    parameters = parameters_of(ring, chain)
     trace = forward(ring, chain.network, parameters, batch.x)
     gradients = trace.backward(batch.y, batch.squared_norms)
     updates = dpsgd_step(ring, gradients, plan, source, batch.padding)

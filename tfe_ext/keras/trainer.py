@@ -1,7 +1,7 @@
 """What a model does on its servers: the traced step of training, and the count of its errors."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,9 +15,6 @@ from tfe_ext.keras.optimizers import Optimizer
 from tfe_ext.keras.step import logits_of, update
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
-
 DEFAULT_FEATURE_NORM = 32.0
 """Taken for evaluations before `compile` has said otherwise."""
 
@@ -26,12 +23,11 @@ class Trainer:
     """Traces the step of one model, keeps it as long as it fits, and runs evaluations.
 
     Args:
-        prot: the protocol.
+        ring: that of the protocol.
     """
 
-    def __init__(self, prot: "ABY3") -> None:
-        self._prot = prot
-        self.ring = ABY3Ring(prot)
+    def __init__(self, ring: ABY3Ring) -> None:
+        self.ring = ring
         self._records: Records | None = None
         self._key: Any = None
         self._step: Any = None
@@ -108,19 +104,19 @@ class Trainer:
             ArgumentError: records that do not fit.
         """
         if _are_tensors(x, y):
-            return SharedRecords(self._prot, x, y, chain.network)
+            return SharedRecords(self.ring, x, y, chain.network)
         norm = optimizer.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
-        return OwnersRecords(self._prot, self._check(chain, x, y, norm))
+        return OwnersRecords(self.ring.servers, self._check(chain, x, y, norm))
 
     def _take(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
         if _are_tensors(x, y):
-            self._records = SharedRecords(self._prot, x, y, chain.network)
+            self._records = SharedRecords(self.ring, x, y, chain.network)
             return self._records
         own = self._check(chain, x, y, max_feature_norm)
         if isinstance(self._records, OwnersRecords) and self._records.shapes == shapes_of(own):
             self._records.replace(own)
         else:
-            self._records = OwnersRecords(self._prot, own)
+            self._records = OwnersRecords(self.ring.servers, own)
         return self._records
 
     def _check(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Any:

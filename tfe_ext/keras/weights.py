@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -14,13 +14,11 @@ from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.step import store
 from tfe_ext.ring.aby3_ring import ABY3Ring
-from tfe_ext.ring.private_tensors import to_replicated
-
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.ring.inputs import deal
+from tfe_ext.streams.devices import HERE
 
 
-def assign(prot: "ABY3", variables: Sequence[Any], weights: Sequence[Any]) -> None:
+def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> None:
     """The variables hold these real numbers, shared anew.
 
     Raises:
@@ -30,16 +28,14 @@ def assign(prot: "ABY3", variables: Sequence[Any], weights: Sequence[Any]) -> No
     given = [np.shape(weight) for weight in weights]
     if given != shapes:
         raise ArgumentError("weights", given, f"of shapes {shapes}")
-    bits = int(prot.fixedpoint_config.precision_fractional)
-    integers = [encode(weight, bits, name="weights") for weight in weights]
+    integers = [encode(weight, ring.frac_bits, name="weights") for weight in weights]
     for variable, values in zip(variables, integers, strict=True):
-        store(variable, to_replicated(prot, tf.constant(values)))
+        store(variable, deal(ring.servers, tf.constant(values), HERE))
 
 
-def opened(prot: "ABY3", variables: Sequence[Any]) -> list[Reals]:
+def opened(ring: ABY3Ring, variables: Sequence[Any]) -> list[Reals]:
     """Returns the values of the variables."""
-    bits = int(prot.fixedpoint_config.precision_fractional)
-    return [decode(np.sum(summands(variable), axis=0), bits) for variable in variables]
+    return [decode(np.sum(summands(variable), axis=0), ring.frac_bits) for variable in variables]
 
 
 def summands(variable: Any) -> list[Integers]:
@@ -59,31 +55,29 @@ def shares(chain: Chain) -> list[dict[str, Integers]]:
     return arrays
 
 
-def save(prot: "ABY3", chain: Chain, folder: Path) -> list[Path]:
+def save(ring: ABY3Ring, chain: Chain, folder: Path) -> list[Path]:
     """Writes what `shares` returns, that of server R into ``party-R.npz``."""
-    bits = int(prot.fixedpoint_config.precision_fractional)
     return [
-        write_private(folder / f"party-{rank}.npz", frac_bits=np.int64(bits), **own)
+        write_private(folder / f"party-{rank}.npz", frac_bits=np.int64(ring.frac_bits), **own)
         for rank, own in enumerate(shares(chain))
     ]
 
 
-def load(prot: "ABY3", chain: Chain, folder: Path) -> None:
+def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
     """The variables hold the shares that `save` wrote.
 
     Raises:
         ArgumentError: a file is missing or damaged, or is of another model.
     """
     files = [_read(folder / f"party-{rank}.npz") for rank in range(ABY3Ring.parties)]
-    bits = int(prot.fixedpoint_config.precision_fractional)
     expected: dict[str, tuple[int, ...]] = {"frac_bits": (), **_shapes(chain)}
     for rank, own in enumerate(files):
         shapes = {name: array.shape for name, array in own.items()}
-        if shapes != expected or int(own["frac_bits"]) != bits:
+        if shapes != expected or int(own["frac_bits"]) != ring.frac_bits:
             raise ArgumentError(
                 "folder",
                 str(folder / f"party-{rank}.npz"),
-                f"shares of this model, {expected}, with {bits} fractional bits",
+                f"shares of this model, {expected}, with {ring.frac_bits} fractional bits",
                 f"It has {shapes} with {own.get('frac_bits')}.",
             )
     restore(chain, [{k: v for k, v in own.items() if k != "frac_bits"} for own in files])

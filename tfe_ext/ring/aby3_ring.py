@@ -5,7 +5,7 @@ products are local, because every two servers hold all shares (`tfe_ext.ring.sha
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,17 +19,15 @@ from tfe_ext.ring import noise
 from tfe_ext.ring.conversions import replicate
 from tfe_ext.ring.dealing import Dealer
 from tfe_ext.ring.opening import open_sum, open_xor
+from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Additive2, Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
-
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
 OFFSET_BITS = 62
 
 
 class ABY3Ring:
-    """`extensions.ring.interface.Ring` over the servers of a protocol, and a `WordHost`.
+    """`extensions.ring.interface.Ring` over three servers, and a `WordHost`.
 
     A share is a `tfe_ext.ring.shares.Share`; bits are `tfe_ext.ring.xor_words.Words`. In a traced
     function everything below adds operations to its graph; all shapes must be static.
@@ -41,19 +39,17 @@ class ABY3Ring:
         `tfe_ext.ring.conversions` have all the messages there are, and say why.
 
     Args:
-        prot: the protocol.
-        frac_bits: fractional bits; by default the protocol's.
+        servers: their devices, and what they draw from.
+        frac_bits: fractional bits of a share.
     """
 
     parties = 3
 
-    def __init__(self, prot: "ABY3", frac_bits: int | None = None) -> None:
-        if frac_bits is None:
-            frac_bits = int(prot.fixedpoint_config.precision_fractional)
+    def __init__(self, servers: Servers, frac_bits: int) -> None:
         self.frac_bits = check_frac_bits(frac_bits)
-        self.prot = prot
-        self._on = [server.device_name for server in prot.servers]
-        self._dealer = Dealer(prot)
+        self.servers = servers
+        self._on = servers.devices
+        self._dealer = Dealer(servers)
 
     def add_public(self, x: Share, value: Integers | int) -> Share:
         return x.add_public(np.int64(wrap(value)) if isinstance(value, int) else value)
@@ -86,7 +82,7 @@ class ABY3Ring:
         return self._multiply(pairs, tf.matmul)
 
     def _multiply(self, pairs: Sequence[tuple[Share, Share]], operation: Any) -> list[Share]:
-        operands = replicate(self.prot, [operand for pair in pairs for operand in pair])
+        operands = replicate(self.servers, [operand for pair in pairs for operand in pair])
         both = zip(operands[::2], operands[1::2], strict=True)
         return [x.product(y, operation) for x, y in both]
 
@@ -167,7 +163,7 @@ class ABY3Ring:
         self, x: Sequence[Share], scale: Sequence[float], source: NoiseSource
     ) -> list[Share]:
         values = [value.additive3() for value in x]
-        draws = noise.draw(self.prot, source, scale, [value.shape for value in values])
+        draws = noise.draw(self.servers, source, scale, [value.shape for value in values])
         return [value + drawn for value, drawn in zip(values, draws, strict=True)]
 
     def leading(self, word: Words) -> Words:
@@ -191,7 +187,7 @@ class ABY3Ring:
 
     def replicate(self, shares: Sequence[Share]) -> list[Replicated]:
         """Returns the shares as the host holds them; one round for all."""
-        return replicate(self.prot, shares)
+        return replicate(self.servers, shares)
 
 
 def in_additive_form(x: Share) -> Share:

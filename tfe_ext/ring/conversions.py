@@ -1,18 +1,15 @@
 """Additive shares become replicated ones, which products need; one round for all at once."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from tfe_ext.ring.messages import send
+from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated, Share
 
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
-
-def replicate(prot: "ABY3", shares: Sequence[Share]) -> list[Replicated]:
+def replicate(servers: Servers, shares: Sequence[Share]) -> list[Replicated]:
     """Returns every share in replicated form; one round, or none if all are at hand.
 
     A share is converted once in a graph, however often it is asked for.
@@ -25,13 +22,13 @@ def replicate(prot: "ABY3", shares: Sequence[Share]) -> list[Replicated]:
         An element of an additive share of two: 2 words; of three: 3 words.
     """
     missing = {id(share): share for share in shares if share.replicated is None}.values()
-    moves = [(_Three if share.additive2() is None else _Two)(prot, share) for share in missing]
+    moves = [(_Three if share.additive2() is None else _Two)(servers, share) for share in missing]
     links = sorted({link for move in moves for link in move.sent})
     received = {}
     for sender, receiver in links:
         moving = [move for move in moves if (sender, receiver) in move.sent]
         words = [move.sent[sender, receiver] for move in moving]
-        ends = [prot.servers[i].device_name for i in (sender, receiver)]
+        ends = servers.devices[sender], servers.devices[receiver]
         for move, word in zip(moving, send(words, *ends), strict=True):
             received[move, sender, receiver] = word
     for share, move in zip(missing, moves, strict=True):
@@ -48,10 +45,10 @@ class _Two:
     so is y_1 - z_2 to server 0. Server 2 receives nothing.
     """
 
-    def __init__(self, prot: "ABY3", share: Share) -> None:
+    def __init__(self, servers: Servers, share: Share) -> None:
         self._on = share.servers
-        self._z_0 = prot.pairwise[0].draw(share.shape, tf.int64)
-        self._z_2 = prot.pairwise[2].draw(share.shape, tf.int64)
+        self._z_0 = servers.pairwise[0].draw(share.shape, tf.int64)
+        self._z_2 = servers.pairwise[2].draw(share.shape, tf.int64)
         with tf.device(self._on[0]):
             self._own_0 = share.parts[0] - self._z_0.on(self._on[0])
         with tf.device(self._on[1]):
@@ -76,8 +73,8 @@ class _Three:
     to server i - 1, to which that is uniform, since it lacks the key of a_{i+1}.
     """
 
-    def __init__(self, prot: "ABY3", share: Share) -> None:
-        draws = [stream.draw(share.shape, tf.int64) for stream in prot.pairwise]
+    def __init__(self, servers: Servers, share: Share) -> None:
+        draws = [stream.draw(share.shape, tf.int64) for stream in servers.pairwise]
         self._own = []
         for i, device in enumerate(share.servers):
             with tf.device(device):

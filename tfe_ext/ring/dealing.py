@@ -13,18 +13,15 @@ Guarantees:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from extensions.ring.words import Monomial, products_of
 from tfe_ext.ring.messages import send
+from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Additive2, Additive3, Share
 from tfe_ext.ring.xor_words import DealersWords, Words
-
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
 Join = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 XOR: Join = tf.bitwise.bitwise_xor
@@ -54,20 +51,20 @@ class _Dealt:
     dependents: list[tf.Tensor]
 
 
-def _deal(prot: "ABY3", requests: Sequence[_Request]) -> list[_Dealt]:
-    on = [server.device_name for server in prot.servers]
+def _deal(servers: Servers, requests: Sequence[_Request]) -> list[_Dealt]:
+    on = servers.devices
     dealt, corrections = [], []
     for request in requests:
         count = request.masks
-        drawn_0 = prot.pairwise[0].draw([count + request.dependents, *request.shape], tf.int64)
-        drawn_1 = prot.pairwise[2].draw([count, *request.shape], tf.int64)
+        drawn_0 = servers.pairwise[0].draw([count + request.dependents, *request.shape], tf.int64)
+        drawn_1 = servers.pairwise[2].draw([count, *request.shape], tf.int64)
         with tf.device(on[0]):
             share_0 = drawn_0.on(on[0])
             own = _Dealt([share_0[:count], drawn_1.on(on[1])], [share_0[count:]])
         with tf.device(on[2]):
             share_0, share_1 = drawn_0.on(on[2]), drawn_1.on(on[2])
             if request.for_three:
-                drawn = prot.private[on[2]].draw([count, *request.shape], tf.int64)
+                drawn = servers.private[on[2]].draw([count, *request.shape], tf.int64)
                 masks = drawn.on(on[2])
                 own.masks.append(masks - share_0[:count] - share_1)
             else:
@@ -99,11 +96,11 @@ class TruncationPair:
 
 
 class Dealer:
-    """Server 2 of a protocol, as the one who deals."""
+    """Server 2 as the one who deals."""
 
-    def __init__(self, prot: "ABY3") -> None:
-        self._prot = prot
-        self._on = [server.device_name for server in prot.servers]
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._on = servers.devices
 
     def random_words(
         self, shape: Sequence[int], products: Sequence[Monomial], *, for_three: bool
@@ -120,7 +117,7 @@ class Dealer:
             return tf.stack([*masks, *self._products(products, masks)])
 
         (dealt,) = _deal(
-            self._prot,
+            self._servers,
             [
                 _Request(
                     tuple(shape),
@@ -150,7 +147,7 @@ class Dealer:
             for shape, shift, three in zip(shapes, shifts, for_three, strict=True)
         ]
         pairs = []
-        for dealt in _deal(self._prot, requests):
+        for dealt in _deal(self._servers, requests):
             both = Additive2(self._on, dealt.dependents)
             pairs.append(TruncationPair(self._mask(dealt), both[0], both[1]))
         return pairs
@@ -166,7 +163,7 @@ class Dealer:
         request = _Request(
             tuple(shape), masks=1, dependents=len(positions), compute=compute, masks_by=XOR
         )
-        (dealt,) = _deal(self._prot, [request])
+        (dealt,) = _deal(self._servers, [request])
         (word,) = self._words(dealt.masks)
         return word, Additive2(self._on, dealt.dependents)
 
@@ -181,7 +178,7 @@ class Dealer:
         request = _Request(
             tuple(shape), wires, len(products), compute, masks_by=XOR, dependents_by=XOR
         )
-        (dealt,) = _deal(self._prot, [request])
+        (dealt,) = _deal(self._servers, [request])
         named = zip(products, self._words(dealt.dependents), strict=True)
         return self._words(dealt.masks), dict(named)
 

@@ -1,51 +1,82 @@
-"""What an owner has in the clear becomes replicated shares of the servers; one round."""
+"""What one device has in the clear becomes replicated shares of the servers; one round."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from tfe_ext.ring.messages import send
+from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
-
-from tf_encrypted.protocol.aby3.aby3_tensors import ShareType
-
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.streams.seeds import expand_seed, seeds_on
 
 
-def share_from(prot: "ABY3", tensors: Sequence[tf.Tensor], owner: Any) -> list[Replicated]:
-    """Returns shares of integers that one player has, fresh whenever the graph runs.
+def share_from(servers: Servers, tensors: Sequence[tf.Tensor], owner: str) -> list[Replicated]:
+    """Returns shares of integers that one device has, fresh whenever the graph runs.
 
     Args:
-        prot: the protocol.
+        servers: who get the shares.
         tensors: int64, of static shapes, on the owner's device.
-        owner: the player: a server, or anybody else.
+        owner: name of that device: a server's, or anybody else's.
 
     Guarantees:
         Server i as owner takes x_i from the key that it holds with server i - 1, sends server i + 1
         the rest, x_{i+1}, and x_{i+2} is zero. Server i + 1 lacks the key of x_i, so what it
         receives is uniform to it; server i - 1 holds x_i, which is uniform, and the zero. Another
-        owner deals three uniform summands (`ABY3._share`).
+        owner deals three uniform summands (`deal`).
 
     Cost:
         One round. An element: 1 word from a server; 2 from another owner.
     """
-    on = [server.device_name for server in prot.servers]
-    if owner.device_name in on:
-        return _from_server(prot, tensors, on.index(owner.device_name))
-    shares = []
-    for tensor in tensors:
-        secret = prot.default_factory.tensor(tensor)
-        pairs = prot._share(secret, ShareType.ARITHMETIC, owner)
-        shares.append(Replicated(on, [share.value for pair in pairs for share in pair]))
-    return shares
+    if owner in servers.devices:
+        return _from_server(servers, tensors, servers.devices.index(owner))
+    return [deal(servers, tensor, owner) for tensor in tensors]
 
 
-def _from_server(prot: "ABY3", tensors: Sequence[tf.Tensor], i: int) -> list[Replicated]:
-    on = [server.device_name for server in prot.servers]
+def deal(
+    servers: Servers,
+    secret: tf.Tensor,
+    owner: str,
+    take: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = tf.subtract,
+) -> Replicated:
+    """Returns shares of a secret of any type that can be drawn, fresh whenever the graph runs.
+
+    Args:
+        servers: who get the shares.
+        secret: of static shape, on the owner's device.
+        owner: name of that device.
+        take: what is left of a word when a share is taken from it: the difference, or the XOR.
+
+    Guarantees:
+        The owner draws x_0 and x_1 and sends servers their seeds; x_2 is the rest. Each server
+        lacks one of the three, and the two others are uniform to it.
+
+    Cost:
+        One round; 2 words an element and 3 seeds of 32 bytes.
+    """
+    on = servers.devices
+    drawn = []
+    for holders in ((on[0], on[2]), (on[0], on[1])):
+        seeds = seeds_on(servers.private[owner].draw([8], tf.int32), owner, holders)
+        drawn.append(
+            {
+                device: expand_seed(
+                    seed, secret.shape, secret.dtype, device, servers.private.keystream_on
+                )
+                for device, seed in seeds.items()
+            }
+        )
+    first, second = drawn
+    with tf.device(owner):
+        rest = take(take(secret, first[owner]), second[owner])
+    (on_1,), (on_2,) = (send([rest], owner, device) for device in on[1:])
+    parts = [first[on[0]], second[on[0]], second[on[1]], on_1, on_2, first[on[2]]]
+    return Replicated(on, parts)
+
+
+def _from_server(servers: Servers, tensors: Sequence[tf.Tensor], i: int) -> list[Replicated]:
+    on = servers.devices
     after, before = (i + 1) % 3, (i + 2) % 3
-    draws = [prot.pairwise[i].draw(tensor.shape, tf.int64) for tensor in tensors]
+    draws = [servers.pairwise[i].draw(tensor.shape, tf.int64) for tensor in tensors]
     masks = [draw.on(on[i]) for draw in draws]
     with tf.device(on[i]):
         rests = [tensor - mask for tensor, mask in zip(tensors, masks, strict=True)]

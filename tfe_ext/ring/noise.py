@@ -1,23 +1,20 @@
 """Protocol 2 in ABY3: each server draws its own summand, whenever the graph runs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from extensions.privacy.randomness import SystemSource
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from tfe_ext.ring.placed import in_this_process
+from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Additive3
+from tfe_ext.streams.devices import in_this_process
 from tfe_ext.streams.gaussian import discrete_gaussian
-
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
 
 def draw(
-    prot: "ABY3",
+    servers: Servers,
     source: NoiseSource,
     scale: Sequence[float],
     shapes: Sequence[tuple[int, ...]],
@@ -27,23 +24,22 @@ def draw(
     Nothing is drawn while a function is traced: each run of its graph draws anew.
 
     Args:
-        prot: the protocol.
+        servers: who draw.
         source: where noise comes from. `SystemSource` stands for each server's own stream, from
             which it draws in the graph, on its own device. Any other is asked in this process.
         scale: standard deviation of one summand, in ring units, for each shape.
         shapes: static shapes.
     """
-    servers = [server.device_name for server in prot.servers]
     columns = [
         [
-            discrete_gaussian(prot.private[on], on, s, shape)
+            discrete_gaussian(servers.private[on], on, s, shape)
             for s, shape in zip(scale, shapes, strict=True)
         ]
         if type(source) is SystemSource
         else _ask(source, i, on, scale, shapes)
-        for i, on in enumerate(servers)
+        for i, on in enumerate(servers.devices)
     ]
-    return [Additive3(servers, parts) for parts in zip(*columns, strict=True)]
+    return [Additive3(servers.devices, parts) for parts in zip(*columns, strict=True)]
 
 
 def _ask(

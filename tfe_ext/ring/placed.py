@@ -5,9 +5,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import tensorflow as tf
 
-HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
-"""The device of the process that runs the script."""
-
 Part = Any
 """A tf.Tensor, or None for zeros."""
 
@@ -81,8 +78,3 @@ def concatenate(values: Sequence[P]) -> P:
         with tf.device(first.servers[place]):
             parts.append(tf.concat(column, 0))
     return type(first)(first.servers, parts)
-
-
-def in_this_process(device: str) -> str:
-    """The device, if it is one of this process, and else this process's first."""
-    return device if tf.DeviceSpec.from_string(device).job == "localhost" else HERE

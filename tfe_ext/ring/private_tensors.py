@@ -1,6 +1,6 @@
 """Between the host's private tensors and the shares with which our protocols compute."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,12 +10,9 @@ from tfe_ext.ring.shares import Replicated, Share
 
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
 
-if TYPE_CHECKING:
-    from tfe_ext.aby3.protocol import ABY3
 
-
-def share_of(prot: "ABY3", x: Any, name: str = "x") -> Replicated:
-    """Returns the shares of a private tensor of the protocol.
+def share_of(ring: ABY3Ring, x: Any, name: str = "x") -> Replicated:
+    """Returns the shares of a private tensor of the protocol that computes in the ring.
 
     Raises:
         ArgumentError: it is something else, or its values are not fixed-point.
@@ -27,7 +24,7 @@ def share_of(prot: "ABY3", x: Any, name: str = "x") -> Replicated:
             "a private tensor of ABY3",
             "Share it with tfe.define_private_input(...), or compute in the clear if it is public.",
         )
-    if x.prot is not prot:
+    if getattr(x.prot, "ring", None) is not ring:
         raise ArgumentError(
             name,
             "a tensor of another protocol object",
@@ -48,21 +45,22 @@ def share_of(prot: "ABY3", x: Any, name: str = "x") -> Replicated:
         raise ArgumentError(
             f"{name}.shape", x.shape, "static", "Give the function an input signature without None."
         )
-    servers = [server.device_name for server in prot.servers]
-    return Replicated(servers, [share.value for pair in x.unwrapped for share in pair])
+    return Replicated(ring.servers.devices, [share.value for pair in x.unwrapped for share in pair])
 
 
-def tensor_of(ring: ABY3Ring, share: Share) -> ABY3PrivateTensor:
-    """Returns the share as a private tensor of the host; one round, unless it is replicated."""
-    ((x0, x1, y1, y2, z2, z0),) = [r.parts for r in ring.replicate([share])]
-    factory = ring.prot.default_factory
-    pairs = [[factory.tensor(part) for part in pair] for pair in ((x0, x1), (y1, y2), (z2, z0))]
-    return ABY3PrivateTensor(ring.prot, pairs, True, ShareType.ARITHMETIC)
+def tensor_of(prot: Any, share: Share) -> ABY3PrivateTensor:
+    """Returns the share as a private tensor of the protocol; one round, unless it is replicated.
+
+    Args:
+        prot: the protocol, in whose ring the share lies.
+        share: of fixed-point values.
+    """
+    (replicated,) = prot.ring.replicate([share])
+    pairs = pairs_of(prot.default_factory, replicated)
+    return ABY3PrivateTensor(prot, pairs, True, ShareType.ARITHMETIC)
 
 
-def to_replicated(prot: "ABY3", integers: tf.Tensor) -> Replicated:
-    """Returns fresh shares of ring integers that the script has in the clear."""
-    secret = prot.default_factory.tensor(integers)
-    pairs = prot._share(secret, ShareType.ARITHMETIC)
-    servers = [server.device_name for server in prot.servers]
-    return Replicated(servers, [share.value for pair in pairs for share in pair])
+def pairs_of(factory: Any, share: Replicated) -> list[list[Any]]:
+    """Returns what each server holds as the host's tensors, made by the factory; local."""
+    parts = [factory.tensor(part) for part in share.parts]
+    return [parts[:2], parts[2:4], parts[4:]]

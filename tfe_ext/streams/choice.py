@@ -9,6 +9,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from tfe_ext.streams import chacha, native
 from tfe_ext.streams.chacha import KeystreamOn
+from tfe_ext.streams.devices import HERE
 
 VARIABLE = "TFE_EXT_RANDOMNESS"
 DEFAULT = "auto"
@@ -54,7 +55,7 @@ def load_for_players() -> None:
     Raises:
         NativeError: TFE_EXT_RANDOMNESS is "native", and it cannot be had.
     """
-    choose(None, ["/job:localhost/replica:0/task:0/device:CPU:0"])
+    choose(None, [HERE])
 
 
 def _check(device: str) -> None:

@@ -146,10 +146,10 @@ class PrivateStreams(dict[str, Stream]):
 
     def __init__(self, keystream_on: KeystreamOn = chacha.keystream_on) -> None:
         super().__init__()
-        self._keystream_on = keystream_on
+        self.keystream_on = keystream_on
 
     def __missing__(self, device: str) -> Stream:
-        self[device] = Stream([device], self._keystream_on)
+        self[device] = Stream([device], self.keystream_on)
         return self[device]
 
 

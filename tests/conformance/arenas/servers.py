@@ -56,7 +56,7 @@ def evaluate(
     recipe: str, inputs: Sequence[Integers], frac_bits: int, options: dict[str, Any]
 ) -> list[Integers]:
     """Returns the opened results of a recipe."""
-    ring = ABY3Ring(PROTOCOL, frac_bits)
+    ring = ABY3Ring(PROTOCOL.ring.servers, frac_bits)
     shares = [share(np.asarray(value, dtype=np.int64)) for value in inputs]
     results = ring.replicate(RECIPES[recipe](ring, *shares, **options))
     return [reveal(result) for result in results]
@@ -66,7 +66,7 @@ def count(
     recipe: str, shapes: Sequence[tuple[int, ...]], frac_bits: int, options: dict[str, Any]
 ) -> tuple[int, int]:
     """Returns rounds and bytes of a recipe, whose results stay in the form that they come in."""
-    ring = ABY3Ring(PROTOCOL, frac_bits)
+    ring = ABY3Ring(PROTOCOL.ring.servers, frac_bits)
     shares = [share(np.zeros(shape, dtype=np.int64)) for shape in shapes]
 
     def parts() -> list[tf.Tensor]:

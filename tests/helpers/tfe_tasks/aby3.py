@@ -276,13 +276,15 @@ def host_loops_compute():
 
 def reset_changes_the_keys():
     run = graph(lambda: share_values(private(X) * private(Y)))
-    protocol_keys = [key.numpy() for s in PROTOCOL.pairwise for key in s._keys.values()]
+    protocol_keys = [
+        key.numpy() for s in PROTOCOL.ring.servers.pairwise for key in s._keys.values()
+    ]
     before = run()
     PROTOCOL.reset()
     after = run()
     assert_replicated(after)
     assert not np.any(before[0][0] == after[0][0])
-    new_keys = [key.numpy() for s in PROTOCOL.pairwise for key in s._keys.values()]
+    new_keys = [key.numpy() for s in PROTOCOL.ring.servers.pairwise for key in s._keys.values()]
     assert not any(np.array_equal(a, b) for a, b in zip(protocol_keys, new_keys, strict=True))
 
 

@@ -30,7 +30,6 @@ from tests.helpers.tfe_tasks.session import (
     share_values,
 )
 from tfe_ext.ring import conversions, dealing, opening
-from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.messages import send
 from tfe_ext.ring.shares import Replicated
 
@@ -302,7 +301,7 @@ def what_is_sent_is_uniform():
         for _ in range(2):
             with tf.device(device):
                 zeros.append(tf.identity(tf.zeros([count], tf.int64)))
-    x, ring = Replicated(DEVICES, zeros), ABY3Ring(PROTOCOL)
+    x, ring = Replicated(DEVICES, zeros), PROTOCOL.ring
     with recorded_messages() as sent:
         y = inverse_sqrt(ring, x, InverseSqrtPlan(frac_bits=20))
         z = clip_by_norm(ring, x.reshape(count, 1), 1.0, ClipPlan(frac_bits=20))

@@ -35,8 +35,8 @@ from tfe_ext.keras import (
 )
 from tfe_ext.keras.batches import OwnersRecords
 from tfe_ext.keras.losses import LOSSES
+from tfe_ext.keras.records import RecordTable
 from tfe_ext.ring.inputs import share_from
-from tfe_ext.run.records import RecordTable
 from tfe_ext.streams.gaussian import discrete_gaussian, look_up
 
 import tf_encrypted as tfe
@@ -143,7 +143,7 @@ def gaussians(scale, count):
 
     @graph
     def run():
-        return discrete_gaussian(PROTOCOL.private[device], device, scale, [count])
+        return discrete_gaussian(PROTOCOL.ring.servers.private[device], device, scale, [count])
 
     return [run().numpy().tolist() for _ in range(2)]
 
@@ -159,7 +159,10 @@ def noise_is_drawn_by_each_server_in_the_graph():
 
     @graph
     def summands():
-        return [discrete_gaussian(PROTOCOL.private[on], on, 2.0**40, [50]) for on in DEVICES]
+        return [
+            discrete_gaussian(PROTOCOL.ring.servers.private[on], on, 2.0**40, [50])
+            for on in DEVICES
+        ]
 
     drawn = np.stack([*summands(), *summands()])
     assert len(np.unique(drawn)) == drawn.size
@@ -178,7 +181,7 @@ def samples(count, rate, rows, runs):
 
     @graph
     def draw():
-        stream, source = PROTOCOL.private[device], SystemSource()
+        stream, source = PROTOCOL.ring.servers.private[device], SystemSource()
         return table.draw(stream, party=0, sample_rate=rate, rows=rows, source=source)
 
     known = {tuple(row): i for i, row in enumerate(own.features.tolist())}
@@ -216,7 +219,9 @@ def inputs_are_masked():
         def share(player=player):
             with tf.device(player.device_name):
                 zero = tf.zeros([100], tf.int64)
-            return [x.parts for x in share_from(PROTOCOL, [zero, zero], player)]
+            return [
+                x.parts for x in share_from(PROTOCOL.ring.servers, [zero, zero], player.device_name)
+            ]
 
         runs = np.array([[[part.numpy() for part in parts] for parts in share()] for _ in "ab"])
         pairs = runs.reshape(2, 2, 3, 2, 100)

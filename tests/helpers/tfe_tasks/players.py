@@ -32,7 +32,7 @@ def shares_lie_in_four_processes():
     for x in (given(), tfe.define_private_variable(X), given() * given()):
         for i, pair in enumerate(x.unwrapped):
             assert {share.value.backing_device for share in pair} == {tasks[i]}
-    for key in PROTOCOL.pairwise:
+    for key in PROTOCOL.ring.servers.pairwise:
         assert {variable.device for variable in key._keys.values()} == set(key.holders)
 
 
