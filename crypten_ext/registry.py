@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from crypten_ext import dealer, third_party
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.masks import install as masks
-from crypten_ext.nn.autograd import Activation, Linear
+from crypten_ext.nn import autograd
 from crypten_ext.ring import exchange
 from crypten_ext.ring.crypten_ring import check_configuration
 from extensions.errors import ArgumentError, PeaError
@@ -60,8 +60,7 @@ FUNCTIONS: dict[str, type[AutogradFunction]] = {
     "clip_factor": ClipFactor,
     "clip_by_norm": ClipByNorm,
     "inv_sqrt": InvSqrt,
-    "private_linear": Linear,
-    "piecewise_linear": Activation,
+    **autograd.FUNCTIONS,
 }
 
 

@@ -42,13 +42,13 @@ from fl.privacy.central_dp import CentralDP
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
-from fl.privacy.quantization import FixedPoint, RingVector
 from fl.privacy.signds import SignDS
 from fl.round import latency
 from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
 from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.network import DropOut, Link, Network
+from fl.round.quantization import FixedPoint, RingVector
 from fl.round.rounds import aggregate
 from fl.round.transport import InProcessTransport
 from fl.round.view import Coalition, Outcome, Sent, Transcript

@@ -11,7 +11,6 @@ from torch import nn
 
 import fl
 from benchmarks.federated.pool import side_by_side
-from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
 from extensions.errors import ArgumentError
 
@@ -57,23 +56,6 @@ class Setting:
     def mechanism(self) -> fl.Mechanism:
         """Returns a new mechanism, whose noise is no seed's."""
         return fl.Mechanism()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Local(Setting):
-    """Noise of every client on its own update.
-
-    Attributes:
-        epsilon: of one update, at DELTA.
-        clip: bound of its L2 norm.
-    """
-
-    epsilon: float
-    clip: float
-
-    def mechanism(self) -> fl.Mechanism:
-        """Returns a new mechanism."""
-        return QuickLocalDP(epsilon=self.epsilon, delta=DELTA, clip=self.clip)
 
 
 @dataclass(frozen=True, kw_only=True)

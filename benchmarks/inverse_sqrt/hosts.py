@@ -3,7 +3,6 @@
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,8 +27,6 @@ TIMED = {
     SPU: tuple(spu_party.METHODS),
 }
 """Methods whose time is taken. The others are settings that buy accuracy with more rounds."""
-
-_MODULES = {CRYPTEN: "crypten_host", ABY3: "aby3_host", SPU: "spu_host"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,4 +99,14 @@ def timings(
 
 def _module(host: str) -> Any:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    return import_module(f"benchmarks.inverse_sqrt.{_MODULES[host]}")
+    if host == CRYPTEN:
+        from benchmarks.inverse_sqrt import crypten_host
+
+        return crypten_host
+    if host == ABY3:
+        from benchmarks.inverse_sqrt import aby3_host
+
+        return aby3_host
+    from benchmarks.inverse_sqrt import spu_host
+
+    return spu_host

@@ -8,11 +8,11 @@ from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
 from fl.chain.equations import known_sums
 from fl.chain.server import ChainServer
-from fl.privacy.quantization import FixedPoint
 from fl.round.aggregator import Aggregator, Leaks
 from fl.round.determined import determined_sums
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import SERVER, Party
+from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 

@@ -10,9 +10,9 @@ from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
 from fl.chain.token import Token, clients, integer, real
-from fl.privacy.quantization import RingVector
 from fl.round.machines import Machine, Output, Round
 from fl.round.messages import SERVER, Message, Party
+from fl.round.quantization import RingVector
 
 Neighbours = Callable[[int], Collection[int]]
 """From a client to those that it can reach."""

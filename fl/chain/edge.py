@@ -9,9 +9,9 @@ from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
 from fl.chain.token import Token
-from fl.privacy.quantization import RingVector
 from fl.round.machines import Machine, Output, Round
 from fl.round.messages import SERVER, Message, Party
+from fl.round.quantization import RingVector
 
 
 class ChainEdge(Machine):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from extensions.errors import MessageError
 from fl.chain.state import ChainState
 from fl.chain.token import Token, clients, integer
-from fl.privacy.quantization import FixedPoint, RingVector
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.quantization import FixedPoint, RingVector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

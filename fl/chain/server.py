@@ -12,9 +12,9 @@ from fl.chain.report import HopReport
 from fl.chain.state import ChainState
 from fl.chain.token import Token, clients, uniform
 from fl.chain.totals import Totals
-from fl.privacy.quantization import FixedPoint
 from fl.round.machines import Machine, Output, Refusal, Round, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.quantization import FixedPoint
 
 
 class ChainServer(Machine):

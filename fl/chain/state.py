@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fl.privacy.quantization import RingVector
 from fl.round.messages import Party
+from fl.round.quantization import RingVector
 
 
 @dataclass(eq=False)

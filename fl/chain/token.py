@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from extensions.errors import MessageError
 from fl.chain.keys import KEY_BYTES
-from fl.privacy.quantization import RingVector
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.quantization import RingVector
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,9 +6,9 @@ from functools import reduce
 import numpy as np
 
 from fl.chain.state import ChainState
-from fl.privacy.quantization import FixedPoint, RingVector
 from fl.round.machines import Aggregate, Round
 from fl.round.messages import Party
+from fl.round.quantization import FixedPoint, RingVector
 
 
 class Totals:

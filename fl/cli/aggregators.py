@@ -10,8 +10,8 @@ from fl.masked import MaskedAggregator
 from fl.paillier import PaillierAggregator
 from fl.paillier.aggregator import FIXED_POINT
 from fl.plain import PlainAggregator
-from fl.privacy.quantization import FixedPoint
 from fl.round.aggregator import Aggregator
+from fl.round.quantization import FixedPoint
 
 _OF_FIXED_POINT = {"frac_bits": "frac_bits", "range": "clip", "saturation": "saturation"}
 _OF_RING = {"ring_bits": "bits", **_OF_FIXED_POINT}

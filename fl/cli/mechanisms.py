@@ -10,10 +10,10 @@ from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.central_dp import CentralDP
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
-from fl.privacy.quantization import FixedPoint
 from fl.privacy.signds import SignDS
 from fl.round.aggregator import Aggregator
 from fl.round.machines import Round
+from fl.round.quantization import FixedPoint
 from fl.training.settings import RunSettings
 
 CLIP = 1.0

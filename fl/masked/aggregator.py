@@ -9,10 +9,10 @@ from extensions.errors import ArgumentError
 from fl.masked.client import MaskedClient
 from fl.masked.server import MaskedServer
 from fl.masked.terms import Terms
-from fl.privacy.quantization import FixedPoint
 from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import SERVER
+from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 DEFAULT = FixedPoint()

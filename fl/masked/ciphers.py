@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from extensions.errors import MessageError
-from fl.privacy.quantization import RingVector
+from fl.round.quantization import RingVector
 
 KEY_BYTES = 32
 TAG_BYTES = 16

@@ -30,9 +30,9 @@ from fl.masked.terms import (
     Terms,
     as_bytes,
 )
-from fl.privacy.quantization import RingVector
 from fl.round.machines import Machine, Output, Refusal
 from fl.round.messages import SERVER, Message
+from fl.round.quantization import RingVector
 
 
 class MaskedClient(Machine):

@@ -10,9 +10,9 @@ from extensions.errors import MessageError
 from fl.masked.ciphers import KEY_BYTES, agree, fresh_key
 from fl.masked.terms import ADVERT, SEALED, SIGNATURE_BYTES, Bytes, Roster, Terms, check_keys
 from fl.masked.unmasking import Unmasking, by_dealer
-from fl.privacy.quantization import RingVector
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
 from fl.round.messages import SERVER, Message
+from fl.round.quantization import RingVector
 
 STAGE = "stage"
 BEFORE_THE_SUM = ("advertise", "shares", "masked")

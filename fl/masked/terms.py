@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from extensions.errors import MessageError
 from fl.masked import shamir
 from fl.masked.ciphers import KEY_BYTES, TAG_BYTES
-from fl.privacy.quantization import FixedPoint
 from fl.round.machines import Round
 from fl.round.messages import Message
+from fl.round.quantization import FixedPoint
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -7,7 +7,7 @@ from extensions.errors import MessageError
 from fl.masked import shamir
 from fl.masked.ciphers import add_pair_mask, agree, commit, derive, mask, public_key, unseal
 from fl.masked.terms import MASK_KEY, SECRETS, SEED, Bytes, Roster
-from fl.privacy.quantization import RingVector
+from fl.round.quantization import RingVector
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from fl.paillier.client import Held, PaillierClient
 from fl.paillier.keys import SECURE_BITS, PrivateKey, check_bits
 from fl.paillier.packing import Packing
 from fl.paillier.server import PaillierServer
-from fl.privacy.quantization import FixedPoint
 from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import SERVER
+from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 FIXED_POINT = FixedPoint(frac_bits=16, clip=4.0)

@@ -13,9 +13,9 @@ from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import decrypt
 from fl.paillier.sealing import EXCHANGE_BYTES, public_bytes, seal, unseal
 from fl.paillier.short import ShortRandomness
-from fl.privacy.quantization import RingVector
 from fl.round.machines import Machine, Output, Round
 from fl.round.messages import SERVER, Message, Value
+from fl.round.quantization import RingVector
 
 
 @dataclass

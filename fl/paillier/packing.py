@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MessageError
-from fl.privacy.quantization import FixedPoint
+from fl.round.quantization import FixedPoint
 
 Signed = npt.NDArray[np.int64]
 

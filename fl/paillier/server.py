@@ -12,9 +12,9 @@ from fl.paillier.packing import Packing, Signed
 from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import check_ciphertext
 from fl.paillier.sealing import EXCHANGE_BYTES, is_exchange_key
-from fl.privacy.quantization import FixedPoint
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer
 from fl.round.messages import SERVER, Message
+from fl.round.quantization import FixedPoint
 
 
 class PaillierServer(Machine):

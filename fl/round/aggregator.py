@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from extensions.errors import ArgumentError, UpdateError
-from fl.privacy.quantization import FixedPoint
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import Party
+from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 Leaks = frozenset[frozenset[int]]

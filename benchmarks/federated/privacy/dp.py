@@ -12,6 +12,7 @@ import fl
 from benchmarks import tables
 from benchmarks.accuracy.publishing import Line
 from benchmarks.federated.privacy.gaussian import classical_noise, gaussian_rows
+from benchmarks.federated.privacy.quick_noise import Local
 from benchmarks.federated.privacy.sweeps import (
     DataDir,
     Full,
@@ -26,7 +27,7 @@ from benchmarks.federated.privacy.sweeps import (
     sized,
     spent,
 )
-from benchmarks.federated.running import DELTA, FRACTION, Local, Run, Runs, Setting, Size
+from benchmarks.federated.running import DELTA, FRACTION, Run, Runs, Setting, Size
 from extensions.privacy.accounting import epsilon
 from fl.privacy.analytic_gaussian import analytic_noise
 

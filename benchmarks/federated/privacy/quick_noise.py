@@ -1,10 +1,12 @@
 """Noise that is quick to draw: for comparing runs, never for data."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import fl
+from benchmarks.federated.running import DELTA, Setting
 from fl.privacy.clipping import norm_of
 
 
@@ -33,3 +35,20 @@ class QuickLocalDP(fl.LocalDP):
         draw = draws.normal if gaussian else draws.laplace
         clipped = update * (self.clip / max(self.clip, norm_of(update, 2 if gaussian else 1)))
         return clipped + draw(0.0, self.scale, update.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Setting):
+    """Noise of every client on its own update.
+
+    Attributes:
+        epsilon: of one update, at DELTA.
+        clip: bound of its L2 norm.
+    """
+
+    epsilon: float
+    clip: float
+
+    def mechanism(self) -> fl.Mechanism:
+        """Returns a new mechanism."""
+        return QuickLocalDP(epsilon=self.epsilon, delta=DELTA, clip=self.clip)

@@ -10,6 +10,7 @@ import typer
 
 import fl
 from benchmarks import tables
+from benchmarks.federated.privacy.quick_noise import Local
 from benchmarks.federated.privacy.sweeps import (
     DataDir,
     Full,
@@ -24,7 +25,7 @@ from benchmarks.federated.privacy.sweeps import (
     sized,
     spent,
 )
-from benchmarks.federated.running import MODELS, Local, Run, Runs, Setting, Size
+from benchmarks.federated.running import MODELS, Run, Runs, Setting, Size
 
 USUAL = Size(model="mlp", rounds=40, epochs=1, batch_size=10, lr=0.1)
 CLIENTS = 100

@@ -1,24 +1,29 @@
 """Extractors by name."""
 
 import re
-from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 from extensions.errors import ArgumentError
-from extensions.owners.features import backbone
+from extensions.owners.features import (
+    backbone,
+    custom,
+    hashed,
+    hog,
+    raw,
+    scattering,
+    tflite,
+    wordllama,
+)
 from extensions.owners.features.extractor import Extractor
 
 BUILT_IN = {
-    "raw": "extensions.owners.features.raw",
-    "hog": "extensions.owners.features.hog",
-    "scattering": "extensions.owners.features.scattering",
-    "tflite": "extensions.owners.features.tflite",
-    "backbone": "extensions.owners.features.backbone",
-    "hashed": "extensions.owners.features.hashed",
-    "wordllama": "extensions.owners.features.wordllama",
+    "raw": raw.make,
+    "hog": hog.make,
+    "scattering": scattering.make,
+    "tflite": tflite.make,
+    "hashed": hashed.make,
+    "wordllama": wordllama.make,
 }
-CUSTOM = "extensions.owners.features.custom"
 ALLOWED = (
     "raw, hog, scattering, tflite:PATH, backbone:ARCHITECTURE, hashed, wordllama, or "
     "module:function of your own"
@@ -43,8 +48,7 @@ def find(text: str, weights: Path | None = None) -> Extractor:
     if name == "backbone":
         return backbone.make(argument or None, weights)
     if name in BUILT_IN:
-        make = import_module(BUILT_IN[name]).make
-        return cast(Extractor, make(argument if colon else None))
+        return BUILT_IN[name](argument if colon else None)
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", text):
         raise ArgumentError("features", text, ALLOWED)
-    return cast(Extractor, import_module(CUSTOM).make(text))
+    return custom.make(text)
