@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from extensions.errors import ArgumentError
 from tests.helpers.paths import ROOT
 from tests.mutants.catalogue import Mutant, find_mutants
 
@@ -97,7 +98,10 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants or areas; default: all")
     parser.add_argument("--trust", action="store_true", help="skip the run without a mutant")
     arguments = parser.parse_args()
-    mutants = find_mutants(arguments.names)
+    try:
+        mutants = find_mutants(arguments.names)
+    except ArgumentError as error:
+        parser.error(str(error))
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder) / "tree"
         copy_tree(tree)

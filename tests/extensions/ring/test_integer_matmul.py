@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from extensions.ring.fixed_point import wrap
 from extensions.ring.integer_matmul import SMALL, matmul
 
 SHAPES = {
@@ -36,6 +37,16 @@ def test_sums_at_the_edge_of_double_precision_are_exact():
         x = np.full((64, inner), 2**bits - 1)
         y = np.full((inner, 3), -(2**bits) + 1)
         assert x.size * y.shape[1] > SMALL
+        np.testing.assert_array_equal(matmul(x, y), x @ y)
+
+
+def test_sums_of_the_largest_limbs_are_exact():
+    """Whatever the width of the limbs, some row and some column hold none but the largest."""
+    inner = 2047
+    entries = [sum(((1 << w - 1) - 1) << i for i in range(0, 64, w)) for w in range(12, 34)]
+    largest = np.array([wrap(entry) for entry in entries])
+    x = np.repeat(largest[:, None], inner, axis=1)
+    for y in (x.T, -x.T >> 20):
         np.testing.assert_array_equal(matmul(x, y), x @ y)
 
 
