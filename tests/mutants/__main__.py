@@ -1,6 +1,7 @@
 """Applies each mutant to a copy of the tree and runs its tests there: how many faults are found.
 
-The tests must pass without a mutant; one of them must fail with it. The checkout is only read.
+The tests must pass without a mutant; one of them must fail with it. The checkout is only read, and
+may change meanwhile.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -60,22 +62,25 @@ def run_tests(tree: Path, tests: Sequence[str], *options: str) -> int | None:
         try:
             return run.wait(LONGEST)
         except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
             return None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
 
 
 def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
     """Yields what becomes of each mutant in the tree, which is as before afterwards."""
     for mutant in mutants:
         began = time.monotonic()
+        kept = {file: (tree / file).read_bytes() for file in mutant.files if (tree / file).exists()}
         if mutant.apply(tree):
             outcome = "does not apply"
         else:
             status = run_tests(tree, mutant.tests, "-x")
             outcome = "timed out" if status is None else OUTCOMES.get(status, "no test was run")
-        for file in mutant.files:
-            shutil.copy2(ROOT / file, tree / file)
+        for file, content in kept.items():
+            (tree / file).write_bytes(content)
         yield Result(mutant, outcome, time.monotonic() - began)
 
 

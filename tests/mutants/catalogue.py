@@ -17,32 +17,31 @@ class Mutant:
     """One fault.
 
     Attributes:
-        patch: its file.
+        name: of its patch; it begins with the area.
+        patch: the text.
         promise: what no longer holds.
         tests: pytest's names of the tests of which one is to fail.
         files: what it changes, relative to the tree.
     """
 
-    patch: Path
+    name: str
+    patch: str
     promise: str
     tests: tuple[str, ...]
     files: tuple[Path, ...]
 
     @classmethod
-    def read(cls, patch: Path) -> "Mutant":
+    def read(cls, path: Path) -> "Mutant":
         """Returns the mutant in a file."""
-        first, second, *lines = patch.read_text().splitlines()
+        patch = path.read_text()
+        first, second, *lines = patch.splitlines()
         return cls(
+            name=path.stem,
             patch=patch,
             promise=first.removeprefix(PROMISE),
             tests=tuple(shlex.split(second.removeprefix(TESTS))),
             files=tuple(Path(line.removeprefix(FILE)) for line in lines if line.startswith(FILE)),
         )
-
-    @property
-    def name(self) -> str:
-        """The patch's name, which begins with the area."""
-        return self.patch.stem
 
     @property
     def area(self) -> str:
@@ -52,9 +51,9 @@ class Mutant:
     def apply(self, tree: Path, *, dry_run: bool = False) -> str:
         """Changes the tree, and returns what `patch` says if it cannot, else nothing."""
         options = ["--strip=1", "--fuzz=1", "--forward", "--batch", "--reject-file=-"]
-        options += ["--no-backup-if-mismatch", f"--directory={tree}", f"--input={self.patch}"]
+        options += ["--no-backup-if-mismatch", f"--directory={tree}"]
         options += ["--dry-run"] if dry_run else []
-        run = subprocess.run(["patch", *options], capture_output=True, text=True)
+        run = subprocess.run(["patch", *options], input=self.patch, capture_output=True, text=True)
         return run.stdout + run.stderr if run.returncode else ""
 
 
@@ -64,7 +63,7 @@ def find_mutants(names: Iterable[str] = ()) -> list[Mutant]:
     Raises:
         ArgumentError: no mutant and no area has that name.
     """
-    mutants = [Mutant.read(patch) for patch in sorted(FOLDER.glob("*.patch"))]
+    mutants = [Mutant.read(path) for path in sorted(FOLDER.glob("*.patch"))]
     wanted = set(names)
     if unknown := wanted - {name for m in mutants for name in (m.name, m.area)}:
         areas = sorted({m.area for m in mutants})

@@ -14,7 +14,7 @@ MUTANTS = find_mutants()
 def test_there_are_as_many_as_promised_and_each_has_a_header():
     assert len(MUTANTS) >= 60
     for mutant in MUTANTS:
-        first, second, *_ = mutant.patch.read_text().splitlines()
+        first, second, *_ = mutant.patch.splitlines()
         assert first.startswith(PROMISE), mutant.name
         assert second.startswith(TESTS), mutant.name
         assert mutant.tests, mutant.name
