@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.report import DOCUMENTS, with_tables
 from tests.helpers.paths import ROOT
+from tests.helpers.patience import PATIENCE
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 README = (ROOT / "README.md").read_text()
@@ -29,7 +30,7 @@ def run(command: list[str], folder: Path, **env: str) -> subprocess.CompletedPro
         env={**os.environ, "PATH": path, **env},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,10 @@ from benchmarks.inverse_sqrt.summary import row
 from benchmarks.inverse_sqrt.table import BATCHES, PUBLISHED, floor_ms, table
 from benchmarks.network import link
 from extensions.errors import ArgumentError, EmulationError, PeaError
+from tests.helpers.patience import wait_until
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted"),
 ]
 ROUNDS = {(CRYPTEN, OURS): 15, (CRYPTEN, PAPER): 20, (ABY3, OURS): 16, (ABY3, PAPER): 17}
@@ -196,10 +195,7 @@ def test_bytes_that_another_process_sent_are_counted():
                 received += len(near.recv(1 << 16))
             before = sent([os.getpid()])
             near.sendall(bytes(1000))
-            deadline = time.monotonic() + 10
-            while (now := sent([os.getpid()])) != [before[0] + 1000]:
-                assert time.monotonic() < deadline, (before, now)
-                time.sleep(0.01)
+            wait_until(lambda: sent([os.getpid()]) == [before[0] + 1000], "the count of all bytes")
             assert sent([other.pid]) == [size + 1]  # TCP counts the opening of a connection
         other.communicate(b"\n")
     with pytest.raises(OSError, match="No such"):

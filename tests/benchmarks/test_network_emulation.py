@@ -3,13 +3,14 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from benchmarks import tables
 from benchmarks.network import PROFILES, calibration, call, inside, link, netem, switch
 from extensions.errors import ArgumentError, EmulationError
 from tests.helpers.paths import ROOT
+from tests.helpers.patience import PATIENCE, wait_until
 
 COMMAND = "import typer; from benchmarks.network import command; app = typer.Typer(); "
 COMMAND += "settings = {'allow_interspersed_args': False}; "
@@ -70,13 +72,13 @@ def run() -> Iterator[Run]:
 
     yield run
     (process,) = started
-    deadline = time.monotonic() + 5.0
-    while (left := _marked(mark)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    process.communicate()
-    assert not left
+    try:
+        wait_until(lambda: not _marked(mark), "the end of all that the command started")
+    finally:
+        for pid in _marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
 
 
 def _marked(mark: str) -> list[int]:
@@ -108,33 +110,88 @@ def test_rounds_take_their_number_of_delays(profile):
     found, network = call(
         link(profile, means="switch"), "tests.helpers.emulated_tasks:rounds", number=number
     )
-    floor = (1 + number) * chosen.delay_ms / 1000
-    assert floor <= found["seconds"] < 1.2 * floor + 0.1
+    assert found["seconds"] >= (1 + number) * chosen.delay_ms / 1000
     assert found["bypassed"] == 0
     assert (network["profile"], network["means"]) == (profile, "switch")
-    assert 2 * chosen.delay_ms <= network["round trip ms"] < 2 * chosen.delay_ms + 2.0
-    assert 0.6 * chosen.mbit < network["bulk Mbit/s"] <= chosen.mbit
+    assert network["round trip ms"] >= 2 * chosen.delay_ms
+    assert 0 < network["bulk Mbit/s"] <= chosen.mbit
 
 
-def test_each_connection_has_the_rate_to_itself():
+def test_no_connection_exceeds_the_rate():
     rate, size = 100.0, 5_000_000
-    alone = 8e-6 * size / rate
     chosen = link("loopback", mbit=rate, means="switch")
     seconds, network = call(chosen, "tests.helpers.emulated_tasks:two_senders", size=size)
-    assert alone <= seconds < 1.8 * alone
+    assert seconds >= 8e-6 * size / rate
     assert network["profile"] == "loopback-100mbit"
+
+
+class Wire:
+    """A device and the time: packets leave it at given seconds, and come back when it is written.
+
+    Time passes only while the switch waits, and by a microsecond each time that it looks.
+    """
+
+    def __init__(self, packets: list[tuple[float, bytes]]) -> None:
+        self._left, self._packets, self._now = 0, packets, 0.0
+        self.back: list[tuple[float, bytes]] = []
+
+    def look(self) -> float:
+        self._now += 1e-6
+        return self._now
+
+    def select(self, ends: list[int], _w: Any, _x: Any, wait: float | None) -> tuple[list[int]]:
+        """Waits for the next packet, or so long; the end can be read once all packets are back."""
+        due = [at for at, _ in self._packets[self._left : self._left + 1]]
+        due += [] if wait is None else [self._now + wait]
+        self._now = max(self._now, min(due, default=0.0))
+        return ([] if len(self.back) < len(self._packets) else ends[1:],)
+
+    def read(self, _device: int, _size: int) -> bytes:
+        if self._left == len(self._packets) or self._packets[self._left][0] > self._now:
+            raise BlockingIOError
+        self._left += 1
+        return self._packets[self._left - 1][1]
+
+    def write(self, _device: int, packet: bytes) -> None:
+        self.back.append((self._now, packet))
+
+
+def packet_of(connection: int, size: int, segment: int = 0) -> bytes:
+    """Returns a packet of so many bytes, of a numbered connection, with the device's own header."""
+    header = struct.pack("=BBHHHH", 0, 0, 0, segment, 0, 0)
+    return header + bytes(12) + struct.pack("=QI", connection, 0) + bytes(size - 24)
+
+
+def test_packets_come_back_after_exactly_their_links_time(monkeypatch):
+    """1 Mbit/s is 8 us a byte: two of 1000 bytes of one connection queue, of two they do not.
+
+    A long one is charged with the headers of its segments.
+    """
+    one, other, long = packet_of(1, 1000), packet_of(2, 1000), packet_of(3, 5000, segment=1000)
+    wire = Wire([(1.0, one), (1.0, one), (1.0, other), (3.0, long)])
+    monkeypatch.setattr(switch, "perf_counter", wire.look)
+    monkeypatch.setattr(switch.select, "select", wire.select)
+    monkeypatch.setattr(switch.os, "read", wire.read)
+    monkeypatch.setattr(switch.os, "write", wire.write)
+    monkeypatch.setattr(switch.os, "sched_setscheduler", lambda *_: None)
+    switch.run(-1, link("loopback", delay_ms=100.0, mbit=1.0), -2)
+    charged = 3.0 + 0.1 + 8e-6 * (5000 + 5 * 52)
+    expected = [(1.108, one), (1.108, other), (1.116, one), (charged, long)]
+    assert [packet for _, packet in wire.back] == [packet for _, packet in expected]
+    for (found, _), (due, _) in zip(wire.back, expected, strict=True):
+        assert 0 <= found - due < 1e-4
 
 
 def test_the_loopback_profile_is_this_machine_as_it_is(run):
     process = run("--profile", "loopback", "--", "readlink", "/proc/self/ns/net")
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert out.strip() == os.readlink("/proc/self/ns/net")
     assert "network loopback (as it is): 0 ms one-way, no limit" in err
 
 
 def test_a_command_keeps_its_input_output_and_status_and_leaves_nothing(run, usual):
     process = run("--profile", "lan", "sh", "-c", "sleep 600 > /dev/null 2>&1 & cat; exit 7")
-    out, err = process.communicate("as it was", timeout=30)
+    out, err = process.communicate("as it was", timeout=PATIENCE)
     assert (out, process.returncode) == ("as it was", 7)
     assert err.startswith(f"network lan ({usual}): 0.1 ms one-way, 1000 Mbit/s")
 
@@ -159,7 +216,7 @@ def test_nothing_is_left_of_a_command_that_is_ended(run, how):
         (keeper,) = set(_children(process.pid)) - {int(pid)}
         os.kill(keeper, signal.SIGKILL)
     statuses = {"Ctrl-C": 130, "SIGTERM": 143, "SIGKILL": -9, "switch killed": 125}
-    assert process.wait(10) == statuses[how]
+    assert process.wait(PATIENCE) == statuses[how]
     if how == "switch killed":
         assert "the switch: it ended with status -9" in process.stderr.read()
 
@@ -179,7 +236,7 @@ def test_a_task_that_takes_too_long_is_ended():
 
 def test_an_unknown_command_is_an_error_before_anything_runs(run):
     process = run("--profile", "lan", "no-such-program")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert "command = 'no-such-program': must be a program" in err
 
@@ -218,7 +275,7 @@ def test_a_kernel_with_netem_needs_no_device(monkeypatch, tmp_path):
 
 def test_netem_that_is_asked_for_is_not_replaced_by_the_switch(run, usual):
     process = run("--profile", "lan", "--means", "netem", "--", "true")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     if usual == "netem":
         assert err.startswith("network lan (netem): ")
         assert process.returncode == 0

@@ -13,7 +13,6 @@ SIZES = {"batch": 128, "features": 512, "classes": 10}
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted"),
 ]
 

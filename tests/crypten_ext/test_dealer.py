@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -29,29 +28,18 @@ from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
+from tests.crypten_ext.test_launch import assert_all_end, is_alive
+from tests.helpers.patience import PATIENCE, wait_until
 
 TASKS = "tests.helpers.party_tasks.dealer:"
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["2 parties", "3 parties"])
 def pool(request: pytest.FixtureRequest) -> Iterator[Parties]:
-    with Parties(request.param, timeout=120, provider="dealer") as parties:
+    with Parties(request.param, timeout=PATIENCE, provider="dealer") as parties:
         yield parties
         dealer_pid = parties.dealer_pid
-    assert gone(dealer_pid, 5)
-
-
-def gone(pid: int, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.05)
-    return False
+    assert_all_end([dealer_pid])
 
 
 # --- tuples -------------------------------------------------------------------------------------
@@ -132,7 +120,7 @@ def dealer_here(parties: int, outcome: dict[str, Any]) -> Iterator[str]:
         thread = threading.Thread(target=work, args=[listener], daemon=True)
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -169,7 +157,7 @@ SQUARE = Request.of("square", (4,))
 class Pair:
     """The last party's end, and the dealer's end as a link and as a bare socket."""
 
-    def __init__(self, latest: float = 5.0) -> None:
+    def __init__(self, latest: float = PATIENCE) -> None:
         ours, self.socket = socket.socketpair()
         up, down = os.urandom(32), os.urandom(32)
         self._ours = Link(ours, up, down)
@@ -189,7 +177,7 @@ class Pair:
             try:
                 return self.corrections.take(sequence, SQUARE, 4)
             finally:
-                replied.result(5)
+                replied.result(PATIENCE)
 
     def frame(self, message: bytes, altered: int | None = None) -> bytes:
         ours, wire = socket.socketpair()
@@ -269,10 +257,8 @@ def test_a_message_cut_short_is_refused(pair):
 
 def test_a_late_correction_is_given_up():
     pair = Pair(latest=0.3)
-    before = time.monotonic()
     with pytest.raises(DealerLostError, match=r"^the dealer sent no correction for 0\.3 s"):
         pair.corrections.take(7, SQUARE, 4)
-    assert time.monotonic() - before < 5
     pair.close()
 
 
@@ -294,13 +280,14 @@ def test_the_queue_is_bounded_and_a_new_plan_empties_it(pair, monkeypatch):
 
     thread = threading.Thread(target=flood)
     thread.start()
+    wait_until(lambda: sent, "the first message")
     thread.join(1.0)
     assert thread.is_alive()
-    assert 1 <= len(sent) < 10
+    assert len(sent) < 10
     pair.corrections.begin_step(1)
     pair.corrections._recorded = [SQUARE]
     pair.corrections.begin_step(1)  # announces a plan, so that what was sent is of no use
-    thread.join(10)
+    thread.join(PATIENCE)
     assert len(sent) == 20
     pair.link.send(correction(1, generation=2))
     assert len(pair.corrections.take(1, SQUARE, 4)) == 4
@@ -346,19 +333,15 @@ def test_nothing_else_can_be_asked_for(request_, name):
 
 
 def test_a_dealer_that_dies_is_named():
-    with Parties(2, timeout=100, provider="dealer") as parties:
+    with Parties(2, timeout=PATIENCE, provider="dealer") as parties:
         dealer_pid = parties.dealer_pid
-        before = 0.0
 
         def kill(rank: int, event: dict[str, Any]) -> None:
-            nonlocal before
             if rank == 0:
-                before = time.monotonic()
                 os.kill(dealer_pid, signal.SIGKILL)
 
         with pytest.raises(DealerLostError, match=r"^the dealer was killed by signal 9"):
-            parties.run(TASKS + "multiply_for", seconds=90, on_event=kill)
-        assert time.monotonic() - before < 60
+            parties.run(TASKS + "multiply_forever", on_event=kill)
 
 
 def test_a_dealer_elsewhere_that_dies_is_named_by_the_party_that_needs_it():
@@ -371,11 +354,11 @@ def test_a_dealer_elsewhere_that_dies_is_named_by_the_party_that_needs_it():
         assert elsewhere.stdout is not None
         address = f"127.0.0.1:{elsewhere.stdout.readline().strip()}"
         with (
-            Parties(2, timeout=100, env={ADDRESS: address}) as parties,
+            Parties(2, timeout=PATIENCE, env={ADDRESS: address}) as parties,
             pytest.raises(PartyFailedError, match="^party 1 raised DealerLostError: the dealer c"),
         ):
-            parties.run(TASKS + "multiply_for", seconds=90, on_event=lambda *_: elsewhere.kill())
-        assert elsewhere.wait(10) == -signal.SIGKILL
+            parties.run(TASKS + "multiply_forever", on_event=lambda *_: elsewhere.kill())
+        assert elsewhere.wait(PATIENCE) == -signal.SIGKILL
 
 
 @contextmanager
@@ -413,36 +396,34 @@ def test_a_correction_altered_on_its_way_ends_the_run():
     with (
         dealer_here(2, outcome) as address,
         altering_proxy(address, 5000) as altered,
-        Parties(2, timeout=100, env={ADDRESS: altered}) as parties,
+        Parties(2, timeout=PATIENCE, env={ADDRESS: altered}) as parties,
         pytest.raises(PartyFailedError, match="the dealer sent a message that was altered"),
     ):
-        parties.run(TASKS + "multiply_for", seconds=90)
+        parties.run(TASKS + "multiply_forever")
     assert "lost" in outcome
 
 
 @pytest.mark.long
-def test_a_dealer_that_stops_is_named_within_a_minute():
-    with Parties(2, timeout=100, provider="dealer") as parties:
-        before = time.monotonic()
-        with pytest.raises(PartyFailedError, match="the dealer sent no correction for 30 s"):
-            parties.run(
-                TASKS + "multiply_for",
-                seconds=90,
-                on_event=lambda *_: os.kill(parties.dealer_pid, signal.SIGSTOP),
-            )
-        assert time.monotonic() - before < 60
+def test_a_dealer_that_stops_is_named():
+    with (
+        Parties(2, timeout=PATIENCE, provider="dealer") as parties,
+        pytest.raises(PartyFailedError, match="the dealer sent no correction for 30 s"),
+    ):
+        parties.run(
+            TASKS + "multiply_forever",
+            on_event=lambda *_: os.kill(parties.dealer_pid, signal.SIGSTOP),
+        )
 
 
 def test_a_dealer_ends_with_a_party_that_dies():
     outcome: dict[str, Any] = {}
     with (
         dealer_here(3, outcome) as address,
-        Parties(3, timeout=100, env={ADDRESS: address}) as parties,
+        Parties(3, timeout=PATIENCE, env={ADDRESS: address}) as parties,
         pytest.raises(PartyLostError, match="^party 0 was killed"),
     ):
         parties.run(
-            TASKS + "multiply_for",
-            seconds=90,
+            TASKS + "multiply_forever",
             on_event=lambda *_: os.kill(parties.pids[0], signal.SIGKILL),
         )
     assert outcome["lost"].rank == 0
@@ -454,15 +435,15 @@ def test_a_dealer_ends_with_its_launcher():
         "with Parties(1, provider='dealer') as parties:\n"
         f"    parties.run('{TASKS}shares_of_a_mask')\n"
         "    print(parties.dealer_pid, flush=True)\n"
-        "    time.sleep(100)\n"
+        "    time.sleep(900)\n"
     )
     launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     with launcher:
         assert launcher.stdout is not None
         dealer_pid = int(launcher.stdout.readline())
-        assert not gone(dealer_pid, 0.2)
+        assert is_alive(dealer_pid)
         launcher.kill()
-        assert gone(dealer_pid, 15)
+        assert_all_end([dealer_pid])
 
 
 @pytest.mark.long
@@ -474,7 +455,7 @@ def test_memory_of_the_dealer_is_flat_over_a_thousand_steps():
             status = Path(f"/proc/{parties.dealer_pid}/status").read_text()
             sizes.append(int(status.partition("VmRSS:")[2].split()[0]))
 
-    with Parties(2, timeout=280, provider="dealer") as parties:
+    with Parties(2, timeout=PATIENCE, provider="dealer") as parties:
         dealt = parties.run(TASKS + "repeat_step", steps=1000, size=20_000, on_event=weigh)
     assert dealt == [1000 * 2 * 8 * 20_000] * 2
     assert max(sizes[4:]) - sizes[3] < 8 << 10  # KiB; one step's corrections are 312 KiB

@@ -5,9 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,20 @@ from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
 from crypten_ext.processes.peers import Peers
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.processes import Failure
+from tests.helpers.patience import PATIENCE, wait_until
 
 TASKS = "tests.helpers.party_tasks.launch"
-
-pytestmark = pytest.mark.timeout(90)
 
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Parties]:
-    with Parties(2, timeout=60) as parties:
+    with Parties(2, timeout=PATIENCE) as parties:
         yield parties
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Parties]:
-    with Parties(3, timeout=60) as parties:
+    with Parties(3, timeout=PATIENCE) as parties:
         yield parties
 
 
@@ -53,15 +51,14 @@ def is_alive(pid: int) -> bool:
         return sys.platform != "linux"
 
 
-def assert_all_end(pids: list[int], seconds: float) -> None:
+def assert_all_end(pids: list[int]) -> None:
     """Whatever the test finds, it leaves no process behind either."""
-    deadline = time.monotonic() + seconds
-    while any(map(is_alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    left = [pid for pid in pids if is_alive(pid)]
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left
+    try:
+        wait_until(lambda: not any(map(is_alive, pids)), "the end of all processes")
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 # --- tasks and answers -------------------------------------------------------------------------
@@ -128,7 +125,7 @@ def test_a_wrong_call_is_refused_before_anything_is_sent(two: Parties) -> None:
 
 
 def test_the_party_that_raised_is_named_and_the_pool_closes() -> None:
-    with Parties(3, timeout=60) as parties:
+    with Parties(3, timeout=PATIENCE) as parties:
         with pytest.raises(PartyFailedError) as caught:
             parties.run(f"{TASKS}:raise_in", culprit=1)
         assert str(caught.value) == "party 1 raised ValueError: the step is too long"
@@ -140,7 +137,7 @@ def test_the_party_that_raised_is_named_and_the_pool_closes() -> None:
 
 
 def test_a_wrong_argument_in_all_parties_keeps_its_type() -> None:
-    with Parties(2, timeout=60) as parties, pytest.raises(ArgumentError) as caught:
+    with Parties(2, timeout=PATIENCE) as parties, pytest.raises(ArgumentError) as caught:
         parties.run(f"{TASKS}:refuse", value=-1.0)
     assert str(caught.value).endswith(
         ": noise_multiplier = -1.0: must be positive. Give a larger one."
@@ -150,30 +147,28 @@ def test_a_wrong_argument_in_all_parties_keeps_its_type() -> None:
 
 
 def test_an_early_exit_is_told_with_the_last_words() -> None:
-    with Parties(1, timeout=60) as parties, pytest.raises(PartyLostError) as caught:
+    with Parties(1, timeout=PATIENCE) as parties, pytest.raises(PartyLostError) as caught:
         parties.run(f"{TASKS}:end", status=3)
     assert str(caught.value) == "party 0 exited with status 3 before it was done"
     assert "last words" in "".join(caught.value.__notes__)
 
 
 def test_a_result_that_cannot_travel_is_a_failure_of_its_party() -> None:
-    with Parties(1, timeout=60) as parties, pytest.raises(PartyFailedError, match="party 0 raised"):
+    with (
+        Parties(1, timeout=PATIENCE) as parties,
+        pytest.raises(PartyFailedError, match="party 0 raised"),
+    ):
         parties.run(f"{TASKS}:unpicklable")
 
 
-def test_a_killed_party_is_named_within_seconds_and_leaves_no_orphan() -> None:
-    killed = 0.0
-
+def test_a_killed_party_is_named_and_leaves_no_orphan() -> None:
     def kill(rank: int, event: dict[str, Any]) -> None:
-        nonlocal killed
         if rank == 0:
             os.kill(parties.pids[2], signal.SIGKILL)
-            killed = time.monotonic()
 
-    with Parties(3, timeout=60) as parties:
+    with Parties(3, timeout=PATIENCE) as parties:
         with pytest.raises(PartyLostError) as caught:
             parties.run(f"{TASKS}:work_forever", on_event=kill)
-        assert time.monotonic() - killed < 15
         assert str(caught.value) == "party 2 was killed by signal 9 (SIGKILL)"
         assert not any(map(is_alive, parties.pids))
 
@@ -182,16 +177,16 @@ def test_a_stopped_party_is_named() -> None:
     def stop(rank: int, event: dict[str, Any]) -> None:
         os.kill(parties.pids[1], signal.SIGSTOP)
 
-    with Parties(2, timeout=60, silence=3) as parties:
-        with pytest.raises(PartyLostError, match=r"^party 1 stopped answering for 3 s$"):
+    with Parties(2, timeout=PATIENCE, silence=10) as parties:
+        with pytest.raises(PartyLostError, match=r"^party 1 stopped answering for 10 s$"):
             parties.run(f"{TASKS}:work_forever", on_event=stop)
         assert not any(map(is_alive, parties.pids))
 
 
 def test_a_task_that_takes_too_long_names_who_had_not_finished() -> None:
-    with Parties(3, timeout=60) as parties:
-        with pytest.raises(PartyLostError, match=r"^party 1 .* after 1 s, nor had party 2$"):
-            parties.run(f"{TASKS}:sleep_in", sleepers=[1, 2], timeout=1)
+    with Parties(3, timeout=PATIENCE) as parties:
+        with pytest.raises(PartyLostError, match=r"^party 1 .* after 10 s, nor had party 2$"):
+            parties.run(f"{TASKS}:sleep_in", sleepers=[1, 2], timeout=10)
         assert not any(map(is_alive, parties.pids))
 
 
@@ -213,8 +208,8 @@ def test_no_party_outlives_its_launcher(
         assert len(pids) == 2
         assert all(map(is_alive, pids))
         launcher.send_signal(number)
-        launcher.wait(15)
-        assert_all_end(pids, 10)
+        launcher.wait(PATIENCE)
+        assert_all_end(pids)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death")
@@ -224,12 +219,12 @@ def test_not_even_a_stopped_party_outlives_its_killed_launcher(tmp_path: Path) -
         pids = [int(word) for word in launcher.stdout.readline().split()]
         os.kill(pids[1], signal.SIGSTOP)
         launcher.kill()
-        launcher.wait(15)
-        assert_all_end(pids, 10)
+        launcher.wait(PATIENCE)
+        assert_all_end(pids)
 
 
 def start_script(*arguments: str, **env: str) -> subprocess.Popen[str]:
-    """A process that runs the script at the end of party_tasks_launch.py."""
+    """A process that runs the script at the end of `tests.helpers.party_tasks.launch`."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", TASKS, *arguments],
         env={
@@ -304,15 +299,15 @@ def by_hand(
             process.communicate()
 
 
-def last_line(process: subprocess.Popen[str], seconds: float) -> str:
-    return process.communicate(timeout=seconds)[1].splitlines()[-1]
+def last_line(process: subprocess.Popen[str]) -> str:
+    return process.communicate(timeout=PATIENCE)[1].splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     ("world_size", "victim", "interval", "silence"),
     [
-        (2, 1, 0.5, 5.0),
-        (2, 0, 0.5, 5.0),
+        (2, 1, 0.5, 15.0),
+        (2, 0, 0.5, 15.0),
         pytest.param(2, 1, 2.0, 20.0, marks=pytest.mark.long),
         pytest.param(3, 0, 2.0, 20.0, marks=pytest.mark.long),
         pytest.param(3, 2, 2.0, 20.0, marks=pytest.mark.long),
@@ -323,34 +318,32 @@ def test_a_party_killed_on_its_host_is_named_by_the_others(
 ) -> None:
     with by_hand(world_size, "work", interval, silence) as processes:
         processes[victim].kill()
-        killed = time.monotonic()
         for process in processes[:victim] + processes[victim + 1 :]:
-            assert last_line(process, 60).startswith(f"party {victim} ")
+            assert last_line(process).startswith(f"party {victim} ")
             assert process.returncode in (1, PARTY_LOST_STATUS)
-        assert time.monotonic() - killed < 60
 
 
 @pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_party_stopped_on_its_host_ends_the_blocked_one(victim: int) -> None:
-    with by_hand(2, "work", 0.5, 2) as processes:
+    with by_hand(2, "work", 0.5, 10) as processes:
         processes[victim].send_signal(signal.SIGSTOP)
-        line = last_line(processes[1 - victim], 60)
-    assert line == f"party {victim} stopped answering for 2 s"
+        line = last_line(processes[1 - victim])
+    assert line == f"party {victim} stopped answering for 10 s"
     assert processes[1 - victim].returncode == PARTY_LOST_STATUS
 
 
 def test_every_party_names_the_one_that_raised_first(tmp_path: Path) -> None:
-    with by_hand(3, "raise", 0.5, 5, rendezvous=f"file://{tmp_path}/meeting") as processes:
+    with by_hand(3, "raise", 0.5, 30, rendezvous=f"file://{tmp_path}/meeting") as processes:
         for process in processes[:2]:
-            assert last_line(process, 60) == "party 2 raised ValueError"
+            assert last_line(process) == "party 2 raised ValueError"
             assert process.returncode in (1, PARTY_LOST_STATUS)
-        assert last_line(processes[2], 60).endswith("ValueError: of no interest to others")
+        assert last_line(processes[2]).endswith("ValueError: of no interest to others")
 
 
 def test_the_host_of_the_store_may_finish_before_the_others() -> None:
-    with by_hand(3, "leave early", 0.5, 1.5) as processes:
+    with by_hand(3, "leave early", 0.5, 8) as processes:
         for process in processes:
-            _, complaints = process.communicate(timeout=60)
+            _, complaints = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, complaints
 
 

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.providers import STEP
 from crypten_ext.processes.launch import Parties
 from extensions.runs.providers import Provider
+from tests.helpers.patience import PATIENCE
 
 TASKS = "tests.helpers.party_tasks.provider_budgets:"
 SMALL = {"batch": 6, "features": 5, "classes": 3}
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads what the 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Parties]:
-    with Parties(3, timeout=200, provider="dealer") as parties:
+    with Parties(3, timeout=PATIENCE, provider="dealer") as parties:
         yield parties
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,20 +19,19 @@ from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
 from tests.crypten_ext.test_launch import assert_all_end, is_alive
 from tests.helpers.paths import ROOT
+from tests.helpers.patience import PATIENCE
 
 DEALT = "tests.helpers.party_tasks.dealer:"
 TASKS = "tests.helpers.party_tasks.third_party"
 
-pytestmark = pytest.mark.timeout(150)
-
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Parties]:
-    with Parties(2, timeout=120, provider="ttp", env={"PYTHONWARNINGS": "error"}) as parties:
+    with Parties(2, timeout=PATIENCE, provider="ttp", env={"PYTHONWARNINGS": "error"}) as parties:
         yield parties
         pid = parties.dealer_pid
     assert pid is not None
-    assert_all_end([pid], 5)
+    assert_all_end([pid])
 
 
 # --- streams ------------------------------------------------------------------------------------
@@ -72,9 +70,9 @@ def by_hand(folder: Path, server: str) -> tuple[int, str, str]:
         )
         for process in (first, second, third):
             stack.callback(process.kill)
-        out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=PATIENCE)
         if server == "server":
-            assert third.wait(30) == 0, third.communicate()[1]
+            assert third.wait(PATIENCE) == 0, third.communicate()[1]
         return first.returncode, out, err
 
 
@@ -122,32 +120,27 @@ def test_results_are_those_of_the_first_party(pool):
     ("sent", "reason"),
     [
         (signal.SIGKILL, r"was killed by signal 9 \(SIGKILL\)\."),
-        (signal.SIGSTOP, r"stopped answering for 3 s\."),
+        (signal.SIGSTOP, r"stopped answering for 10 s\."),
     ],
 )
 def test_a_third_party_that_is_lost_is_named(sent, reason):
-    with Parties(2, timeout=100, silence=3, provider="ttp") as parties:
-        before = 0.0
+    with Parties(2, timeout=PATIENCE, silence=10, provider="ttp") as parties:
 
         def strike(rank: int, event: dict[str, Any]) -> None:
-            nonlocal before
             if rank == 0:
-                before = time.monotonic()
                 os.kill(parties.dealer_pid, sent)
 
         with pytest.raises(ThirdPartyLostError, match=f"^the third party {reason}$"):
-            parties.run(DEALT + "multiply_for", provider="TTP", seconds=90, on_event=strike)
-        assert time.monotonic() - before < 60
+            parties.run(DEALT + "multiply_forever", provider="TTP", on_event=strike)
         assert not any(map(is_alive, [*parties.pids, parties.dealer_pid]))
 
 
 def test_a_party_that_dies_is_named_though_the_third_party_follows():
-    with Parties(2, timeout=100, provider="ttp") as parties:
+    with Parties(2, timeout=PATIENCE, provider="ttp") as parties:
         with pytest.raises(PartyLostError, match="^party 1 was killed by signal 9"):
             parties.run(
-                DEALT + "multiply_for",
+                DEALT + "multiply_forever",
                 provider="TTP",
-                seconds=90,
                 on_event=lambda *_: os.kill(parties.pids[1], signal.SIGKILL),
             )
         assert not any(map(is_alive, [*parties.pids, parties.dealer_pid]))
@@ -155,7 +148,7 @@ def test_a_party_that_dies_is_named_though_the_third_party_follows():
 
 def test_what_the_third_party_cannot_answer_ends_the_run_with_its_last_lines():
     with (
-        Parties(2, timeout=60, provider="ttp") as parties,
+        Parties(2, timeout=PATIENCE, provider="ttp") as parties,
         pytest.raises(ThirdPartyLostError, match="exited with status 1") as caught,
     ):
         parties.run(f"{TASKS}:ask_nonsense")
@@ -164,7 +157,7 @@ def test_what_the_third_party_cannot_answer_ends_the_run_with_its_last_lines():
 
 def test_a_party_that_raises_is_named():
     with (
-        Parties(2, timeout=60, provider="ttp") as parties,
+        Parties(2, timeout=PATIENCE, provider="ttp") as parties,
         pytest.raises(PartyFailedError, match="^party 1 raised ValueError: the step is too long"),
     ):
         parties.run("tests.helpers.party_tasks.launch:raise_in", culprit=1)
@@ -175,7 +168,7 @@ def test_a_third_party_ends_with_its_launcher():
         "import time; from crypten_ext.processes.launch import Parties\n"
         "with Parties(2, provider='ttp') as parties:\n"
         "    print(parties.dealer_pid, flush=True)\n"
-        "    time.sleep(100)\n"
+        "    time.sleep(900)\n"
     )
     launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     with launcher:
@@ -183,7 +176,7 @@ def test_a_third_party_ends_with_its_launcher():
         pid = int(launcher.stdout.readline())
         assert is_alive(pid)
         launcher.kill()
-        assert_all_end([pid], 15)
+        assert_all_end([pid])
 
 
 # --- the command --------------------------------------------------------------------------------

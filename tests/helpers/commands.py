@@ -1,26 +1,33 @@
-"""The `pea` command as a user runs it: a process of its own, watched for what it leaves behind."""
+"""The `pea` command, in this process or as a user runs it, watched for what it leaves behind."""
 
 import json
 import os
 import subprocess
 import sys
-import time
+import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
 from extensions.cli.main import main
 from tests.helpers.paths import ROOT
+from tests.helpers.patience import PATIENCE, wait_until
 
 PROGRAM = "from extensions.cli.main import main; main()"
 KEYS = {"accuracy", "epsilon", "delta", "steps", "rounds", "bytes_per_party", "seconds"}
 KEYS |= {"parties", "backend", "data", "opened"}
 MARK = "PEA_TEST_RUN"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """Variables of a command; the processes that it starts inherit the mark."""
+    shown = {"COLUMNS": "200", "GLOO_SOCKET_IFNAME": "lo"}
+    return {**os.environ, **shown, MARK: mark, "PYTHONPATH": str(ROOT)}
 
 
 class Command:
@@ -30,39 +37,22 @@ class Command:
         self._mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-            env={
-                **os.environ,
-                MARK: self._mark,
-                "PYTHONPATH": str(ROOT),
-                "COLUMNS": "200",
-                "GLOO_SOCKET_IFNAME": "lo",
-            },
+            env=_environment(self._mark),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def finish(self, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
-        """Returns exit status and output; fails if it takes longer or leaves a process behind."""
-        out, err = self.process.communicate(timeout=seconds)
-        deadline = time.monotonic() + 5.0
-        while (left := self.running()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not left, f"left behind: {left}"
+    def finish(self) -> subprocess.CompletedProcess[str]:
+        """Returns exit status and output; fails if it hangs or leaves a process behind."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        wait_until(lambda: not self.running(), "the end of all that the command started")
         return subprocess.CompletedProcess([], self.process.returncode, out, err)
 
     def running(self) -> list[int]:
         """Returns the ids of the live processes that this command started, without its own."""
-        mark = f"{MARK}={self._mark}".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if entry.name.isdigit() and int(entry.name) != self.process.pid:
-                    alive = _status(int(entry.name))[0] not in "ZX"
-                    if alive and mark in (entry / "environ").read_bytes().split(b"\0"):
-                        found.append(int(entry.name))
-        return sorted(found)
+        return [pid for pid in _marked(self._mark) if pid != self.process.pid]
 
     def stop(self) -> None:
         """Ends the process and all that it started."""
@@ -70,6 +60,17 @@ class Command:
             with suppress(ProcessLookupError):
                 os.kill(pid, 9)
         self.process.communicate()
+
+
+def _marked(mark: str) -> list[int]:
+    """Returns the ids of the live processes that were started with a mark."""
+    entry, found = f"{MARK}={mark}".encode(), []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            alive = folder.name.isdigit() and _status(int(folder.name))[0] not in "ZX"
+            if alive and entry in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return sorted(found)
 
 
 def _status(pid: int) -> list[str]:
@@ -94,10 +95,51 @@ def started(*arguments: object) -> Iterator[Command]:
         command.stop()
 
 
-def pea(*arguments: object, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
-    """Returns what the command printed and its status, once it has ended."""
+def pea_apart(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Returns what the command printed and its status, as a process of its own that has ended."""
     with started(*arguments) as command:
-        return command.finish(seconds)
+        return command.finish()
+
+
+def pea(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Returns what the command printed and its status, run in this process, where all is imported.
+
+    What it starts, however, are processes; none of them may be left.
+    """
+    mark = uuid.uuid4().hex
+    with ExitStack() as stack:
+        out, err = (stack.enter_context(_caught(name)) for name in ("stdout", "stderr"))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in _environment(mark).items():
+            patch.setenv(name, value)
+        status = here(patch, *arguments)
+        wait_until(lambda: not _marked(mark), "the end of all that the command started")
+        texts = [_written(stream) for stream in (out, err)]
+    return subprocess.CompletedProcess([], int(status or 0), *texts)
+
+
+@contextmanager
+def _caught(name: str) -> Iterator[TextIO]:
+    """Yields a file for what this process and its children write to standard output or error."""
+    before: TextIO = getattr(sys, name)
+    descriptor = {"stdout": 1, "stderr": 2}[name]
+    kept = os.dup(descriptor)
+    with tempfile.TemporaryFile("w+", buffering=1) as file:
+        before.flush()
+        os.dup2(file.fileno(), descriptor)
+        setattr(sys, name, file)
+        try:
+            yield file
+        finally:
+            setattr(sys, name, before)
+            os.dup2(kept, descriptor)
+            os.close(kept)
+
+
+def _written(file: TextIO) -> str:
+    file.flush()
+    file.seek(0)
+    return file.read()
 
 
 def report_of(path: Path) -> dict[str, Any]:
@@ -107,7 +149,7 @@ def report_of(path: Path) -> dict[str, Any]:
     return report
 
 
-def here(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
+def here(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Any:
     """Returns the status with which the command ends in this process, where all is imported."""
     monkeypatch.setattr(sys, "argv", ["pea", *map(str, arguments)])
     with pytest.raises(SystemExit) as end:

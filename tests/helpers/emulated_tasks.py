@@ -8,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.helpers.patience import PATIENCE
+
 BYTE = b"\0"
 
 
@@ -32,7 +34,7 @@ def rounds(number: int) -> dict[str, float]:
             connection.sendall(BYTE)
             connection.recv(1)
         seconds = time.perf_counter() - started
-    assert other.wait(20) == 0
+    assert other.wait(PATIENCE) == 0
     lines = Path("/proc/net/dev").read_text().splitlines()
     (loopback,) = (line.split() for line in lines if line.lstrip().startswith("lo:"))
     return {"seconds": seconds, "bypassed": int(loopback[2])}

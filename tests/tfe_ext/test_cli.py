@@ -4,7 +4,6 @@ import os
 import signal
 import stat
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -12,12 +11,12 @@ import pytest
 from extensions.ring.fixed_point import encode
 from tests.extensions.cli.test_cli import NOISE, F, correct
 from tests.helpers.commands import KEYS, pea, report_of, started
+from tests.helpers.patience import wait_until
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [
     needs_tensorflow,
-    pytest.mark.timeout(400),
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 
@@ -31,7 +30,6 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(tmp_path):
     done = pea(
         *("train", *PRIVATE, *FIXED, "--backend", "tfe", "--json", paths["tfe"]),
         *("--save", tmp_path / "model"),
-        seconds=380.0,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("can read every") == 1
@@ -71,7 +69,6 @@ def test_an_opened_model_is_saved_in_plaintext(tmp_path):
     done = pea(
         *("train", "--no-dp", "--backend", "tfe", "--steps", 2, "--evaluate", "opened"),
         *("--json", tmp_path / "report.json", "--save", tmp_path / "model"),
-        seconds=200.0,
     )
     assert done.returncode == 0, done.stderr
     report = report_of(tmp_path / "report.json")
@@ -96,7 +93,6 @@ def opened_models(tmp_path, backends, *options):
         done = pea(
             *("train", *NOISE, *LOCAL, *FIXED, "--backend", backend, *options),
             *("--evaluate", "opened", "--save", folder, "--json", tmp_path / "report.json"),
-            seconds=200.0,
         )
         assert done.returncode == 0, done.stderr
         with np.load(folder / "model.npz") as arrays:
@@ -146,11 +142,9 @@ def test_a_run_that_takes_too_long_ends_with_all_its_processes():
 
 def test_servers_that_die_are_reported():
     with started("train", *NOISE, "--backend", "tfe") as command:
-        deadline = time.monotonic() + 60.0
-        while not (found := command.running()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        os.kill(found[0], signal.SIGKILL)
-        done = command.finish(60.0)
+        wait_until(command.running, "the start of the servers")
+        os.kill(command.running()[0], signal.SIGKILL)
+        done = command.finish()
     assert done.returncode == 1
     assert "pea: the servers died with status -9" in done.stderr
 
@@ -177,7 +171,7 @@ def test_players_in_processes_of_their_own_train(tmp_path):
     options = ("--steps", 20, "--json", tmp_path / "report.json", *NOISE, *FIXED)
     options += ("--init", "local", "--epsilon-init", 2)
     with running_players(file):
-        done = pea("train", "--backend", "tfe", "--players", file, *options, seconds=200.0)
+        done = pea("train", "--backend", "tfe", "--players", file, *options)
         assert done.returncode == 0, done.stderr
     remote = report_of(tmp_path / "report.json")
     assert pea("train", "--backend", "clear", *options).returncode == 0

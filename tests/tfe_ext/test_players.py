@@ -15,6 +15,7 @@ from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
 from tests.helpers.commands import ROOT, pea
+from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.strategies import PRESETS, boundaries
 from tests.tfe_ext.test_compat import needs_tensorflow
@@ -108,9 +109,7 @@ def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
 @needs_tensorflow
 def test_player_that_never_comes_is_named(tfe_process, tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
-    began = time.monotonic()
     tfe_process.run("tests.helpers.tfe_tasks.absent:nobody_answers", file=str(file), seconds=2)
-    assert time.monotonic() - began < 15
 
 
 @needs_tensorflow
@@ -124,12 +123,12 @@ def test_player_that_dies_ends_the_script_and_the_others(tmp_path, script):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     with running_players(file) as (command, pids), client(file, script) as process:
         os.kill(pids["server1"], signal.SIGKILL)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1, error
         address = json.loads(file.read_text())["server1"]
         assert f"pea: player server1 no longer answers at {address}" in error
         assert f"PlayerLostError: player server1 no longer answers at {address}" in error
-        ended = command.finish(30)
+        ended = command.finish()
         assert ended.returncode == 1
         assert "pea: player server1 ended with status -9" in ended.stderr
 
@@ -141,12 +140,12 @@ def test_player_that_falls_silent_ends_the_script(tmp_path, script):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     with running_players(file) as (command, pids), client(file, script) as process:
         os.kill(pids["server2"], signal.SIGSTOP)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=PATIENCE)
         assert process.returncode == 70
         assert "pea: player server2 no longer answers at" in error
         # The command is killed: no player is left, not even the stopped one.
         command.process.kill()
-        command.finish(20)
+        command.finish()
 
 
 @needs_tensorflow
@@ -157,10 +156,10 @@ def test_script_that_waits_for_no_player_goes_on(tmp_path):
         os.kill(pids["server1"], signal.SIGSTOP)
         assert "pea: player server1 no longer answers at" in _line_with("pea: ", process.stderr)
         time.sleep(15)
-        output, _ = process.communicate("\n", timeout=30)
+        output, _ = process.communicate("\n", timeout=PATIENCE)
         assert (process.returncode, output) == (0, "goes on\n")
         command.process.kill()
-        command.finish(20)
+        command.finish()
 
 
 def _line_with(part, lines):
@@ -173,7 +172,7 @@ def test_interrupted_command_leaves_no_player(tmp_path):
     with running_players(file, "--player", "server1") as (command, pids):
         assert list(pids) == ["server1"]
         command.process.send_signal(signal.SIGINT)
-        ended = command.finish(20)
+        ended = command.finish()
         assert ended.returncode == 0, ended.stderr
         assert "The players end." in ended.stdout
 

@@ -14,6 +14,7 @@ from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.arena import TASKS, Cost, CrypTenArena
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
+from tests.helpers.patience import PATIENCE
 from tests.helpers.strategies import PRESETS, boundaries, sweep
 
 PREPARED = {"first": 11, "spread": 22, "last": 15, "suffix": 11}
@@ -76,7 +77,7 @@ def test_a_trusted_third_party():
     plan = InverseSqrtPlan(frac_bits=16)
     x = np.concatenate([sweep(16)[::200], boundaries(plan.live_bits)])
     z = np.random.default_rng(11).integers(-(2**62) + 1, 2**62, 200)
-    with Parties(2, timeout=100.0, provider="ttp") as parties:
+    with Parties(2, timeout=PATIENCE, provider="ttp") as parties:
 
         def third_party(recipe: str, value: Integers, **options: Any) -> list[Integers]:
             (opened, _), (others, _) = parties.run(

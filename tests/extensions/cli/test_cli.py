@@ -11,7 +11,6 @@ from extensions.ring.fixed_point import Integers, encode
 from tests.helpers.commands import KEYS, pea, report_of
 
 pytestmark = [
-    pytest.mark.timeout(150),
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 

@@ -16,7 +16,6 @@ from tests.extensions.cli.test_cli_parties import NOISE, free_address
 from tests.helpers.commands import pea, report_of, started
 
 pytestmark = [
-    pytest.mark.timeout(150),
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 

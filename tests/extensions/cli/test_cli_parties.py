@@ -3,16 +3,15 @@
 import os
 import socket
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.commands import Command, pea, report_of, started, work_of
+from tests.helpers.patience import wait_until
 
 pytestmark = [
-    pytest.mark.timeout(150),
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 
@@ -60,11 +59,9 @@ def test_a_party_that_never_comes_is_missed(tmp_path):
     with ExitStack() as stack:
         first, second = parties_by_hand(stack, tmp_path, 2, "--join-timeout", 5)
         second.process.kill()
-        begun = time.monotonic()
         done = first.finish()
     assert done.returncode == 1
     assert "Not all 2 parties joined at tcp://127.0.0.1:" in done.stderr
-    assert time.monotonic() - begun < 40
 
 
 @pytest.mark.parametrize(
@@ -89,24 +86,16 @@ def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expecte
 
 
 def wait_for_work(pids: list[int]) -> None:
-    deadline = time.monotonic() + 90.0
-    while min(map(work_of, pids)) < TRAINED:
-        assert time.monotonic() < deadline, [work_of(pid) for pid in pids]
-        time.sleep(0.2)
+    wait_until(lambda: min(map(work_of, pids)) >= TRAINED, "the work of all")
 
 
 def test_a_killed_party_ends_the_run_and_is_named():
-    """Measured: 1.3 s."""
     with started("train", *NOISE, "--steps", 5000) as command:
-        while len(pids := command.running()) < 4:
-            assert command.process.poll() is None
-            time.sleep(0.2)
-        _, *parties = pids
+        wait_until(lambda: len(command.running()) == 4, "the start of all")
+        _, *parties = command.running()
         wait_for_work(parties)
         os.kill(parties[1], 9)
-        killed = time.monotonic()
-        done = command.finish(60.0)
-        assert time.monotonic() - killed < 15.0
+        done = command.finish()
     assert done.returncode == 1
     assert "pea: party 1 was killed by signal 9 (SIGKILL)" in done.stderr
     assert "Traceback" not in done.stderr
@@ -115,14 +104,12 @@ def test_a_killed_party_ends_the_run_and_is_named():
 @pytest.mark.long
 @pytest.mark.parametrize("victim", [0, 1])
 def test_parties_by_hand_name_the_one_that_was_killed(victim, tmp_path):
-    """Measured: 1.6 s for party 0, which hosts the meeting place, 9.3 s for another."""
+    """Party 0 hosts the meeting place."""
     with ExitStack() as stack:
         commands = parties_by_hand(stack, tmp_path, 3, "--steps", 5000)
         wait_for_work([command.process.pid for command in commands])
         commands[victim].process.kill()
-        killed = time.monotonic()
         for rank in {0, 1, 2} - {victim}:
-            done = commands[rank].finish(60.0)
+            done = commands[rank].finish()
             assert done.returncode not in (0, -9)
             assert f"party {victim} " in done.stderr
-        assert time.monotonic() - killed < 40.0

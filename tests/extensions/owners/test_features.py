@@ -16,6 +16,7 @@ from extensions.owners.features.sines import RandomSines
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from tests.helpers.paths import ROOT
+from tests.helpers.patience import PATIENCE
 
 SHARED = ROOT.parent / "shared" / "data"
 MODEL = SHARED / "extractors" / "mobilenet_v1_0.25_128_quant.tflite"
@@ -381,7 +382,7 @@ def test_a_backbone_is_what_its_last_layer_is_fed(tmp_path):
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     if "No module named 'torchvision'" in done.stderr:

@@ -229,7 +229,6 @@ def test_public_starts_are_zero_or_random():
 
 
 @linux
-@pytest.mark.timeout(150)
 def test_secure_and_plaintext_runs_start_alike(tmp_path):
     """Equal noise: only rounding differs, which moves few of 359 predictions."""
     common = ("train", "--parties", 2, "--steps", 2, "--epsilon", 2, "--delta", 1e-5)
@@ -254,7 +253,6 @@ def test_secure_and_plaintext_runs_start_alike(tmp_path):
 
 @linux
 @pytest.mark.long
-@pytest.mark.timeout(150)
 def test_prepared_material_covers_the_start(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     run = ("--parties", 2, "--data", "digits", "--noise-multiplier", 1, "--delta", 1e-5)
@@ -267,7 +265,6 @@ def test_prepared_material_covers_the_start(tmp_path, monkeypatch):
 
 
 @linux
-@pytest.mark.timeout(150)
 def test_parties_started_by_hand_train_their_own_models(tmp_path):
     options = ("--steps", 2, "--init", "local", "--epsilon-init", 1)
     with ExitStack() as stack:

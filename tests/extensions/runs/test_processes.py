@@ -11,11 +11,11 @@ import pytest
 from extensions.errors import ArgumentError, LostError, PartyLostError, PlayerLostError
 from extensions.errors import ServersLostError as Lost
 from extensions.runs.processes import Failure, call, describe_ending, end_with
+from tests.helpers.patience import PATIENCE
 
 TASKS = f"{__name__}:"
 
-pytestmark = pytest.mark.timeout(90)
-run = partial(call, env=os.environ, timeout=60.0, on_event=lambda event: None, lost=Lost)
+run = partial(call, env=os.environ, timeout=PATIENCE, on_event=lambda event: None, lost=Lost)
 
 
 def double(emit, number):

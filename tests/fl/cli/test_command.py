@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ from extensions.errors import ArgumentError, WorkerLostError
 from extensions.privacy.accounting import Ledger
 from fl.cli.aggregators import OWNERS, aggregator_of
 from fl.cli.drop_outs import RandomDropOuts
-from tests.helpers.commands import PROGRAM, ROOT, here, pea, started
+from tests.helpers.commands import PROGRAM, ROOT, here, pea, started, work_of
+from tests.helpers.patience import wait_until
 
 pytestmark = [
-    pytest.mark.timeout(150),
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]
 
@@ -269,11 +268,12 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
     kept, many = tmp_path / "run.npz", ("--rounds", 10_000, "--workers", 2)
     lossy = (*PLAIN, "--drop-out", 0.2, "--seed", 3)
     with started("fl", *SMALL, *lossy, *many, "--checkpoint", kept) as command:
-        deadline = time.monotonic() + 100.0
-        while not kept.exists() or not all_ignore_interruptions(command.running()):
+
+        def working() -> bool:
             assert command.process.poll() is None, command.process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+            return kept.exists() and all_ignore_interruptions(command.running())
+
+        wait_until(working, "the first checkpoint")
         for pid in (command.process.pid, *command.running()):
             os.kill(pid, signal.SIGINT)
         done = command.finish()
@@ -318,7 +318,8 @@ def test_an_interruption_without_a_checkpoint_says_that_nothing_is_kept():
     with started(*RUN, *PLAIN, "--rounds", 10_000) as command:
         assert command.process.stderr is not None
         assert "Notice" in command.process.stderr.readline()
-        time.sleep(1.0)
+        before = work_of(command.process.pid)
+        wait_until(lambda: work_of(command.process.pid) > before + 0.5, "work on the rounds")
         command.process.send_signal(signal.SIGINT)
         done = command.finish()
     assert done.returncode == 130

@@ -19,6 +19,8 @@ from extensions.errors import ArgumentError, PartyLostError
 import crypten
 from crypten import communicator
 
+NAME = "tests.helpers.party_tasks.launch"
+
 kept: dict[str, Any] = {}
 
 
@@ -97,7 +99,7 @@ def launch_and_wait() -> None:
             if rank == 0:
                 print(*parties.pids, flush=True)
 
-        parties.run("tests.helpers.party_tasks.launch:work_forever", on_event=announce)
+        parties.run(f"{NAME}:work_forever", on_event=announce)
 
 
 def by_hand(course: str, interval: float, silence: float) -> None:
@@ -138,7 +140,7 @@ def _exchange_with(peer: int, rank: int) -> None:
 
 
 if __name__ == "__main__":
-    signal.alarm(120)
+    signal.alarm(900)
     if sys.argv[1] == "launch":
         launch_and_wait()
     elif sys.argv[1] == "launch in thread":
