@@ -7,13 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
     from crypten_ext.processes.launch import Parties
 
-TASK_TIMEOUT = 240.0
+SHARED = {"tfe_process": "tensorflow", "tfe_players": "tensorflow", "pools": "crypten"}
+"""Fixtures whose processes start once for the whole session: their tests stay on one worker."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups tests for ``--dist loadgroup``, by what they share or else by file.
+
+    The two largest groups come first, so that they run beside each other.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            names = getattr(item, "fixturenames", ())
+            shared = (group for name, group in SHARED.items() if name in names)
+            item.add_marker(pytest.mark.xdist_group(next(shared, item.nodeid.partition("::")[0])))
+    first = list(dict.fromkeys(SHARED.values()))
+    items.sort(key=lambda item: [*first, _group(item)].index(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    (name,) = item.get_closest_marker("xdist_group").args
+    return name
 
 
 class Pools:
@@ -38,7 +60,7 @@ class Pools:
         from crypten_ext.processes.launch import Parties
 
         if parties not in self._open:
-            pool = Parties(parties, timeout=TASK_TIMEOUT, env={"PYTHONWARNINGS": "error"})
+            pool = Parties(parties, timeout=PATIENCE, env={"PYTHONWARNINGS": "error"})
             self._open[parties] = pool.__enter__()
         return self._open[parties]
 

@@ -12,7 +12,7 @@ import pytest
 from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.recipes import RECIPES
-from tests.conftest import Pools
+from tests.conftest import SHARED, Pools
 from tests.helpers.tfe_process import TFEProcess
 
 TASKS = "tests.conformance.arenas.parties"
@@ -149,13 +149,24 @@ ARENAS: dict[str, Callable[[pytest.FixtureRequest], Arena]] = {
     "aby3-players": lambda request: ABY3Arena(request.getfixturevalue("tfe_players")),
 }
 
+GROUPS = {"crypten": SHARED["pools"], "aby3": SHARED["tfe_process"]}
+
 LONG = {"aby3-players"}
 """Hosts that only the long tests run on: each operation travels to a process of its own."""
 
 
 def parameters(names: Iterable[str]) -> list[Any]:
-    """Returns the names as parameters of the fixture `arena`, the long ones marked."""
-    return [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in names]
+    """Returns the names as parameters of the fixture `arena`: the long ones marked, and grouped.
+
+    All tests on a host run where its processes are (`tests.conftest.SHARED`).
+    """
+    return [pytest.param(name, marks=_marks(name)) for name in names]
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    groups = [group for host, group in GROUPS.items() if name.startswith(host)]
+    marks = [pytest.mark.xdist_group(group) for group in groups]
+    return [*marks, pytest.mark.long] if name in LONG else marks
 
 
 UNBIASED = parameters(["clear-probabilistic", "crypten-2", "crypten-3", "aby3", "aby3-players"])
