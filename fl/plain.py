@@ -46,7 +46,7 @@ class PlainAggregator(Aggregator):
             raise UpdateError("a value of the update is beyond single precision")
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
-        """Returns each single client to a coalition with the server, else what no one can hide."""
+        """Returns every single client to a coalition with the server, else `inherent_leaks`."""
         if not coalition.server:
             return inherent_leaks(coalition, outcome.included)
         received = outcome.transcript.received(SERVER, "update")

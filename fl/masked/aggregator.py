@@ -1,4 +1,4 @@
-"""The aggregator of masked updates, and what it gives away to whom."""
+"""The aggregator of masked updates, and who learns what from it."""
 
 import math
 
@@ -28,23 +28,23 @@ class MaskedAggregator(Aggregator):
     | message | from | holds |
     | --- | --- | --- |
     | advertise | client | public keys for masks and for shares, commitment to its seed, signature |
-    | keys | server | those of all who sent them |
+    | keys | server | the advertisements of all who sent one |
     | shares | client | a share of its mask key and one of its seed for each client, sealed |
-    | sealed | server | those for this client |
-    | masked | client | values of the update in Z_2^bits, masked; whose shares it cannot open |
+    | sealed | server | the sealed shares for this client |
+    | masked | client | masked update in Z_2^bits; clients whose shares it cannot open |
     | survivors | server | clients whose masked values are in the sum |
     | consent | client | its signature under that list |
-    | consents | server | those of all who sent them |
+    | consents | server | the signatures of all who sent one |
     | unmask | client | the keys of one share of each dealer |
 
     Guarantees:
         Of the updates of honest clients, the server with fewer than t clients learns the sum over
         `included` and no more (`leaks_to`); clients without the server learn what the next model
-        tells. The sum is exact. Keys come from the operating system and serve for one round. The
-        server never gets a client's seed and its mask key: of survivors clients open the seed's
-        share, of others the mask key's.
+        shows. The sum is exact. Keys come from the operating system and serve for one round. The
+        server never gets both the seed and the mask key of a client: clients open shares of a
+        survivor's seed, and of any other client's mask key.
 
-    - *A server that follows the protocol*, and what reads along: nothing more is needed.
+    - *A server that follows the protocol*, or somebody who reads all messages: covered.
     - *A server that tells clients different lists of survivors*, to get both secrets of a client:
       clients open shares only after t of them signed the list that they signed themselves. Two such
       lists cannot exist while clients who lie with the server are fewer than 2t - n, so up to n / 3
@@ -54,8 +54,9 @@ class MaskedAggregator(Aggregator):
       in the same round, would stop neither.
     - *A server that lies about who dropped out* still gets a sum of t clients at least.
     - *Not covered*: clients that send false values, or mask them with other keys, spoil the sum
-      unnoticed. Dealers of false shares can end the round, by name. A holder that opens a false
-      share is refused by name, and the round goes on while t right ones of every client are left.
+      unnoticed. A client that deals false shares can end the round, and is named. One that opens a
+      false share is refused by name; the round goes on while t right shares of every client are
+      left.
 
     The signing keys stand for a public-key infrastructure: each client's is made once, by this
     object, and every machine gets its own private key and the public ones alone.
@@ -103,7 +104,7 @@ class MaskedAggregator(Aggregator):
         self._identities: dict[int, Ed25519PrivateKey] = {}
 
     def needed(self, clients: int) -> int:
-        """Returns t, how many clients of a round of so many must stay to its end."""
+        """Returns t: how many clients of a round of this size must stay to its end."""
         return min(clients, math.floor(self.threshold * clients + 1e-9) + 1)
 
     def server(self, round: Round) -> Machine:
@@ -116,9 +117,9 @@ class MaskedAggregator(Aggregator):
         return MaskedClient(self._terms(round), client, values, self._identity(client))
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
-        """Returns each single client to the server with t who hold shares, else the inherent sum.
+        """Returns every single client to the server with t holders of shares, else the sum alone.
 
-        Those with t shares of everything unmask all that arrived, values that came too late too.
+        Such a coalition unmasks every update that arrived, also one that came too late.
         """
         if not coalition.server:
             return inherent_leaks(coalition, outcome.included)

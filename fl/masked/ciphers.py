@@ -1,4 +1,4 @@
-"""Keys, masks, sealed shares: the standard cryptography that masked aggregation stands on."""
+"""Keys, masks, sealed shares: the standard cryptography of masked aggregation."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ def public_key(private: bytes) -> bytes:
 
 
 def agree(private: bytes, public: bytes, owner: int) -> bytes:
-    """Returns what the owners of both private keys compute alike: for `derive` alone.
+    """Returns the secret that the owners of both private keys share; use it in `derive` alone.
 
     Args:
         private: of this party.
@@ -56,7 +56,7 @@ def derive(secret: bytes, session: bytes, *purpose: object) -> bytes:
 
 
 def commit(seed: bytes) -> bytes:
-    """Returns what binds to a seed and hides it, since the seed is uniform."""
+    """Returns a commitment to a seed: its SHA-256, which hides it since the seed is uniform."""
     return hashlib.sha256(b"individual seed" + seed).digest()
 
 
@@ -64,8 +64,8 @@ def mask(key: bytes, size: int, dtype: np.dtype[Any]) -> RingVector:
     """Returns the elements of the ring that the key expands to, by AES-256 in counter mode.
 
     Guarantees:
-        Nobody without the key tells them from uniform ones. All 256 bits of it count; a key serves
-        for one mask.
+        Without the key they cannot be told from uniform ones; all 256 bits of the key count. A key
+        serves for one mask.
     """
     cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
     stream = cipher.update(bytes(size * dtype.itemsize))
@@ -96,15 +96,15 @@ def add_pair_mask(
 
 
 def seal(key: bytes, data: bytes) -> bytes:
-    """Returns the data encrypted and authenticated, 16 bytes longer; a key serves for one.
+    """Returns the data encrypted and authenticated, 16 bytes longer; a key serves for one message.
 
-    Who knows the key could make bytes that another key opens too; who does not cannot find one.
+    It does not commit to the key: whoever knows it can make bytes that a second key opens.
     """
     return ChaCha20Poly1305(key).encrypt(_ONCE, data, None)
 
 
 def unseal(key: bytes, sealed: bytes) -> bytes | None:
-    """Returns what was sealed with the key; None if this is not it."""
+    """Returns what was sealed with the key; None if it was sealed with another key."""
     try:
         return ChaCha20Poly1305(key).decrypt(_ONCE, sealed, None)
     except InvalidTag:

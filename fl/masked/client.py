@@ -38,7 +38,7 @@ from fl.round.quantization import RingVector
 class MaskedClient(Machine):
     """Advertises keys, deals shares of two of them, masks its values, and helps to unmask the sum.
 
-    It answers each of the server's messages once, and withdraws where one cannot be right.
+    It answers each of the server's messages once, and withdraws from the round if one is wrong.
 
     Args:
         terms: of the round.
@@ -72,7 +72,7 @@ class MaskedClient(Machine):
         yield self.send(SERVER, "advertise", advert=self._advert, signature=signature)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the answer to the server's next message; passes over all others."""
+        """Yields the answer to the message that is due from the server; ignores all others."""
         if message.sender != SERVER or message.kind not in self._due[:1]:
             return
         steps: dict[str, Callable[[Message], Message]] = {
@@ -114,9 +114,9 @@ class MaskedClient(Machine):
         return derive(self._agreed[peer], self._roster.session, kind, dealer, holder)
 
     def _mask(self, message: Message) -> Message:
-        """Returns the values, masked for each pair of dealers and once more, as published (y_u).
+        """Returns the masked values (the paper's y_u), and whose shares cannot be opened.
 
-        With those whose shares for this client cannot be opened.
+        There is a mask for each pair with another dealer, and one of the client's own.
         """
         self._dealers = self._terms.listed(message, self._roster.clients, self.party)
         rows = message.array("sealed", np.uint8, (len(self._dealers), *SEALED))
@@ -146,9 +146,10 @@ class MaskedClient(Machine):
         return self.send(SERVER, "consent", signature=signature)
 
     def _open(self, message: Message) -> Message:
-        """Returns the keys of one share of each dealer: of survivors the seed's, else the other.
+        """Returns the key of one share of each dealer: of a survivor's seed, else of its mask key.
 
-        Only after enough clients have signed the list that this one has signed.
+        Raises:
+            MessageError: fewer than t survivors signed the list that this client signed.
         """
         signers = self._terms.listed(message, self._survivors)
         signatures = message.array("signatures", np.uint8, (len(signers), SIGNATURE_BYTES))

@@ -22,9 +22,9 @@ BEFORE_THE_SUM = ("advertise", "shares", "masked")
 class MaskedServer(Machine):
     """Relays keys and sealed shares, adds masked values, and unmasks their sum.
 
-    Each stage waits for one message of every client that is left. Who sends another, or none in
-    time, is left out from then on; values that were added before stay in the sum. A stage that
-    fewer than t clients complete ends the round.
+    Each stage waits for one message from every client that is left. A client that sends a second
+    one, or none in time, is left out from then on; values that were added before stay in the sum.
+    The round fails if fewer than t clients complete a stage.
 
     Args:
         terms: of the round.
@@ -49,7 +49,7 @@ class MaskedServer(Machine):
         yield from self._open("advertise", self.round.clients, now)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the refusal of a message that is none of the stage, or the end of the stage."""
+        """Yields the refusal of a message that does not belong to the stage, or the stage's end."""
         client = message.sender
         if client not in self._waiting and client not in self._answers:
             return
@@ -66,7 +66,7 @@ class MaskedServer(Machine):
             yield from self._end_stage(now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields the end of the stage without those who are silent."""
+        """Yields the end of the stage, without the clients that sent nothing."""
         if self._stage in BEFORE_THE_SUM:
             for client in sorted(self._waiting):
                 yield Refusal(client, f"no {self._stage!r} within {self._timeout:g} s")

@@ -19,7 +19,7 @@ SHARE_BYTES = 33
 
 
 def share(secret: bytes, threshold: int, points: Sequence[int]) -> dict[int, bytes]:
-    """Returns one share a point, any `threshold` of which give the secret back.
+    """Returns one share for each point; any `threshold` of them give the secret back.
 
     Guarantees:
         Fewer shares are uniform and independent of the secret, whatever it is: the other
@@ -53,13 +53,12 @@ def share(secret: bytes, threshold: int, points: Sequence[int]) -> dict[int, byt
 
 
 def reconstruct(shares: Mapping[int, bytes]) -> bytes | None:
-    """Returns the secret that these shares belong to; None if none of 32 bytes does.
+    """Returns the secret of these shares; None if they belong to no secret of 32 bytes.
 
-    A wrong share among exactly as many as are needed shows only in the secret: compare it with
-    what is known of it.
+    A wrong share changes the secret and is not noticed here: compare the secret with a commitment.
 
     Args:
-        shares: by point, exactly as many as were needed.
+        shares: by point, exactly as many as the threshold.
 
     Raises:
         ArgumentError: no share, or a point outside 1 .. PRIME - 1.

@@ -60,7 +60,7 @@ class Terms:
         Every signature covers it, so that parties with different terms refuse each other.
         """
         fixed = asdict(self.fixed_point)
-        weights = [[int(client), int(weight)] for client, weight in self.round.weights.items()]
+        weights = [[client, int(self.round.weights[client])] for client in self.round.clients]
         parts = [self.round.number, self.round.size, weights, self.threshold, fixed]
         return hashlib.sha256(json.dumps(["masked aggregation", parts]).encode()).digest()
 

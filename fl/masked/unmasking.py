@@ -1,4 +1,4 @@
-"""How the server takes the masks off a sum: it opens shares, reconstructs secrets, checks them."""
+"""How the server unmasks a sum: it opens shares, reconstructs secrets and checks them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from fl.round.quantization import RingVector
 
 @dataclass(frozen=True, eq=False)
 class Unmasking:
-    """What the server knows when clients help it to unmask.
+    """What the server knows when clients send it keys of shares.
 
     Attributes:
         roster: of the keys.
         threshold: t, how many shares are needed.
         dealt: of each dealer in ascending order, the shares that it sealed for the roster's
             clients, (clients, 2, 49).
-        disputed: pairs (dealer, holder) of which the holder said before that it cannot open them.
+        disputed: pairs (dealer, holder) whose share the holder said it cannot open.
         survivors: clients whose values are in the sum.
     """
 
@@ -30,10 +30,10 @@ class Unmasking:
     survivors: tuple[int, ...]
 
     def shares(self, holder: int, keys: Bytes) -> dict[int, bytes]:
-        """Returns the share of each dealer, for which the holder sent the key.
+        """Returns the shares that the holder's keys open, by dealer.
 
         Raises:
-            MessageError: a key opens nothing, and the holder had not said so before.
+            MessageError: a key does not open its share, and the holder had not disputed that share.
         """
         opened = {}
         column = self.roster.clients.index(holder)
@@ -78,7 +78,7 @@ class Unmasking:
         return public_key(secret) == self.roster.mask_key(dealer)
 
     def remove_masks(self, total: RingVector, secrets: Mapping[int, bytes]) -> None:
-        """Takes all masks that are left off the sum of the survivors' values, in place."""
+        """Subtracts all remaining masks from the sum of the survivors' values, in place."""
         session = self.roster.session
         for dealer, secret in secrets.items():
             if self._kind(dealer) == SEED:

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ SMALLEST_BITS = 64
 
 @dataclass(frozen=True)
 class PublicKey:
-    """What encrypts and adds.
+    """The key that encrypts and adds.
 
     Attributes:
         n: product of two primes.
@@ -51,12 +51,11 @@ class PublicKey:
 
 @dataclass(frozen=True, repr=False)
 class PrivateKey:
-    """What decrypts. Its text never shows the primes.
+    """The key that decrypts. Its repr never shows the primes.
 
     Attributes:
         p: a prime.
-        q: another one.
-        public: the key with n = p q.
+        q: another prime.
 
     Raises:
         ArgumentError: p and q are equal or not prime, or n divides with (p - 1) (q - 1).
@@ -64,15 +63,18 @@ class PrivateKey:
 
     p: int
     q: int
-    public: PublicKey = field(init=False)
 
     def __post_init__(self) -> None:
         p, q = self.p, self.q
         if p == q or not (gmpy2.is_prime(p) and gmpy2.is_prime(q)):
-            raise ArgumentError("p, q", "other numbers", "two different primes")
+            raise ArgumentError("p, q", "not shown", "two different primes")
         if gmpy2.gcd(mpz(p) * q, (mpz(p) - 1) * (q - 1)) != 1:
-            raise ArgumentError("p, q", "other primes", "such that gcd(p q, (p - 1) (q - 1)) is 1")
-        object.__setattr__(self, "public", PublicKey(p * q))
+            raise ArgumentError("p, q", "not shown", "such that gcd(p q, (p - 1) (q - 1)) is 1")
+
+    @cached_property
+    def public(self) -> PublicKey:
+        """The key with n = p q."""
+        return PublicKey(self.p * self.q)
 
     @cached_property
     def _parts(self) -> tuple[tuple[Any, Any, Any, Any], ...]:

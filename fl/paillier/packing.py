@@ -87,7 +87,7 @@ class Packing:
             ArgumentError: a value beyond the limit.
         """
         if values.size and max(-int(values.min()), int(values.max())) > self.limit:
-            raise ArgumentError("values", "larger ones", f"within +-{self.limit}")
+            raise ArgumentError("values", "out of range", f"within +-{self.limit}")
         bits, count = self.slot_bits, self.count(values.size)
         padded = np.zeros(count * self.slots, dtype=np.int64)
         padded[: values.size] = values
@@ -100,7 +100,7 @@ class Packing:
         """Returns the values (size,) of plaintexts in 0..n - 1, or of sums of them.
 
         Raises:
-            MessageError: a slot's sum is beyond the limit: something else was added or decrypted.
+            MessageError: a slot's sum is beyond the limit: what was added or decrypted is wrong.
         """
         room = self.slots * self.slot_bits
         if any((plaintext + self._offset) % n >> room for plaintext in plaintexts):

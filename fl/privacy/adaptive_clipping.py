@@ -43,17 +43,16 @@ class AdaptiveClipping:
         return expected / 20.0 if self.count_noise is None else self.count_noise
 
     def noise_of_sum(self, noise_multiplier: float, expected: float) -> float:
-        """Returns the noise multiplier of the sum, with which sum and count cost what is wanted.
+        """Returns the noise multiplier of the sum such that sum and count cost one release of z.
 
-        Together they are one Gaussian release of that noise multiplier, as a client moves the count
-        by a half.
+        A client moves the count by a half, so both together are one Gaussian release.
 
         Args:
             noise_multiplier: z, of sum and count together.
             expected: clients in a round.
 
         Raises:
-            ArgumentError: the count alone costs more.
+            ArgumentError: the count alone costs more than that.
 
         Source:
             the same, Theorem 1.

@@ -154,10 +154,10 @@ class CentralDP(Mechanism):
         return [*drawn, *self._idle]
 
     def charge(self, round: Round, population: int) -> None:
-        """Enters one noisy sum into the ledger, or into those of the selected clients.
+        """Records one noisy sum in the ledger, or in those of the selected clients.
 
         Raises:
-            ArgumentError: the count of adaptive clipping costs more than is wanted of all.
+            ArgumentError: the count of adaptive clipping alone costs more than `noise_multiplier`.
         """
         poisson = isinstance(self.ledger, Ledger)
         self._expected = self._rate * population if poisson else float(len(round.clients))

@@ -11,7 +11,7 @@ Units = npt.NDArray[np.int64]
 """Multiples of 2^-frac_bits."""
 
 _ROUNDING = 2.0**-24
-"""No norm of up to 2^28 values, computed in double precision, is off by more of itself."""
+"""Relative error, at most, of a norm of up to 2^28 values in double precision."""
 
 
 def norm_of(update: Vector, order: int) -> float:

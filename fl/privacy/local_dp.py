@@ -89,7 +89,7 @@ class LocalDP(Mechanism):
         return {name: getattr(self, name) for name in ("epsilon", "delta", "clip", "noise")}
 
     def charge(self, round: Round, population: int) -> None:
-        """Enters one release into the ledger of every selected client."""
+        """Records one release in the ledger of every selected client."""
         for client in round.clients:
             ledger = self.ledger.of(client)
             if self.noise == "gaussian":

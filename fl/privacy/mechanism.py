@@ -1,13 +1,11 @@
-"""What is done to updates besides aggregating them: clipping, noise, and the account of it."""
+"""The interface of mechanisms, which change updates and their mean, and keep the ledger."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from extensions.privacy.accounting import Ledger
+from fl.privacy.ledgers import ClientLedgers
 from fl.round.machines import Round, Vector
-
-if TYPE_CHECKING:
-    from extensions.privacy.accounting import Ledger
-    from fl.privacy.ledgers import ClientLedgers
 
 Exchange = Literal["delta", "weights"]
 
@@ -20,13 +18,13 @@ class Mechanism:
     system's generator (`extensions.privacy.randomness`), where they are drawn.
 
     Attributes:
-        ledger: of the privacy that was spent, saved with the run; None: nothing is claimed.
+        ledger: of the privacy spent, saved with the run; None: no privacy is claimed.
         extra_values: number of values that it appends to every update and takes off the mean.
         exchange: what it needs clients to exchange, "delta" or "weights"; None: either.
         equal_weights: whether it needs every client to count alike.
     """
 
-    ledger: "Ledger | ClientLedgers | None" = None
+    ledger: Ledger | ClientLedgers | None = None
     extra_values: int = 0
     exchange: Exchange | None = None
     equal_weights: bool = False
@@ -39,7 +37,7 @@ class Mechanism:
         return None
 
     def charge(self, round: Round, population: int) -> None:
-        """Enters a round into the ledger before anything of it is sent; a failed one stays in.
+        """Records a round in the ledger before any of it is sent; a failed round stays recorded.
 
         Args:
             round: of those who were selected.
@@ -47,7 +45,7 @@ class Mechanism:
         """
 
     def client(self, update: Vector, round: Round, client: int) -> Vector:
-        """Returns what a client takes part with, instead of its update.
+        """Returns what the client sends in place of its update.
 
         Args:
             update: what it trained, `extra_values` fewer than the round's size.
@@ -55,26 +53,26 @@ class Mechanism:
             client: whose update it is.
 
         Raises:
-            UpdateError: the client withdraws; the message gives none of its values.
+            UpdateError: the client withdraws; the message shows none of its values.
         """
         return update
 
     def server(self, mean: Vector, round: Round, included: tuple[int, ...]) -> Vector:
-        """Returns what the server takes for the mean of the updates of those included.
+        """Returns what the server uses in place of the mean.
 
         Args:
             mean: what the aggregator gave, of the round's size.
             round: of those who were selected.
-            included: those whose updates are in the mean.
+            included: clients whose updates are in the mean.
         """
         return mean
 
     def parameters(self) -> dict[str, Any]:
-        """Returns what it was made with, by name: a run that goes on must have the same."""
+        """Returns the arguments that it was made with: a resumed run must have the same."""
         return {}
 
     def state(self) -> str:
-        """Returns, as text, what a run that goes on needs of it: the ledger."""
+        """Returns, as text, what a resumed run needs of it: the ledger."""
         return "" if self.ledger is None else self.ledger.to_json()
 
     def restore(self, state: str) -> None:

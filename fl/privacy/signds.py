@@ -22,10 +22,9 @@ class SignDS(Mechanism):
     Guarantees:
         One update is sign_eps-differentially private for any two updates that the client could
         have, with delta 0, exactly: the sign does not depend on the update, and given the sign no
-        selection is more than e^sign_eps times as likely with one update as with another. No one
-        need be trusted but the client itself. `ledger.of(k)` adds up the rounds in which client k
-        was selected. All that is random comes from the operating system's generator, through
-        integers.
+        selection is more than e^sign_eps times as likely with one update as with another. The
+        client need trust nobody else. `ledger.of(k)` adds up the rounds in which client k was
+        selected. All randomness comes from the operating system's generator, through integers.
 
     Edge cases:
         Where too few dimensions reach `sign_thr_ratio`, one is selected.
@@ -96,7 +95,7 @@ class SignDS(Mechanism):
         return select(size, top, self.sign_eps, self.sign_thr_ratio, self.sign_dim_out)
 
     def charge(self, round: Round, population: int) -> None:
-        """Enters one selection into the ledger of every selected client."""
+        """Records one selection in the ledger of every selected client."""
         self.selection(round.size)
         for client in round.clients:
             self.ledger.of(client).charge("update", epsilon=self.sign_eps, delta=0.0)

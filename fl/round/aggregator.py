@@ -12,19 +12,19 @@ from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
 Leaks = frozenset[frozenset[int]]
-"""Sets of clients, of each of which the weighted sum of the updates is known exactly."""
+"""Sets of clients; of each set the weighted sum of the updates is known exactly."""
 
 
 class Aggregator(ABC):
     """A protocol by which a server gets the weighted mean of its clients' updates.
 
-    An instance holds settings, and what single parties keep from round to round, such as keys; all
-    that belongs to one round is in its machines. What one party keeps, no other party's machine may
-    read: all that they learn of each other, they learn from messages.
+    An instance holds settings, and what a party keeps from round to round, such as keys; all that
+    belongs to one round is in its machines. No machine may read what another party keeps: parties
+    learn of each other from messages alone.
 
     Attributes:
-        min_clients: fewest clients of which the protocol gives a mean away.
-        fixed_point: how updates become integers; None: they do not.
+        min_clients: fewest clients whose mean the protocol releases.
+        fixed_point: how updates become integers; None: they stay floating-point.
     """
 
     min_clients: int = 2
@@ -80,13 +80,13 @@ class Aggregator(ABC):
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns what the coalition computes from its view, beyond its members' own updates.
 
-        Of a round as it went: orders, drop-outs and refusals are in the outcome. The mean counts as
-        known to everybody, since the next model tells it: `inherent_leaks` is the least.
+        It depends on how the round went: the outcome has orders, drop-outs and refusals. The mean
+        counts as known to everybody, since the next model shows it: `inherent_leaks` is the least.
         """
 
 
 def inherent_leaks(coalition: Coalition, included: Iterable[int]) -> Leaks:
-    """Returns what any aggregator lets a coalition compute: the sum of all others in the mean."""
+    """Returns what every aggregator leaks: the sum of all others in the mean."""
     others = frozenset(included) - coalition.clients
     return frozenset({others} if others else ())
 

@@ -1,4 +1,4 @@
-"""What every protocol of a round is made of: state machines that know no network and no clock.
+"""State machines, of which every protocol of a round is made; they know no network and no clock.
 
 A party's machine is told that it starts, that a message has arrived, or that a timer has expired,
 each with the present time; it answers with outputs. Whoever runs it carries them out: the
@@ -27,8 +27,8 @@ class Round:
     Attributes:
         number: of the round, from 1.
         size: number of values of an update.
-        weights: of each client's update in the mean, by client in ascending order: its number of
-            records, or 1. Public.
+        weights: of each client's update in the mean, by client: its number of records, or 1.
+            Public.
 
     Raises:
         ArgumentError: no client, a number that names no client, or a weight that is no whole number
@@ -51,19 +51,18 @@ class Round:
             if not isinstance(weight, Integral) or weight < 1:
                 name = f"weight of client {client}"
                 raise ArgumentError(name, weight, "a whole number of at least 1")
-        object.__setattr__(self, "weights", dict(sorted(self.weights.items())))
 
     @property
     def clients(self) -> tuple[int, ...]:
         """The clients of the round, in ascending order."""
-        return tuple(self.weights)
+        return tuple(sorted(self.weights))
 
 
 @dataclass(frozen=True)
 class Timer:
     """Asks to be told when it is `at` seconds; replaces the machine's timer of that name.
 
-    None for `at` takes it back.
+    None for `at` cancels it.
     """
 
     name: str
@@ -72,9 +71,9 @@ class Timer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Says that a client is left out of the round, and why; never gives its values away.
+    """Says that a client is left out of the round, and why; never shows its values.
 
-    The server says it of a client, or a client of itself: then it takes no further part. The round
+    The server refuses a client, or a client withdraws; it then takes no further part. The round
     goes on without it if the protocol can.
     """
 
@@ -121,9 +120,9 @@ class Machine(ABC):
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields what follows from a message.
 
-        It may be malformed, repeated, late, of another round (`check_round`), of a client that was
-        left out or of a stranger: what is no message of the protocol must be refused with the
-        sender's name if it is a client of the round, and must not end the round.
+        It may be malformed, repeated, late, of another round (`check_round`), or from a client that
+        was left out or a stranger. A message that breaks the protocol must not end the round; its
+        sender must be refused by name if it is a client of the round.
         """
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:

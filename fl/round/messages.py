@@ -1,4 +1,4 @@
-"""Messages between parties, and their encoding in bytes: the one that is counted."""
+"""Messages between parties, and their encoding in bytes, which is what is counted."""
 
 import struct
 from collections.abc import Mapping
@@ -99,7 +99,7 @@ class Message:
 
 def _count(number: int) -> bytes:
     if number < 0:
-        raise MessageError(f"{number} counts nothing: rounds and lengths are at least 0.")
+        raise MessageError(f"a round or length of {number}: must be at least 0.")
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

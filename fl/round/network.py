@@ -1,4 +1,4 @@
-"""A network that does not exist: delays, bandwidths, and parties that vanish."""
+"""A simulated network: delays, bandwidths, and parties that vanish."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A way from one party to another.
+    """A one-way connection from one party to another.
 
     Attributes:
         delay: seconds that every message takes.
@@ -35,9 +35,9 @@ class Network:
     """Links between all pairs of parties.
 
     Attributes:
-        server: link between the server, or another party that is no client, and anybody.
+        server: link of the server, or of another party that is no client, with anybody.
         peers: link between two clients.
-        links: links from one party to another, by (sender, receiver), that differ from these.
+        links: exceptions to these, by (sender, receiver).
     """
 
     server: Link = Link()

@@ -19,8 +19,8 @@ class InProcessTransport:
 
     Every message is encoded, counted in bytes and decoded again, so that machines share nothing.
     The clock is virtual: it jumps to the next event. Events of the same time come in the order in
-    which they were caused. Nothing waits for ever: where no message is under way and no timer set,
-    the round fails, with the parties that vanished in the message.
+    which they were caused. A round in which no message is under way and no timer is set fails; the
+    error names the parties that vanished.
 
     Args:
         network: delays and bandwidths; none unless given.

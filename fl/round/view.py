@@ -8,26 +8,24 @@ from fl.round.machines import Aggregate, Refusal
 from fl.round.messages import SERVER, Message, Party
 
 
-@dataclass(frozen=True)
 class Coalition:
     """Parties that put together all that they know.
 
-    Attributes:
+    Args:
         clients: numbers of clients.
         server: whether the server is one of them.
         others: further parties of the protocol, with numbers below that of the server.
-    """
 
-    clients: frozenset[int]
-    server: bool = False
-    others: frozenset[Party] = frozenset()
+    Raises:
+        ArgumentError: a number of a client below 0.
+    """
 
     def __init__(
         self, clients: Iterable[int] = (), *, server: bool = False, others: Iterable[Party] = ()
     ) -> None:
-        object.__setattr__(self, "clients", frozenset(clients))
-        object.__setattr__(self, "server", server)
-        object.__setattr__(self, "others", frozenset(others))
+        self.clients = frozenset(clients)
+        self.server = server
+        self.others = frozenset(others)
         if any(client < 0 for client in self.clients):
             raise ArgumentError("clients", sorted(self.clients), "numbers of at least 0")
 

@@ -44,7 +44,7 @@ class FederatedAveraging(RunSettings):
     Args:
         model: the model to start from, in single precision; it is copied, and then the present one.
         clients: the records of each client, by its number.
-        rounds: of the whole run, those done before it was saved included; None: `fit` is told.
+        rounds: of the whole run, including those before it was saved; None: give them to `fit`.
 
     Attributes:
         history: of all rounds so far.
@@ -89,11 +89,11 @@ class FederatedAveraging(RunSettings):
         """Runs so many more rounds and returns the history of all.
 
         Args:
-            rounds: how many; None: those that the run still lacks, if any.
-            test_set: records by which the model is judged; not at all unless given.
+            rounds: how many; None: those that are left of the run's own `rounds`.
+            test_set: records by which the model is evaluated; it is not unless they are given.
             evaluate_every: rounds from one evaluation to the next; the last is always evaluated.
             checkpoint: where the run is saved after every round. A round that is interrupted is
-                done and charged again; what was sent of it is not in the ledger.
+                repeated and charged again; what the first attempt sent is not in the ledger.
             progress: show a bar with accuracy and bytes.
 
         Raises:
@@ -132,7 +132,7 @@ class FederatedAveraging(RunSettings):
 
     def _round(self, trainer: Trainer) -> tuple[RoundReport, RoundError | None]:
         number = len(self.history) + 1
-        selected = self._select(number)
+        selected = self.select(number, len(self._records))
         transport = InProcessTransport(self.network, self.drop_outs(number))
         failure: RoundError | None = None
         included: tuple[int, ...] = ()
@@ -155,14 +155,6 @@ class FederatedAveraging(RunSettings):
             virtual_seconds=transport.now if failure or not self.outcome else self.outcome.seconds,
         )
         return report, failure
-
-    def _select(self, number: int) -> tuple[int, ...]:
-        population = len(self._records)
-        chosen = self.mechanism.select(number, population, self.client_fraction)
-        if chosen is None:
-            draws = np.random.default_rng([self.seed, number])
-            chosen = draws.choice(population, self.selected(population), replace=False).tolist()
-        return tuple(sorted(chosen))
 
     def _exchange(
         self,
@@ -204,7 +196,7 @@ class FederatedAveraging(RunSettings):
         return outcome
 
     def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
-        """Returns what a client takes part with, once it has received the model."""
+        """Returns the update that a client sends, once it has received the model."""
         update = trained.astype(np.float64)
         check_update(update, received.size)
         if self.exchange == "delta":
@@ -214,7 +206,7 @@ class FederatedAveraging(RunSettings):
     def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
         """Returns the epsilon of all rounds so far, as the mechanism accounts for them.
 
-        What that means, the mechanism says. It is infinite where the mechanism claims nothing.
+        The mechanism's docstring says what it guarantees. Infinite without such a guarantee.
 
         Args:
             delta: of all rounds together.
@@ -251,12 +243,7 @@ class FederatedAveraging(RunSettings):
         self.mechanism.restore(state.mechanism)
 
     def _settings(self) -> str:
-        """Returns, as text, what decides how a run goes on."""
-        plain = ("client_fraction", "local_epochs", "batch_size", "lr", "exchange", "weighting")
-        settings = {**self.facts, **{name: getattr(self, name) for name in (*plain, "seed")}}
-        settings["aggregator"] = type(self.aggregator).__name__
-        settings["mechanism"] = type(self.mechanism).__name__
-        settings |= self.mechanism.parameters()
-        settings["parameters"] = int(get_weights(self.model).size)
-        settings["records"] = [len(y) for _, y in self._records]
-        return json.dumps(settings)
+        """Returns, as JSON, what must be equal in a run that goes on from this one."""
+        parameters = int(get_weights(self.model).size)
+        records = [len(y) for _, y in self._records]
+        return json.dumps({**self.facts_of_run(), "parameters": parameters, "records": records})

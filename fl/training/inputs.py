@@ -16,9 +16,9 @@ from fl.training.weights import get_weights
 def checked_records(
     model: nn.Module, named: Mapping[str, Records], loss: Loss
 ) -> list[tuple[Tensor, Tensor]]:
-    """Returns records and labels of each data set, after a look at whether the model fits them.
+    """Returns records and labels of each data set, which fit the model.
 
-    NaN or infinite records pass: they cost their client its place in the rounds, by its update.
+    Records with NaN or infinity are accepted here: their client's update is refused in the round.
 
     Args:
         model: tried on one record of every shape.

@@ -85,7 +85,7 @@ class SessionServer(Machine):
             yield from self._begin(now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields the beginning without those who are silent, or the aggregation's outputs."""
+        """Yields the beginning without clients that are not ready, or the aggregation's outputs."""
         if self._inner is not None:
             yield from self._inner.expire(timer, now)
             return
@@ -102,7 +102,7 @@ class SessionServer(Machine):
         weights = {k: w for k, w in self.round.weights.items() if k in self._ready}
         members = Round(number=self.round.number, size=self.round.size, weights=weights)
         clients = np.array(members.clients, dtype=np.int64)
-        counts = np.array(list(members.weights.values()), dtype=np.int64)
+        counts = np.array([members.weights[k] for k in members.clients], dtype=np.int64)
         for party in (*members.clients, *self._others):
             yield self.send(party, "begin", clients=clients, weights=counts)
         self._inner = self._aggregator.server(members)
@@ -110,9 +110,9 @@ class SessionServer(Machine):
 
 
 class SessionMember(Machine):
-    """The part of a party that waits for the beginning and then runs its machine of the protocol.
+    """The part of a party that waits for "begin" and then runs its machine of the protocol.
 
-    What its peers send before it has begun is kept until then.
+    Messages that its peers send earlier are kept until then.
 
     Args:
         round: what the party knows before.
@@ -153,13 +153,13 @@ class SessionMember(Machine):
 
 
 class SessionClient(SessionMember):
-    """A client's part: it trains, says that it is ready or why not, and takes part.
+    """A client's part: it trains, says that it is ready or why it withdraws, and takes part.
 
     Args:
         round: of this client alone.
         client: which it is.
         aggregator: the protocol.
-        train: gives the update.
+        train: from the model's weights to the update.
         seconds: that the training takes.
     """
 
@@ -178,7 +178,7 @@ class SessionClient(SessionMember):
         return self._aggregator.client(round, self.party, self._update)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields the end of training to wait for, and then what the protocol does."""
+        """Yields the timer of its training, and then the outputs of the protocol."""
         if self._model is None and (message.sender, message.kind) == (SERVER, "model"):
             try:
                 self._model = message.array("values", np.float32, (-1,))
@@ -190,7 +190,7 @@ class SessionClient(SessionMember):
             yield from super().receive(message, now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields whether the client is ready, and then what the protocol does."""
+        """Yields "ready" or "withdraw" after training, and then the outputs of the protocol."""
         if self._update is not None or self._model is None:
             yield from super().expire(timer, now)
             return
@@ -230,8 +230,8 @@ def session_machines(
     }
     for party in others:
         machines[party] = SessionMember(round, party, aggregator)
-    for client, weight in round.weights.items():
-        alone = replace(round, weights={client: weight})
+    for client in round.clients:
+        alone = replace(round, weights={client: round.weights[client]})
         train = partial(update, client)
         machines[client] = SessionClient(alone, client, aggregator, train, training_seconds)
     return machines

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
 from torch.nn.functional import cross_entropy
 
 from extensions.checks import check_not_negative, check_positive
@@ -19,36 +20,36 @@ OnFailure = Literal["raise", "skip"]
 
 
 def nobody(number: int) -> Sequence[DropOut]:
-    """Returns that nobody vanishes in the round of that number."""
+    """Returns no drop-out, whatever the number of the round."""
     return ()
 
 
 @dataclass(kw_only=True, eq=False)
 class RunSettings:
-    """What a run is told besides its model and its clients.
+    """The settings of a run besides its model and its clients.
 
     Attributes:
-        aggregator: by which the server gets the mean of the updates. There is no default: the plain
-            one is insecure, and asked for by name.
+        aggregator: the protocol by which the server gets the mean of the updates. There is no
+            default: the plain one is insecure, and must be asked for by name.
         client_fraction: share C of the clients that are selected for a round: the whole part of
             their number, at least one.
         local_epochs: E, passes of a client over its records in a round.
         batch_size: B, records a local step; None: all of a client's records in one step.
         lr: learning rate of the clients.
-        mechanism: what is done to updates and to their mean.
+        mechanism: changes updates and their mean, such as by noise.
         exchange: "delta": clients send what training changed. "weights": what it ended with.
         weighting: "records": clients weigh in the mean as many times as they have records.
             "equal": all alike.
         loss: of outputs and labels, a mean over the batch.
         network: delays and bandwidths, on a virtual clock.
-        drop_outs: from the number of a round to who vanishes in it.
+        drop_outs: from the number of a round to the parties that vanish in it.
         training_seconds: that a client takes to train, on the virtual clock.
         timeout: seconds on that clock that clients have to receive the model and train.
         workers: processes that train clients side by side; more than one need a script whose main
             part stands under ``if __name__ == "__main__":``.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
         seed: of selection, batches and dropout; public.
-        facts: what else must be alike where a saved run goes on, such as its data; JSON by name.
+        facts: what else must be equal when a saved run is resumed, such as its data; JSON by name.
 
     `sgd` is what a client does, made of these.
 
@@ -102,3 +103,25 @@ class RunSettings:
     def selected(self, population: int) -> int:
         """Returns how many of so many clients take part in a round."""
         return max(1, math.floor(self.client_fraction * population + 1e-9))
+
+    def select(self, number: int, population: int) -> tuple[int, ...]:
+        """Returns who takes part in round `number`, in ascending order.
+
+        The mechanism draws them, or else the seed.
+        """
+        chosen = self.mechanism.select(number, population, self.client_fraction)
+        if chosen is None:
+            draws = np.random.default_rng([self.seed, number])
+            chosen = draws.choice(population, self.selected(population), replace=False).tolist()
+        return tuple(sorted(chosen))
+
+    def facts_of_run(self) -> dict[str, Any]:
+        """Returns, by name, what must be equal in a run that goes on from a saved one."""
+        names = ("client_fraction", "local_epochs", "batch_size", "lr", "exchange", "weighting")
+        return {
+            **self.facts,
+            **{name: getattr(self, name) for name in (*names, "seed")},
+            "aggregator": type(self.aggregator).__name__,
+            "mechanism": type(self.mechanism).__name__,
+            **self.mechanism.parameters(),
+        }
