@@ -6,12 +6,12 @@ from benchmarks import accounting, listing, providers, report
 from benchmarks.accuracy import command as accuracy
 from benchmarks.federated import accuracy as fl_accuracy
 from benchmarks.federated import latency as fl_latency
-from benchmarks.federated import leakage as fl_leakage
 from benchmarks.federated import paillier
+from benchmarks.federated.leakage import command as fl_leakage
 from benchmarks.federated.privacy import dp, signds
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
-from benchmarks.noise import figure as noise
+from benchmarks.noise import command as noise
 from benchmarks.steps import dpsgd_scaling, dpsgd_step, losses, training
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)

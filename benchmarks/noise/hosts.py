@@ -11,6 +11,10 @@ RANDN = "crypten.randn"
 FLOATS = "a float Gaussian by each party"
 
 
+Draw = Callable[[int], Any]
+"""From a number to so many values of shared noise."""
+
+
 def in_crypten(
     context: Any,
     *,
@@ -21,7 +25,6 @@ def in_crypten(
     chunk: int,
     size: int,
     repeats: int,
-    stock: bool = False,
 ) -> dict[str, Any]:
     """Returns opened draws, in ring units, and the cost of `size` values; runs in all parties.
 
@@ -36,38 +39,58 @@ def in_crypten(
         chunk: how many of them at once.
         size: values of the call that is timed.
         repeats: timed calls, after one that is not.
-        stock: CrypTen as it is, with the first party as its dealer.
     """
+    import crypten_ext
+    from crypten_ext import dealer
+
+    import crypten
+
+    crypten_ext.enable()
+    crypten.cfg.mpc.provider = "DEALER"
+    crypten.cfg.encoder.precision_bits = frac_bits
+    draw = _drawing(method, sigma)
+
+    def dealt(count: int) -> Any:
+        dealer.begin_step()
+        return draw(count)
+
+    return _measure(context, dealt, draws=draws, chunk=chunk, size=size, repeats=repeats)
+
+
+def in_stock_crypten(
+    context: Any, *, frac_bits: int, draws: int, chunk: int, size: int, repeats: int
+) -> dict[str, Any]:
+    """Returns the same of `crypten.randn` at sigma 1 in CrypTen as it is: its party 0 deals."""
+    draw = _drawing(RANDN, 1.0)
+
+    import crypten
+
+    crypten.cfg.encoder.precision_bits = frac_bits
+    return _measure(context, draw, draws=draws, chunk=chunk, size=size, repeats=repeats)
+
+
+def _measure(
+    context: Any, draw: Draw, *, draws: int, chunk: int, size: int, repeats: int
+) -> dict[str, Any]:
+    """Returns what `in_crypten` returns, of noise from `draw`."""
     import numpy as np
 
-    import crypten_ext
     from crypten_ext import dealer
     from crypten_ext.run.training import traffic
 
     import crypten
 
-    if not stock:
-        crypten_ext.enable()
-        crypten.cfg.mpc.provider = "DEALER"
-    crypten.cfg.encoder.precision_bits = frac_bits
     crypten.cfg.communicator.verbose = True
-    draw = _drawing(method, sigma)
-
-    def act(count: int) -> Any:
-        if not stock:
-            dealer.begin_step()
-        return draw(count)
-
-    act(size)
+    draw(size)
     crypten.reset_communication_stats()
     before, seconds = dealer.corrected_bytes(), []
     for _ in range(repeats):
         started = time.perf_counter()
-        act(size)
+        draw(size)
         seconds.append(time.perf_counter() - started)
     rounds, exchanged = traffic()
     corrected = dealer.corrected_bytes() - before
-    opened = [act(min(chunk, draws - at)).reveal().numpy() for at in range(0, draws, chunk)]
+    opened = [draw(min(chunk, draws - at)).reveal().numpy() for at in range(0, draws, chunk)]
     return {
         "draws": np.concatenate(opened) if context.rank == 0 else None,
         "rounds": rounds // repeats,
@@ -76,7 +99,8 @@ def in_crypten(
     }
 
 
-def _drawing(method: str, sigma: float) -> Callable[[int], Any]:
+def _drawing(method: str, sigma: float) -> Draw:
+    """Returns how a method draws shared noise; to be called in a party of CrypTen."""
     import torch
 
     import crypten_ext

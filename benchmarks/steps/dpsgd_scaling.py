@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.instruments.hosts import PARTIES
+from benchmarks.instruments.costs import PARTIES
 from benchmarks.instruments.plots import Panel, draw
 from benchmarks.steps.growth import multilinear, power_law
+from benchmarks.steps.hosts import ABY3, CRYPTEN, Found, sweep
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
-from benchmarks.steps.step_hosts import ABY3, CRYPTEN, Found, sweep
 from benchmarks.tables import publish
 
 FACTORS = ("batch", "features", "classes")

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.instruments import spu
-from benchmarks.instruments.hosts import PARTIES
+from benchmarks.instruments.costs import PARTIES
 from benchmarks.network import current
+from benchmarks.steps.hosts import ABY3, CRYPTEN, SPU, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
-from benchmarks.steps.step_hosts import ABY3, CRYPTEN, SPU, Found, measure
 from benchmarks.tables import publish
 
 MB = 1e6

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.instruments.hosts import (
+from benchmarks.instruments.costs import (
     HOSTS,
     PARTIES,
     measure_host,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.noise.figure import total_variance
+from benchmarks.noise.command import total_variance
 from benchmarks.noise.hosts import FLOATS, PROTOCOL2, RANDN
 from benchmarks.noise.statistics import at_most, chi_square, summary
 from extensions.errors import ArgumentError

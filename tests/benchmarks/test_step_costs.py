@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, MATERIALISED, PLAIN
-from benchmarks.steps.step_hosts import measure
 
 SIZES = {"batch": 128, "features": 512, "classes": 10}
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 import fl
 from benchmarks import tables
-from benchmarks.federated import leakage as fl_leakage
-from benchmarks.federated.attacked import (
+from benchmarks.federated.leakage import command as fl_leakage
+from benchmarks.federated.leakage.attacked import (
     ATTACKED,
     CLIENTS,
     LR,
@@ -23,7 +23,7 @@ from benchmarks.federated.attacked import (
     order_of,
     readings,
 )
-from benchmarks.federated.images import cifar100, digits
+from benchmarks.federated.leakage.images import cifar100, digits
 from extensions.errors import ArgumentError
 from fl import paillier
 from fl.leakage import attack, ciphertexts, deep_leakage, rest_of_mean, running_sums, vectors_sent

@@ -8,7 +8,7 @@ import torch
 import typer
 
 from benchmarks import tables
-from benchmarks.federated.attacked import (
+from benchmarks.federated.leakage.attacked import (
     ATTACKED,
     LR,
     SCHEMES,
@@ -17,8 +17,8 @@ from benchmarks.federated.attacked import (
     order_of,
     readings,
 )
-from benchmarks.federated.images import DATA, Images
-from benchmarks.federated.leakage_figure import draw
+from benchmarks.federated.leakage.figure import draw
+from benchmarks.federated.leakage.images import DATA, Images
 from extensions.errors import ArgumentError
 from fl.leakage import NO_LEAK, Reconstruction, attack
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.instruments.child import in_child
+from benchmarks.instruments.child_process import in_child
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Ring, Share
 

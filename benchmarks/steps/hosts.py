@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from benchmarks.instruments.child import in_child
-from benchmarks.instruments.hosts import (
+from benchmarks.instruments.child_process import in_child
+from benchmarks.instruments.costs import (
     PARTIES,
     aby3_ring,
     in_variables,
@@ -33,7 +33,7 @@ count, since TCP carries few words otherwise than many.
 
 
 def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) -> Found:
-    """Returns what each kind costs one party, by `hosts.parties_cost`; runs in all parties."""
+    """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties."""
     ring, shares = shared_in_crypten(context, inputs(**sizes), FRAC_BITS)
     return parties_cost({kind: partial(step_of, ring, kind, shares) for kind in kinds}, steps)
 
@@ -41,7 +41,7 @@ def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) 
 def in_aby3(
     *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool
 ) -> list[Found]:
-    """Returns what each kind costs at each size, by `hosts.servers_cost`.
+    """Returns what each kind costs at each size, by `costs.servers_cost`.
 
     Args:
         steps: to time.
@@ -123,7 +123,7 @@ def sweep(
     """
     options: dict[str, Any] = {"steps": steps, "kinds": list(kinds)}
     if host == ABY3:
-        task = "benchmarks.steps.step_hosts:in_aby3"
+        task = "benchmarks.steps.hosts:in_aby3"
         in_one: list[Found] = in_child(task, points=points, processes=processes, **options)
         return in_one
     if host == SPU:
@@ -131,7 +131,7 @@ def sweep(
     from crypten_ext.processes.launch import Parties
 
     with Parties(parties, provider="dealer") as pool:
-        task = "benchmarks.steps.step_hosts:in_crypten"
+        task = "benchmarks.steps.hosts:in_crypten"
         runs = [pool.run(task, sizes=sizes, **options) for sizes in points]
     return [{kind: _mean([one[kind] for one in found]) for kind in kinds} for found in runs]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from benchmarks.instruments.child import in_child
+from benchmarks.instruments.child_process import in_child
 from benchmarks.noise.hosts import FLOATS, PROTOCOL2, RANDN
 from benchmarks.noise.statistics import summary
 from benchmarks.tables import publish
@@ -35,7 +35,8 @@ def in_crypten(parties: int, options: dict[str, Any]) -> dict[tuple[str, float],
             task = "benchmarks.noise.hosts:in_crypten"
             found[method, sigma] = _mean(pool.run(task, method=method, sigma=sigma, **options))
     with Parties(parties) as pool:
-        found[STOCK, 1.0] = _mean(pool.run(task, method=RANDN, sigma=1.0, stock=True, **options))
+        stock = pool.run("benchmarks.noise.hosts:in_stock_crypten", **options)
+        found[STOCK, 1.0] = _mean(stock)
     return found
 
 

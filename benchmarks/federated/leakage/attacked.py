@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 import fl
-from benchmarks.federated.images import Images
+from benchmarks.federated.leakage.images import Images
 from fl.leakage import ciphertexts, rest_of_mean, running_sums, vectors_sent
 from fl.training.weights import get_weights
 

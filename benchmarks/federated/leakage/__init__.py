@@ -1,0 +1,1 @@
+"""What an attack rebuilds from every view of an update."""
