@@ -6,16 +6,18 @@ from typing import Any
 import torch
 
 from crypten_ext.dealer.client import current
-from crypten_ext.ring.tuple_kinds import RandomWords, Shape, TruncationPair
+from crypten_ext.dealer.recipes import requested
 from extensions.errors import ArgumentError
-from extensions.ring.words import Monomial, Word
+from extensions.ring.tuples import Correlation, Dealt, TruncationPair
 
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 from crypten.mpc.provider.provider import TupleProvider
 
+Shape = Sequence[int]
+
 
 class DealerProvider(TupleProvider):
-    """Tuples of CrypTen's kinds and of ours (`crypten_ext.ring.tuple_kinds.TupleSource`).
+    """Tuples of CrypTen's kinds and of ours (`extensions.ring.tuples.TupleSource`).
 
     Guarantees:
         Each party's shares are uniform to all others together, the dealer left out; the dealer sees
@@ -56,31 +58,14 @@ class DealerProvider(TupleProvider):
         (arithmetic,) = _arithmetic([values])
         return arithmetic, BinarySharedTensor.from_shares(bits)
 
-    def random_words(self, shape: Shape, products: Sequence[Monomial]) -> RandomWords:
-        """Returns fresh uniform words with the named products of their shifted bits."""
-        value, bits, *rest = _deal(None, "random words", shape, products)
-        return RandomWords(value, bits, dict(zip(products, rest, strict=True)))
-
-    def truncation_pairs(
-        self, shapes: Sequence[Shape], shifts: Sequence[int]
-    ) -> list[TruncationPair]:
-        """Returns fresh truncation pairs, one for each shape and shift."""
-        dealt = _deal(None, "truncation pairs", shapes, shifts)
-        masks, dependents = dealt[: len(shifts)], dealt[len(shifts) :]
-        parts = zip(masks, dependents[::2], dependents[1::2], strict=True)
-        return [TruncationPair(mask, shifted, top) for mask, shifted, top in parts]
-
-    def bit_words(self, shape: Shape, positions: Sequence[int]) -> tuple[Word, torch.Tensor]:
-        """Returns uniform words shared bitwise, and additive shares of their bits there."""
-        word, bits = _deal(None, "bit words", shape, positions)
-        return word, bits
-
-    def word_masks(
-        self, shape: Shape, wires: int, products: Sequence[Monomial]
-    ) -> tuple[list[Word], dict[Monomial, Word]]:
-        """Returns a fresh uniform mask for each wire, and XOR shares of the named products."""
-        dealt = _deal(None, "word masks", shape, wires, products)
-        return dealt[:wires], dict(zip(products, dealt[wires:], strict=True))
+    def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide one value; truncation pairs go together."""
+        alike = all(isinstance(correlation, TruncationPair) for correlation, _ in wanted)
+        if len(wanted) > 1 and not alike:
+            return [dealt for one in wanted for dealt in self.deal([one])]
+        count, correlations = len(wanted), [correlation for correlation, _ in wanted]
+        shares = _deal(None, *requested(correlations, [value.shape for _, value in wanted]))
+        return [Dealt(*pair) for pair in zip(shares[:count], shares[count:], strict=True)]
 
 
 def _deal(device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:

@@ -16,7 +16,13 @@ import torch
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
 from extensions.errors import ArgumentError
-from extensions.ring.words import Word, products_of, shift_word
+from extensions.ring.tuples import (
+    BitWords,
+    Correlation,
+    RandomWords,
+    TruncationPair,
+    WordMasks,
+)
 
 from crypten.common.util import count_wraps
 
@@ -155,36 +161,51 @@ def _bits(size: Any) -> Recipe:
     return Recipe((Piece(size, "bit"),), (Piece(size, "sum"),), lambda masks, _: masks)
 
 
-def _random_words(shape: Any, products: Any) -> Recipe:
-    def compute(masks: Shares, _: list[Shares]) -> Shares:
-        return [masks[0], *products_of(products, masks)]
+def _correlated(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> Recipe:
+    """Returns how correlations of those shapes are dealt: all masks, then all that follow."""
+    each = list(zip(correlations, shapes, strict=True))
 
-    dependents = (Piece(shape, "xor"),) * (1 + len(products))
-    return Recipe((Piece(shape, "sum"),), dependents, compute)
+    def compute(masks: Shares, _: list[Shares]) -> Shares:
+        return [
+            torch.stack(words) if (words := correlation.follow(list(own))) else own[:0]
+            for correlation, own in zip(correlations, masks, strict=True)
+        ]
+
+    return Recipe(
+        tuple(Piece((c.masks, *shape), c.masks_by) for c, shape in each),
+        tuple(Piece((c.dependents, *shape), c.dependents_by) for c, shape in each),
+        compute,
+    )
+
+
+def _random_words(shape: Any, products: Any) -> Recipe:
+    return _correlated([RandomWords(products)], [shape])
 
 
 def _truncation_pairs(shapes: Any, shifts: Any) -> Recipe:
-    def compute(masks: Shares, _: list[Shares]) -> Shares:
-        pairs = zip(masks, shifts, strict=True)
-        return [w for r, m in pairs for w in ((r & (2**63 - 1)) >> m, shift_word(r, -63))]
-
-    masks = tuple(Piece(shape, "sum") for shape in shapes)
-    return Recipe(masks, tuple(piece for piece in masks for _ in range(2)), compute)
+    return _correlated([TruncationPair(shift) for shift in shifts], shapes)
 
 
 def _bit_words(shape: Any, positions: Any) -> Recipe:
-    def compute(masks: Shares, _: list[Shares]) -> list[Word]:
-        return [torch.stack([(masks[0] >> i) & 1 for i in positions])]
-
-    return Recipe((Piece(shape, "xor"),), (Piece((len(positions), *shape), "sum"),), compute)
+    return _correlated([BitWords(positions)], [shape])
 
 
 def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
-    return Recipe(
-        (Piece(shape, "xor"),) * wires,
-        (Piece(shape, "xor"),) * len(products),
-        lambda masks, _: products_of(products, masks),
-    )
+    return _correlated([WordMasks(wires, products)], [shape])
+
+
+def requested(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns the kind and the parameters of one correlation, or of several truncation pairs."""
+    match correlations:
+        case [RandomWords(products)]:
+            return "random words", *shapes, products
+        case [BitWords(positions)]:
+            return "bit words", *shapes, positions
+        case [WordMasks(wires, products)]:
+            return "word masks", *shapes, wires, products
+    pairs = [c for c in correlations if isinstance(c, TruncationPair)]
+    assert len(pairs) == len(correlations)
+    return "truncation pairs", shapes, [pair.shift for pair in pairs]
 
 
 _KINDS: dict[str, Callable[..., Recipe]] = {

@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from crypten_ext.ring import circuits, tuples
-from crypten_ext.ring.opening import is_leader, open_sum, open_xor
+from crypten_ext.ring import opening, tuples
+from crypten_ext.ring.opening import is_leader
 from extensions.errors import ArgumentError, InsecureError
-from extensions.ring.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
+from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
 from extensions.ring.interface import NoiseSource
+from extensions.ring.masked_opening import MaskedOpening
+from extensions.ring.tuples import Correlation, Dealt
+from extensions.ring.words import Word
 
 import crypten
 from crypten import communicator
 from crypten.mpc import MPCTensor
 
-OFFSET_BITS = 62
 
-
-class CrypTenRing:
+class CrypTenRing(MaskedOpening):
     """`extensions.ring.interface.Ring` over the parties of the running CrypTen process group.
 
     A share is this party's torch.int64 tensor; bits are XOR-shared torch.int64 words.
@@ -42,9 +42,14 @@ class CrypTenRing:
     def rank(self) -> int:
         return int(communicator.get().get_rank())
 
-    def add_public(self, x: torch.Tensor, value: Integers | int) -> torch.Tensor:
-        public = wrap(value) if isinstance(value, int) else torch.from_numpy(np.asarray(value))
-        return x + public if is_leader() else x
+    def add_public(self, x: torch.Tensor, value: Word | Integers | int) -> torch.Tensor:
+        return x + self.constant(value) if is_leader() else x
+
+    def xor_public(self, word: torch.Tensor, value: Word | int) -> torch.Tensor:
+        return word ^ value if is_leader() else word
+
+    def constant(self, integers: Word | Integers | int) -> Any:
+        return wrap(integers) if isinstance(integers, int) else torch.as_tensor(integers)
 
     def linear(self, x: torch.Tensor, rows: Sequence[Sequence[int]]) -> list[torch.Tensor]:
         matrix = torch.tensor([[wrap(entry) for entry in row] for row in rows], dtype=torch.int64)
@@ -79,68 +84,23 @@ class CrypTenRing:
             for (x, y), (a, b, _) in zip(pairs, triples, strict=True)
             for masked in (x - a, y - b)
         ]
-        opened = open_sum(hidden)
+        opened = self.open_sum(hidden)
         results = []
         for (a, b, c), d, e in zip(triples, opened[::2], opened[1::2], strict=True):
             own = compute(d, b + e) if is_leader() else compute(d, b)
             results.append(c + own + compute(a, e))
         return results
 
-    def truncate(self, items: Sequence[tuple[torch.Tensor, int]]) -> list[torch.Tensor]:
-        """Returns z / 2^m by the dealt mask r: z + 2^62 + r is opened, its wrap corrected locally.
+    def open_sum(self, shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Returns the values; 8 bytes an element."""
+        return opening.open_sum(shares)
 
-        Guarantees:
-            For |z| < 2^62 the result is floor(z / 2^m) or one more, with the expected value z /
-            2^m; there is no failure probability. The opened word is uniform.
+    def open_xor(self, words: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Returns the words; 8 bytes an element."""
+        return opening.open_xor(words)
 
-        Cost:
-            One round, 8 bytes an element.
-
-        Source:
-            Dalskov, Escudero and Keller 2020.
-        """
-        for _, shift in items:
-            if not 0 <= shift < RING_BITS - 1:
-                raise ArgumentError("shift", shift, f"in 0..{RING_BITS - 2}")
-        shifts = [shift for _, shift in items]
-        pairs = tuples.truncation_pairs([z.shape for z, _ in items], shifts)
-        opened = open_sum(
-            [
-                self.add_public(z, 1 << OFFSET_BITS) + pair.mask
-                for (z, _), pair in zip(items, pairs, strict=True)
-            ]
-        )
-        return [
-            self._shift_opened(c, pair, m) for c, pair, m in zip(opened, pairs, shifts, strict=True)
-        ]
-
-    def _shift_opened(self, c: torch.Tensor, pair: tuples.TruncationPair, m: int) -> torch.Tensor:
-        top = (c < 0).long()
-        weight = wrap(1 << (RING_BITS - 1 - m))
-        result = (1 - 2 * top) * pair.top * weight - pair.shifted
-        if is_leader():
-            low = c & (2 ** (RING_BITS - 1) - 1)
-            result = result + (low >> m) + top * weight - (1 << (OFFSET_BITS - m))
-        return result
-
-    def bit_decompose(self, x: torch.Tensor) -> torch.Tensor:
-        return circuits.differences(x, [0])[0]
-
-    def less_than(self, x: torch.Tensor, thresholds: Sequence[int]) -> torch.Tensor:
-        words = circuits.differences(x, [wrap(t) for t in thresholds])
-        return (words >> (RING_BITS - 1)) & 1
-
-    def suffix_or(self, bits: torch.Tensor) -> torch.Tensor:
-        return circuits.suffix_or(bits)
-
-    def bits_to_arithmetic(self, bits: torch.Tensor, positions: Sequence[int]) -> torch.Tensor:
-        """Returns the bits at `positions` as integers; one round, one word opened for all."""
-        kept = wrap(sum(1 << position for position in set(positions)))
-        word, dealt = tuples.bit_words(bits.shape, positions)
-        (opened,) = open_xor([(bits ^ word) & kept])
-        public = torch.stack([(opened >> position) & 1 for position in positions])
-        result = (1 - 2 * public) * dealt
-        return result + public if is_leader() else result
+    def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
+        return tuples.source().deal(wanted)
 
     def add_noise(
         self, x: Sequence[torch.Tensor], scale: Sequence[float], source: NoiseSource

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 import torch
 
 from crypten_ext.ring.opening import is_leader, open_xor
-from crypten_ext.ring.tuple_kinds import RandomWords, Shape, TruncationPair
+from extensions.ring.fixed_point import RING_BITS
+from extensions.ring.tuples import (
+    BitWords,
+    Correlation,
+    Dealt,
+    RandomWords,
+    TruncationPair,
+    WordMasks,
+)
 from extensions.ring.words import Monomial, Word, shift_word
 
 import crypten
@@ -13,56 +21,57 @@ from crypten.common import rng
 
 
 class GenericTuples:
-    """A `crypten_ext.ring.tuple_kinds.TupleSource` as trusted as the configured provider.
+    """An `extensions.ring.tuples.TupleSource` as trusted as the configured provider.
 
     Cost:
         One round for each size of product beyond one, and the provider's own.
     """
 
-    def random_words(self, shape: Shape, products: Sequence[Monomial]) -> RandomWords:
-        """Returns fresh uniform words with the named products of their shifted bits."""
-        arithmetic, bits = _random_bits(shape)
-        value = sum((arithmetic[i] << i for i in range(1, 64)), start=arithmetic[0])
-        return RandomWords(value, bits, _multiply_masks([bits], products))
-
-    def truncation_pairs(
-        self, shapes: Sequence[Shape], shifts: Sequence[int]
-    ) -> list[TruncationPair]:
-        """Returns fresh truncation pairs, one for each shape and shift."""
-        pairs = []
-        for shape, shift in zip(shapes, shifts, strict=True):
-            bits, _ = _random_bits(shape)
-            value = sum((bits[i] << i for i in range(1, 64)), start=bits[0])
-            zero = torch.zeros_like(value)
-            shifted = sum((bits[i] << (i - shift) for i in range(shift, 63)), start=zero)
-            pairs.append(TruncationPair(value, shifted, bits[63]))
-        return pairs
-
-    def bit_words(self, shape: Shape, positions: Sequence[int]) -> tuple[Word, torch.Tensor]:
-        """Returns uniform words shared bitwise, and additive shares of their bits there."""
-        arithmetic, bits = _random_bits(shape)
-        return bits, arithmetic[list(positions)]
-
-    def word_masks(
-        self, shape: Shape, wires: int, products: Sequence[Monomial]
-    ) -> tuple[list[Word], dict[Monomial, Word]]:
-        """Returns a fresh uniform mask for each wire, and XOR shares of the named products."""
-        masks = list(rng.generate_random_ring_element((wires, *shape)))
-        return masks, _multiply_masks(masks, products)
+    def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide one value."""
+        return [_deal(correlation, value.shape) for correlation, value in wanted]
 
 
-def _random_bits(shape: Shape) -> tuple[torch.Tensor, Word]:
+def _deal(correlation: Correlation, shape: torch.Size) -> Dealt:
+    """Returns what `correlation.follow` says of words of which nobody knows the bits."""
+    if isinstance(correlation, WordMasks):
+        masks = rng.generate_random_ring_element((correlation.masks, *shape))
+        return Dealt(masks, _stack(_multiply_masks(list(masks), correlation.products), shape))
+    bits, word = _random_bits(shape)
+    match correlation:
+        case RandomWords(products):
+            multiplied = _multiply_masks([word], products)
+            return Dealt(_sum_of_bits(bits)[None], _stack([word, *multiplied], shape))
+        case TruncationPair(shift):
+            top = bits[RING_BITS - 1]
+            shifted = _sum_of_bits(bits[shift : RING_BITS - 1])
+            return Dealt(_sum_of_bits(bits)[None], torch.stack([shifted, top]))
+        case BitWords(positions):
+            return Dealt(word[None], bits[list(positions)])
+
+
+def _random_bits(shape: torch.Size) -> tuple[torch.Tensor, Word]:
     """Returns additive shares of 64 random bits on a leading axis, and the words that they form."""
     provider = crypten.mpc.get_default_provider()
-    arithmetic, binary = provider.B2A_rng(torch.Size((64, *shape)), device=torch.device("cpu"))
+    size = torch.Size((RING_BITS, *shape))
+    arithmetic, binary = provider.B2A_rng(size, device=torch.device("cpu"))
     bits = binary.share & 1
     word = bits[0].clone()
-    for i in range(1, 64):
+    for i in range(1, RING_BITS):
         word ^= bits[i] << i
     return arithmetic.share, word
 
 
-def _multiply_masks(masks: Sequence[Word], products: Sequence[Monomial]) -> dict[Monomial, Word]:
+def _sum_of_bits(bits: torch.Tensor) -> torch.Tensor:
+    """Returns additive shares of the integers with these bits, from the lowest."""
+    return torch.stack([bit << i for i, bit in enumerate(bits)]).sum(0)
+
+
+def _stack(words: Sequence[Word], shape: torch.Size) -> torch.Tensor:
+    return torch.stack(list(words)) if words else torch.empty((0, *shape), dtype=torch.int64)
+
+
+def _multiply_masks(masks: Sequence[Word], products: Sequence[Monomial]) -> list[Word]:
     """Returns XOR shares of the products by binary triples: one round for each size of product.
 
     A product of all masks but the last is computed too if it was not asked for.
@@ -84,4 +93,4 @@ def _multiply_masks(masks: Sequence[Word], products: Sequence[Monomial]) -> dict
         if is_leader():
             z = z ^ (d & e)
         known.update(zip(wanted, z, strict=True))
-    return {m: known[m] for m in products}
+    return [known[m] for m in products]

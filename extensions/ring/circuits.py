@@ -4,6 +4,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from extensions.ring.tuples import Correlation, Dealt, WordMasks
 from extensions.ring.words import (
     Factor,
     Monomial,
@@ -21,19 +22,14 @@ BORROW_DISTANCES = (4, 16)
 class WordHost(Protocol):
     """What a host offers to the circuits; words are XOR-shared unless called public."""
 
-    def leading(self, word: Word) -> Word | None:
-        """Returns a public word as a share: itself for one party, None (zero) for the others."""
-
-    def invert(self, word: Word) -> Word:
-        """Returns shares of the inverted word; local."""
+    def xor_public(self, word: Word, value: Word | int) -> Word:
+        """Returns shares of word ^ value for a public value; local."""
 
     def open_xor(self, words: Sequence[Word]) -> list[Word]:
         """Returns the words in public; one round for all of them."""
 
-    def word_masks(
-        self, shape: Sequence[int], wires: int, products: Sequence[Monomial]
-    ) -> tuple[list[Word], dict[Monomial, Word]]:
-        """Returns a fresh uniform mask for each wire, and shares of the named products of them."""
+    def deal(self, wanted: Sequence[tuple[Correlation, Word]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide a word of the shape of the one given with it."""
 
 
 def _generate_terms(distance: int, generate: tuple[int, bool]) -> list[Term]:
@@ -53,7 +49,7 @@ FIRST_PROPAGATE = _propagate_term(1)
 
 
 @functools.cache
-def first_monomials() -> list[Monomial]:
+def first_monomials() -> tuple[Monomial, ...]:
     """Returns the products of shifted bits of r that the first level of a subtraction needs."""
     return monomials([*FIRST_GENERATE, FIRST_PROPAGATE])
 
@@ -62,9 +58,12 @@ def _masked(
     host: WordHost, wires: list[Word], terms: list[Term]
 ) -> tuple[list[Word], dict[Monomial, Word]]:
     """Opens the wires under fresh masks; returns public words and shares of mask products."""
-    masks, products = host.word_masks(wires[0].shape, len(wires), monomials(terms))
+    correlation = WordMasks(len(wires), monomials(terms))
+    ((dealt, products),) = host.deal([(correlation, wires[0])])
+    masks = list(dealt)
     opened = host.open_xor([wire ^ mask for wire, mask in zip(wires, masks, strict=True)])
-    return opened, _with_singles(products, masks, terms)
+    known = dict(zip(correlation.products, products, strict=True))
+    return opened, _with_singles(known, masks, terms)
 
 
 def _with_singles(
@@ -91,29 +90,28 @@ def subtract_words(
     The first of the three levels is local, because the products of neighbouring bits of r come
     with r. **Cost.** 2 rounds.
     """
-    leading = host.leading
+    add_up = functools.partial(sum_of_products, xor_public=host.xor_public)
     public = ~minuends
     own = _with_singles(products, [bits], [*FIRST_GENERATE, FIRST_PROPAGATE])
-    generate = (public & bits) ^ sum_of_products(FIRST_GENERATE, [public], own, leading=leading)
-    propagate = sum_of_products([FIRST_PROPAGATE], [public], own, leading=leading)
+    generate = (public & bits) ^ add_up(FIRST_GENERATE, [public], own)
+    propagate = add_up([FIRST_PROPAGATE], [public], own)
     for distance in BORROW_DISTANCES:
         last = distance == BORROW_DISTANCES[-1]
         terms = _generate_terms(distance, (G, False))
         spread = [] if last else [_propagate_term(distance)]
         opened, masks = _masked(host, [propagate, generate], [*terms, *spread])
-        generate = generate ^ sum_of_products(terms, opened, masks, leading=leading)
+        generate = generate ^ add_up(terms, opened, masks)
         if not last:
-            propagate = sum_of_products(spread, opened, masks, leading=leading)
+            propagate = add_up(spread, opened, masks)
     difference = bits ^ (generate << 1)
-    first = leading(minuends)
-    return difference if first is None else difference ^ first
+    return host.xor_public(difference, minuends)
 
 
 def suffix_or(host: WordHost, word: Word) -> Word:
     """Returns XOR shares of the words whose bit i is the OR of bits i..63; 3 rounds."""
-    negated = host.invert(word)
+    negated = host.xor_public(word, -1)
     for distance in (1, 4, 16):
         term = _propagate_term(distance, -1)
         opened, masks = _masked(host, [negated], [term])
-        negated = sum_of_products([term], opened, masks, leading=host.leading, ones=True)
-    return host.invert(negated)
+        negated = sum_of_products([term], opened, masks, xor_public=host.xor_public, ones=True)
+    return host.xor_public(negated, -1)

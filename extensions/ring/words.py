@@ -58,7 +58,7 @@ def products_of(products: Sequence[Monomial], words: Sequence[Word]) -> list[Wor
     return [product(monomial) for monomial in products]
 
 
-def monomials(terms: Iterable[Term]) -> list[Monomial]:
+def monomials(terms: Iterable[Term]) -> tuple[Monomial, ...]:
     """Returns the products of masks, of two masks or more, that the terms expand into."""
     found: set[Monomial] = set()
     for term in terms:
@@ -68,7 +68,7 @@ def monomials(terms: Iterable[Term]) -> list[Monomial]:
             with_mask = {tuple(sorted({*subset, mask})) for subset in subsets}
             subsets = with_mask if factor.gated else subsets | with_mask
         found |= subsets
-    return sorted((m for m in found if len(m) > 1), key=lambda m: (len(m), m))
+    return tuple(sorted((m for m in found if len(m) > 1), key=lambda m: (len(m), m)))
 
 
 def sum_of_products(
@@ -76,7 +76,7 @@ def sum_of_products(
     opened: Sequence[Word],
     masks: Mapping[Monomial, Word],
     *,
-    leading: Callable[[Word], Word | None],
+    xor_public: Callable[[Word, Word], Word],
     ones: bool = False,
 ) -> Word:
     """Returns this party's XOR share of the XOR of all terms; local.
@@ -85,21 +85,22 @@ def sum_of_products(
         terms: products of factors.
         opened: for each wire the public word E = value ^ mask.
         masks: XOR shares of every single shifted mask and of every monomial of the terms.
-        leading: what a public word becomes where this party adds public words; None where not.
+        xor_public: returns shares of the XOR of a shared and a public word.
         ones: whether right shifts bring in ones.
     """
     shifted: dict[Mask, Word] = {}
     total: Word | None = None
+    public: Word | None = None
     for term in terms:
         parts: dict[Monomial, Word | None] = {(): None}
         for factor in term:
             mask = (factor.wire, factor.shift)
             if mask not in shifted:
                 shifted[mask] = shift_word(opened[factor.wire], factor.shift, ones=ones)
-            public = shifted[mask]
+            word = shifted[mask]
             grown: dict[Monomial, Word | None] = {}
             for subset, coefficient in parts.items():
-                gated = public if coefficient is None else coefficient & public
+                gated = word if coefficient is None else coefficient & word
                 joined = tuple(sorted({*subset, mask}))
                 if factor.gated:
                     grown[joined] = gated
@@ -109,11 +110,10 @@ def sum_of_products(
             parts = grown
         for subset, coefficient in parts.items():
             if subset == ():
-                piece = leading(coefficient)
-            else:
-                factors = [w for w in (coefficient, masks[subset]) if w is not None]
-                piece = functools.reduce(operator.and_, factors)
-            if piece is not None:
-                total = piece if total is None else total ^ piece
+                public = coefficient if public is None else public ^ coefficient
+                continue
+            factors = [w for w in (coefficient, masks[subset]) if w is not None]
+            piece = functools.reduce(operator.and_, factors)
+            total = piece if total is None else total ^ piece
     assert total is not None
-    return total
+    return total if public is None else xor_public(total, public)

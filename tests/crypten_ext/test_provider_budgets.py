@@ -49,22 +49,15 @@ def test_a_step_has_the_rounds_of_its_protocols_alone(pool, provider):
         assert party["rounds"] == ROUNDS
 
 
-def masks(kind: str, words: list[int], parameters: Any) -> int:
+def masks(kind: str, words: list[int]) -> int:
     """Returns the words of a tuple that depend on no others: uniform, and never corrected."""
-    independent = {
-        "additive": 2,
-        "random words": 1,
-        "truncation pairs": len(words) // 3,
-        "bit words": 1,
-        "word masks": parameters[1] if kind == "word masks" else 0,
-    }
-    return sum(words[: independent[kind]])
+    return sum(words[:2] if kind == "additive" else words[: len(words) // 2])
 
 
 def test_a_correction_is_a_word_for_each_word_that_depends_on_others(pool):
     for party in pool.run(f"{TASKS}words_of_step", **SMALL):
-        everything = sum(sum(words) for _, words, _ in party["asked"])
-        uniform = sum(masks(*tuple_) for tuple_ in party["asked"])
+        everything = sum(sum(words) for _, words in party["asked"])
+        uniform = sum(masks(kind, words) for kind, words in party["asked"])
         assert party["corrected"] == 8 * (everything - uniform)
         assert 0 < uniform < everything
 

@@ -14,7 +14,7 @@ from extensions.errors import ArgumentError
 from extensions.ring import circuits
 from extensions.ring.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
 from extensions.ring.interface import NoiseSource
-from extensions.ring.words import Monomial
+from extensions.ring.tuples import Correlation, Dealt, WordMasks
 from tfe_ext.ring import noise
 from tfe_ext.ring.conversions import replicate
 from tfe_ext.ring.dealing import Dealer
@@ -166,24 +166,27 @@ class ABY3Ring:
         draws = noise.draw(self.servers, source, scale, [value.shape for value in values])
         return [value + drawn for value, drawn in zip(values, draws, strict=True)]
 
-    def leading(self, word: Words) -> Words:
-        """Returns a public word as a share: itself for server 0, zero for server 1."""
-        return Words(self._on, [word.parts[0], None])
-
-    def invert(self, word: Words) -> Words:
-        """Returns shares of the inverted word; local."""
+    def xor_public(self, word: Words, value: Words | int) -> Words:
+        """Returns shares of word ^ value for a public value; local."""
+        first = value.parts[0] if isinstance(value, Words) else np.int64(wrap(value))
         with tf.device(self._on[0]):
-            return Words(self._on, [tf.bitwise.invert(word.parts[0]), word.parts[1]])
+            flipped = tf.bitwise.bitwise_xor(word.parts[0], first)
+        return Words(self._on, [flipped, word.parts[1]])
 
     def open_xor(self, words: Sequence[Words]) -> list[Words]:
         """Returns the words, known to servers 0 and 1; one round, 2 words for each."""
         return open_xor(words)
 
-    def word_masks(
-        self, shape: Sequence[int], wires: int, products: Sequence[Monomial]
-    ) -> tuple[list[Words], dict[Monomial, Words]]:
-        """Returns a fresh uniform mask for each wire, and shares of the named products of them."""
-        return self._dealer.word_masks(shape, wires, products)
+    def deal(self, wanted: Sequence[tuple[Correlation, Words]]) -> list[Dealt]:
+        """Returns fresh masks for wires, and shares of products of them."""
+        return [
+            Dealt(masks, list(products.values()))
+            for correlation, word in wanted
+            if isinstance(correlation, WordMasks)
+            for masks, products in [
+                self._dealer.word_masks(word.shape, correlation.masks, correlation.products)
+            ]
+        ]
 
     def replicate(self, shares: Sequence[Share]) -> list[Replicated]:
         """Returns the shares as the host holds them; one round for all."""

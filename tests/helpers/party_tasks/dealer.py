@@ -12,6 +12,14 @@ from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
 from crypten_ext.ring.opening import open_sum, open_xor
 from extensions.ring.circuits import first_monomials
+from extensions.ring.tuples import (
+    BitWords,
+    Correlation,
+    Dealt,
+    RandomWords,
+    TruncationPair,
+    WordMasks,
+)
 from extensions.ring.words import products_of, shift_word
 
 import crypten
@@ -67,36 +75,42 @@ def own_tuples(context: Context, provider: str) -> dict[str, bool]:
     """Returns, for each kind of ours, whether opened tuples fulfil their relation."""
     use(provider)
     right = {}
-    words = tuples.random_words((5, 2), first_monomials())
-    (r,) = open_sum([words.value])
-    opened = open_xor([words.bits, *words.products.values()])
-    right["bits of r"] = torch.equal(r, opened[0])
-    right["products"] = list(words.products) == first_monomials() and all(
+
+    def deal(correlation: Correlation, *shape: int) -> Dealt:
+        (dealt,) = tuples.source().deal([(correlation, torch.empty(shape))])
+        return dealt
+
+    (value,), words = deal(RandomWords(first_monomials()), 5, 2)
+    (r,), (bits, *products) = open_sum([value]), open_xor(list(words))
+    right["bits of r"] = torch.equal(r, bits)
+    right["products"] = len(products) == len(first_monomials()) and all(
         torch.equal(products_of([m], [r])[0], w)
-        for m, w in zip(words.products, opened[1:], strict=True)
+        for m, w in zip(first_monomials(), products, strict=True)
     )
     shapes, shifts = [(7,), (2, 3)], [16, 0]
-    for pair, shape, shift in zip(
-        tuples.truncation_pairs(shapes, shifts), shapes, shifts, strict=True
-    ):
-        r, shifted, top = open_sum([pair.mask, pair.shifted, pair.top])
+    wanted = [(TruncationPair(m), torch.empty(s)) for m, s in zip(shifts, shapes, strict=True)]
+    pairs = tuples.source().deal(wanted)
+    for pair, shape, shift in zip(pairs, shapes, shifts, strict=True):
+        r, shifted, top = open_sum([*pair.masks, *pair.dependents])
         right[f"truncation {shift}"] = (
             torch.equal((r & (2**63 - 1)) >> shift, shifted)
             and torch.equal(shift_word(r, -63), top)
             and r.shape == shape
         )
-    word, bits = tuples.bit_words((4,), [0, 5, 63])
-    (word,), (bits,) = open_xor([word]), open_sum([bits])
+    (word,), dependents = deal(BitWords((0, 5, 63)), 4)
+    (word,), (bits,) = open_xor([word]), open_sum([dependents])
     right["bit words"] = torch.equal(torch.stack([(word >> i) & 1 for i in (0, 5, 63)]), bits)
-    monomials = [((0, 0), (1, 3)), ((0, -2), (0, 1), (1, 0))]
-    masks, products = tuples.word_masks((3,), 2, monomials)
-    opened = open_xor([*masks, *products.values()])
+    monomials = (((0, 0), (1, 3)), ((0, -2), (0, 1), (1, 0)))
+    masks, products = deal(WordMasks(2, monomials), 3)
+    opened = open_xor([*masks, *products])
     right["word masks"] = all(
         torch.equal(products_of([m], opened[:2])[0], w)
         for m, w in zip(monomials, opened[2:], strict=True)
     )
-    masks, products = tuples.word_masks((3,), 2, [])
-    right["no products"] = len(masks) == 2 and products == {}
+    masks, products = deal(WordMasks(2, ()), 3)
+    right["no products"] = len(masks) == 2 and len(products) == 0
+    mixed = tuples.source().deal([(BitWords((1,)), torch.empty(2)), wanted[1]])
+    right["several at once"] = [len(dealt.dependents) for dealt in mixed] == [1, 2]
     return right
 
 

@@ -12,11 +12,12 @@ from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
 from crypten_ext.run.training import traffic
 from extensions.ring.circuits import first_monomials
+from extensions.ring.tuples import BitWords, RandomWords, TruncationPair, WordMasks
 from tests.helpers.party_tasks.dealer import use
 
 import crypten
 
-Asked = tuple[str, list[int], Any]
+Asked = tuple[str, list[int]]
 
 
 def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
@@ -26,21 +27,24 @@ def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
         crypten.reset_communication_stats()
         for op in ("mul", "matmul"):
             source.generate_additive_triple((4, 4), (4, 4), op, device=torch.device("cpu"))
-        tuples.random_words((5,), first_monomials())
-        tuples.truncation_pairs([(7,)], [16])
-        tuples.bit_words((4,), [0, 5])
-        tuples.word_masks((3,), 2, [((0, 0), (1, 3))])
+        for correlation in (
+            RandomWords(first_monomials()),
+            TruncationPair(16),
+            BitWords((0, 5)),
+            WordMasks(2, (((0, 0), (1, 3)),)),
+        ):
+            tuples.source().deal([(correlation, torch.empty(5))])
         return traffic()
 
 
 def words_of_step(context: Context, **sizes: int) -> dict[str, Any]:
-    """Returns kind, words of each share and parameters of all tuples of steps, and corrections."""
+    """Returns kind and words of each share of all tuples of steps, and bytes of corrections."""
     asked: list[Asked] = []
     host: Callable[..., list[torch.Tensor]] = dealing._deal
 
     def deal(device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:
         shares = host(device, kind, *parameters)
-        asked.append((kind, [share.numel() for share in shares], parameters))
+        asked.append((kind, [share.numel() for share in shares]))
         return shares
 
     use("DEALER")

@@ -1,0 +1,140 @@
+"""Truncation, comparison and conversion of bits: a value is opened under a dealt mask.
+
+To open z + r for a uniform r tells nothing about z. What is wanted of z follows from the public
+word c = z + r and from what was dealt about r (`extensions.ring.tuples`): locally where it is
+linear in r, or by the circuits of `extensions.ring.circuits`, which open words under masks again.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.ring import circuits
+from extensions.ring.fixed_point import RING_BITS, Integers, wrap
+from extensions.ring.interface import Bits, Share
+from extensions.ring.tuples import BitWords, Correlation, Dealt, RandomWords, TruncationPair
+from extensions.ring.words import Word, shift_word
+
+OFFSET_BITS = 62
+TOP = RING_BITS - 1
+
+
+class MaskedOpening(ABC):
+    """The methods of `extensions.ring.interface.Ring` that open masked words.
+
+    A host inherits them and adds local arithmetic, openings and a source of tuples. Beside what
+    `Ring` asks of shares and bits, a share can be multiplied by a public word, and a word, shared
+    or public, by what `constant` returns be shifted (`>>`) and, if public, lessened (`-`).
+
+    Guarantees:
+        Every opened word is uniform, whatever the secrets are, because it is the sum or the XOR of
+        a value and a mask that `deal` made for this opening alone.
+    """
+
+    @abstractmethod
+    def add_public(self, x: Share, value: Word | Integers | int) -> Share:
+        """Returns shares of x + value for an opened word or for public ring integers; local."""
+
+    @abstractmethod
+    def xor_public(self, word: Bits, value: Word | int) -> Bits:
+        """Returns shares of word ^ value for an opened word or a public integer; local."""
+
+    @abstractmethod
+    def constant(self, integers: Integers) -> Any:
+        """Returns public integers as the host's words compute with them; local."""
+
+    @abstractmethod
+    def open_sum(self, shares: Sequence[Share]) -> list[Word]:
+        """Returns masked values in public; one round for all of them."""
+
+    @abstractmethod
+    def open_xor(self, words: Sequence[Bits]) -> list[Word]:
+        """Returns masked words in public; one round for all of them."""
+
+    @abstractmethod
+    def deal(self, wanted: Sequence[tuple[Correlation, Share | Bits]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide one value: see `TupleSource`."""
+
+    def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:
+        """Returns z / 2^m by the dealt mask r: z + 2^62 + r is opened, its wrap corrected locally.
+
+        Guarantees:
+            For |z| < 2^62 the result is floor(z / 2^m) or one more, with the expected value z /
+            2^m; there is no failure probability.
+
+        Cost:
+            One round; one word opened for each element.
+
+        Raises:
+            ArgumentError: a shift is not in 0..62.
+
+        Source:
+            Dalskov, Escudero and Keller 2020.
+        """
+        for _, shift in items:
+            if not 0 <= shift < TOP:
+                raise ArgumentError("shift", shift, f"in 0..{TOP - 1}")
+        dealt = self.deal([(TruncationPair(shift), z) for z, shift in items])
+        hidden = [z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)]
+        opened = self.open_sum([self.add_public(h, 1 << OFFSET_BITS) for h in hidden])
+        return [
+            self._shift_opened(c, shift, *dependents)
+            for c, (_, shift), (_, dependents) in zip(opened, items, dealt, strict=True)
+        ]
+
+    def _shift_opened(self, c: Word, shift: int, shifted: Share, top: Share) -> Share:
+        """Returns shares of floor(z / 2^m) or one more, from public c = z + 2^62 + r.
+
+        As unsigned integers r and c differ by z + 2^62, less 2^64 where that wrapped: where the top
+        bit of c is 0 and that of r is 1. So z + 2^62 = (c - r's low 63 bits) - 2^63 [top of r], up
+        to the sign of the last term, which the top bit of c tells.
+        """
+        sign = (c >> TOP) | 1
+        rest = top * wrap(1 << (TOP - shift)) * sign - shifted
+        return self.add_public(
+            self.add_public(rest, shift_word(c, -shift)), -(1 << (OFFSET_BITS - shift))
+        )
+
+    def bit_decompose(self, x: Share) -> Bits:
+        """Returns the 64 two's-complement bits of x; 3 rounds."""
+        return self._differences(x, [0])[0]
+
+    def less_than(self, x: Share, thresholds: Sequence[int]) -> Bits:
+        """Returns, for each threshold t, words whose bit 0 is [x < t]; 3 rounds."""
+        return (self._differences(x, thresholds) >> TOP) & 1
+
+    def _differences(self, x: Share, constants: Sequence[int]) -> Bits:
+        """Returns XOR shares of the bits of x - t for each public t, on a new leading axis.
+
+        x + r is opened once for all t (r uniform and dealt with its bits): x - t = c - t - r.
+        """
+        ((masks, dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
+        (r,), (bits, *products) = masks, dependents
+        (c,) = self.open_sum([x + r])
+        minuends = c - self._column([wrap(t) for t in constants], x)
+        known = dict(zip(circuits.first_monomials(), products, strict=True))
+        return circuits.subtract_words(self, minuends, bits, known)
+
+    def suffix_or(self, bits: Bits) -> Bits:
+        """Returns words whose bit i is the OR of bits i..63 of each word; 3 rounds."""
+        return circuits.suffix_or(self, bits)
+
+    def bits_to_arithmetic(self, bits: Bits, positions: Sequence[int]) -> Share:
+        """Returns the bits at `positions` as integers; one round, one word opened for all.
+
+        Other bits are not opened. Of an opened bit p and the dealt bit d, the XOR is d - 2 p d + p.
+        """
+        ((masks, dealt),) = self.deal([(BitWords(tuple(positions)), bits)])
+        (mask,) = masks
+        kept = wrap(sum(1 << position for position in set(positions)))
+        (opened,) = self.open_xor([(bits ^ mask) & kept])
+        public = (opened >> self._column(positions, bits)) & 1
+        return self.add_public(dealt - dealt * public * 2, public)
+
+    def _column(self, integers: Sequence[int], x: Share | Bits) -> Any:
+        """Returns public integers along a new leading axis before the shape of x."""
+        column = np.array(integers, dtype=np.int64)
+        return self.constant(column.reshape(-1, *(1 for _ in x.shape)))

@@ -1,0 +1,117 @@
+"""Correlated randomness, in the clear: uniform words, and others that follow from them.
+
+A dealer draws the masks of a correlation, computes the words that depend on them, and gives each
+party its shares of both. How it does so is the host's affair; what it deals stands here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+from extensions.ring.fixed_point import RING_BITS
+from extensions.ring.interface import Bits, Share
+from extensions.ring.words import Monomial, Word, products_of, shift_word
+
+Sharing = Literal["sum", "xor"]
+"""Whether the shares of a word add up to it, modulo 2^64, or are its XOR."""
+
+
+@dataclass(frozen=True)
+class RandomWords:
+    """A uniform word r, shared additively; bitwise r again, and products of its shifted bits."""
+
+    products: tuple[Monomial, ...]
+    masks: ClassVar[int] = 1
+    masks_by: ClassVar[Sharing] = "sum"
+    dependents_by: ClassVar[Sharing] = "xor"
+
+    @property
+    def dependents(self) -> int:
+        """Number of words that follow."""
+        return 1 + len(self.products)
+
+    def follow(self, masks: Sequence[Word]) -> list[Word]:
+        """Returns r and the products."""
+        return [*masks, *products_of(self.products, masks)]
+
+
+@dataclass(frozen=True)
+class TruncationPair:
+    """A uniform word r, its low 63 bits shifted right by `shift`, and its top bit; additive."""
+
+    shift: int
+    masks: ClassVar[int] = 1
+    dependents: ClassVar[int] = 2
+    masks_by: ClassVar[Sharing] = "sum"
+    dependents_by: ClassVar[Sharing] = "sum"
+
+    def follow(self, masks: Sequence[Word]) -> list[Word]:
+        """Returns the shifted low bits and the top bit."""
+        (r,) = masks
+        top = RING_BITS - 1
+        return [(r & ((1 << top) - 1)) >> self.shift, shift_word(r, -top)]
+
+
+@dataclass(frozen=True)
+class BitWords:
+    """A uniform word, shared bitwise; additively the bits that it has at `positions`."""
+
+    positions: tuple[int, ...]
+    masks: ClassVar[int] = 1
+    masks_by: ClassVar[Sharing] = "xor"
+    dependents_by: ClassVar[Sharing] = "sum"
+
+    @property
+    def dependents(self) -> int:
+        """Number of words that follow."""
+        return len(self.positions)
+
+    def follow(self, masks: Sequence[Word]) -> list[Word]:
+        """Returns the bits, as integers 0 or 1."""
+        (word,) = masks
+        return [(word >> position) & 1 for position in self.positions]
+
+
+@dataclass(frozen=True)
+class WordMasks:
+    """A uniform mask for each of some wires, and products of their shifted bits; all bitwise."""
+
+    masks: int
+    products: tuple[Monomial, ...]
+    masks_by: ClassVar[Sharing] = "xor"
+    dependents_by: ClassVar[Sharing] = "xor"
+
+    @property
+    def dependents(self) -> int:
+        """Number of words that follow."""
+        return len(self.products)
+
+    def follow(self, masks: Sequence[Word]) -> list[Word]:
+        """Returns the products."""
+        return products_of(self.products, masks)
+
+
+Correlation = RandomWords | TruncationPair | BitWords | WordMasks
+
+
+class Dealt(NamedTuple):
+    """Shares of the masks of a correlation and of the words that follow, on leading axes."""
+
+    masks: Share | Bits
+    dependents: Share | Bits
+
+
+@runtime_checkable
+class TupleSource(Protocol):
+    """Who deals; all parties ask for the same, in one order."""
+
+    def deal(self, wanted: Sequence[tuple[Correlation, Share | Bits]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide one value.
+
+        Args:
+            wanted: what to deal, with shares of the value that it is to hide: its words have the
+                shape of that value, and its masks are shared among those who share the value.
+
+        Guarantees:
+            The masks are uniform to everybody but the dealer, whatever was dealt before.
+        """
