@@ -18,10 +18,11 @@ import torch
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from crypten_ext.dealer import messages, spent
+from crypten_ext.dealer import messages
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import KEY_BYTES, derive_key
+from extensions import durable
 from extensions.errors import ArgumentError, MaterialError
 
 MAGIC = b"tuples of one run, 1\n"
@@ -32,6 +33,7 @@ _STATE_AT = len(MAGIC)
 _KEY_AT = _STATE_AT + len(FRESH)
 _HEADER_AT = _KEY_AT + KEY_BYTES
 _LONGEST_HEADER = 1 << 20
+_REGISTRY = "used-material"
 _AGAIN = "Prepare new files with `pea prepare`, and give each party its own."
 
 
@@ -134,7 +136,7 @@ class Material:
 
     def _check_unused(self) -> None:
         state = os.pread(self._file.fileno(), len(FRESH), _STATE_AT)
-        if state != FRESH or spent.is_spent(self._name):
+        if state != FRESH or durable.contains(_REGISTRY, self._name):
             raise self._used()
 
     def _used(self) -> MaterialError:
@@ -154,7 +156,7 @@ class Material:
         """
         file = self._file.fileno()
         key = os.pread(file, KEY_BYTES, _KEY_AT)
-        if not spent.spend(self._name):
+        if not durable.add_once(_REGISTRY, self._name):
             raise self._used()
         os.pwrite(file, USED + bytes(KEY_BYTES), _STATE_AT)
         os.fsync(file)

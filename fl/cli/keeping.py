@@ -8,6 +8,7 @@ import torch
 import typer
 from torch import nn
 
+from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from fl.cli.choices import as_options
@@ -80,6 +81,5 @@ def save_model(model: nn.Module, path: Path | None) -> None:
     if path.suffix == ARRAYS:
         write_private(path, **{name: value.numpy() for name, value in values.items()})
         return
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    torch.save(values, path)
+    with durable.write(path) as file:
+        torch.save(values, file)

@@ -1,7 +1,5 @@
 """The state of a run in one .npz file, which holds arrays and text and nothing that runs."""
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +7,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from extensions import durable
 from extensions.errors import ArgumentError
 from fl.training.weights import Weights
 
@@ -31,10 +30,8 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Writes the file whole or not at all; its owner alone may read it."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        with durable.write(path) as file:
             np.savez(file, **vars(self))
-        Path(name).replace(path)
 
     @classmethod
     def read(cls, path: Path) -> "Checkpoint":

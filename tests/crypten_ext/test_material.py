@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crypten_ext.dealer import Header, Material, prepare, spent
+from crypten_ext.dealer import Header, Material, prepare
 from crypten_ext.dealer.client import Client
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties, PartyFailedError
@@ -128,13 +128,6 @@ def test_a_file_that_was_opened_only_can_still_be_used(tmp_path: Path):
     path = files(tmp_path)[0]
     Material(path).finish()
     assert len(deal(path)) == len(REQUESTS)
-
-
-def test_the_list_of_used_files_must_be_writable(tmp_path: Path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(ArgumentError, match="^XDG_STATE_HOME = .* a folder that can be written"):
-        spent.is_spent("any")
 
 
 # --- another run, or damage ---------------------------------------------------------------------

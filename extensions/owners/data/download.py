@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
+from extensions import durable
 from extensions.errors import ArgumentError
 
 TIMEOUT = 30.0
@@ -49,24 +50,21 @@ def fetch(published: Published, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     algorithm, _, expected = published.digest.partition(":")
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{published.name}.")
-    part = Path(name)
     try:
         with (
-            os.fdopen(handle, "wb") as out,
+            durable.write(path) as out,
             urllib.request.urlopen(published.url, timeout=TIMEOUT) as response,
         ):
             while chunk := response.read(CHUNK):
                 digest.update(chunk)
                 out.write(chunk)
-        if digest.hexdigest() != expected:
-            raise ArgumentError(
-                "download",
-                published.url,
-                f"a file of {algorithm} {expected}",
-                f"What came has {digest.hexdigest()}.",
-            )
-        part.replace(path)
+            if digest.hexdigest() != expected:
+                raise ArgumentError(
+                    "download",
+                    published.url,
+                    f"a file of {algorithm} {expected}",
+                    f"What came has {digest.hexdigest()}.",
+                )
     except (urllib.error.URLError, HTTPException, OSError) as error:
         raise ArgumentError(
             "download",
@@ -74,8 +72,6 @@ def fetch(published: Published, folder: Path) -> Path:
             "reachable from this machine",
             f"{error}. Download it elsewhere and give its folder: --data-dir.",
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 

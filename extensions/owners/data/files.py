@@ -9,6 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import KINDS, Kind, RawSplit, Split, kind_of
@@ -30,10 +31,7 @@ def write_parts(parts: Sequence[Split | RawSplit], folder: Path) -> list[Path]:
 
 def write_private(path: Path, **arrays: npt.ArrayLike) -> Path:
     """Writes an .npz file that its owner alone may read, in a folder likewise if it is new."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    with path.open("wb") as file:
+    with durable.write(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
     return path
 

@@ -3,12 +3,11 @@
 import hashlib
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
+from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.owners.data.download import cache_home
 from extensions.owners.data.records import Raw
@@ -70,15 +69,8 @@ class Cache:
         np.save(buffer, features, allow_pickle=False)
         body = buffer.getvalue()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=path.parent)
-            part = Path(name)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(body).digest() + body)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            with durable.write(path) as file:
+                file.write(hashlib.sha256(body).digest() + body)
         except OSError as error:
             raise ArgumentError(
                 "XDG_CACHE_HOME",

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
-from extensions.runs.durable import write_durably
 
 _MAGIC = b"pea checkpoint 1\n"
 _HEADER = "header"
@@ -65,7 +65,7 @@ def paths_in(folder: Path, rank: int) -> list[Path]:
 
 def remove(folder: Path, rank: int, kept: Sequence[Path] = ()) -> None:
     """A party's checkpoints are gone, but for some; so is what an interrupted write left."""
-    for path in [*paths_in(folder, rank), *folder.glob(f".party-{rank}-step-*.new")]:
+    for path in [*paths_in(folder, rank), *folder.glob(f".party-{rank}-step-*")]:
         if path not in kept:
             path.unlink()
 
@@ -84,7 +84,9 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
     np.savez(body, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
     content = body.getvalue()
     path = path_of(folder, checkpoint.rank, checkpoint.step)
-    return write_durably(path, _MAGIC + hashlib.sha256(content).digest() + content)
+    with durable.write(path) as file:
+        file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+    return path
 
 
 def read(path: Path, rank: int) -> Checkpoint:

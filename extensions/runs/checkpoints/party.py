@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from extensions import durable
 from extensions.errors import ArgumentError, PeaError
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import files
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle
 from extensions.runs.checkpoints.files import Checkpoint
-from extensions.runs.durable import enter, is_entered, write_durably
 
 KEPT = 2
 FINISHED = "finished-runs"
@@ -170,18 +170,21 @@ class PartyCheckpoints:
             PeaError: another continuation of this run was finished in the meantime.
         """
         assert self._agreed is not None
-        if not enter(FINISHED, _mark(self._agreed.run, self._rank)):
+        if not durable.add_once(FINISHED, _mark(self._agreed.run, self._rank)):
             raise PeaError(
                 "Another continuation of this run was finished in the meantime; a second result "
                 "would spend its privacy budget again. Use the first one."
             )
         folder = self._options.folder
-        write_durably(files.finished_path(folder, self._rank), self._agreed.run.encode())
+        with durable.write(files.finished_path(folder, self._rank)) as file:
+            file.write(self._agreed.run.encode())
         files.remove(folder, self._rank)
 
     def _look(self) -> list[Checkpoint]:
         folder, rank = self._options.folder, self._rank
-        is_entered(FINISHED, "")  # a list that cannot be kept is better missed now than at the end
+        durable.contains(
+            FINISHED, ""
+        )  # a list that cannot be kept is better missed now than at the end
         paths = files.paths_in(folder, rank)
         finished = files.finished_path(folder, rank).exists()
         if not self._options.resume:
@@ -200,7 +203,7 @@ class PartyCheckpoints:
                 ) from error
             return []
         found = [files.read(path, rank) for path in paths]
-        if finished or any(is_entered(FINISHED, _mark(each.run, rank)) for each in found):
+        if finished or any(durable.contains(FINISHED, _mark(each.run, rank)) for each in found):
             raise ArgumentError(
                 "checkpoint",
                 f"{folder}, of a run that was finished",

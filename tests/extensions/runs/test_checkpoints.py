@@ -300,10 +300,10 @@ def test_an_interrupted_write_leaves_the_file_before(tmp_path, monkeypatch):
     (base,) = settle_together([again])
     assert base is not None
     assert base.shares["weight"].tolist() == [1] * 3
-    left = tmp_path / "0" / ".party-0-step-0.checkpoint.new"
-    assert left.exists()
+    left = tmp_path / "0" / ".party-0-step-0.checkpoint.left"
+    left.write_bytes(b"by a process that was killed")
     write(again, 2, 3)
-    assert not left.exists()
+    assert [path.name[:13] for path in left.parent.iterdir()] == ["party-0-step-"] * 2
 
 
 def test_another_partys_file_is_refused(tmp_path):

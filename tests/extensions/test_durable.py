@@ -1,0 +1,52 @@
+"""A file is there whole or as it was before; an entry is added to a registry once."""
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from extensions import durable
+from extensions.errors import ArgumentError
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_a_file_takes_its_place_for_its_owner_alone(tmp_path):
+    path = tmp_path / "new" / "file"
+    for content in (b"first", b"second"):
+        with durable.write(path) as file:
+            file.write(content)
+            assert not path.exists() or path.read_bytes() == b"first"
+        assert path.read_bytes() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_a_block_that_fails_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"first")
+    with pytest.raises(TypeError), durable.write(path) as file:
+        file.writelines([b"half", None])
+    assert path.read_bytes() == b"first"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_an_entry_is_new_once_whoever_asks():
+    assert not durable.contains("used", "a 1")
+    with ThreadPoolExecutor(8) as threads:
+        answers = [*threads.map(durable.add_once, ["used"] * 8, ["a 1"] * 8)]
+    assert sorted(answers) == [False] * 7 + [True]
+    assert durable.contains("used", "a 1")
+    assert not durable.contains("used", "a")
+    assert not durable.contains("others", "a 1")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ArgumentError, match="^XDG_STATE_HOME = .*a folder that can be written"):
+        durable.contains("used", "a")
