@@ -24,7 +24,7 @@ from crypten import communicator
 
 STEP, ROOT = "DPSGD step", "inverse_sqrt"
 WARM_UP = 3
-"""Steps after which the dealer is as far ahead as it will ever be."""
+"""Steps after which the dealer is as far ahead as it gets."""
 MB = 1e6
 
 
@@ -39,7 +39,7 @@ def measure(
     classes: int,
     dealer_pid: int | None,
 ) -> dict[str, Any]:
-    """Returns one party's figures for steps that were dealt ahead, if anybody can; in every party.
+    """Returns one party's costs of steps, dealt ahead where the provider can; runs in every party.
 
     Seconds are listed, one a step. Rounds are CrypTen's count and bytes the kernel's, a step.
     """

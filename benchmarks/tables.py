@@ -28,7 +28,7 @@ PACKAGES = (
 
 
 def machine() -> dict[str, Any]:
-    """Returns what a reader needs to judge the times: processor, memory, system, versions."""
+    """Returns processor, memory, system and versions, by which a reader judges the times."""
     return {
         "python": platform.python_version(),
         "platform": platform.system() + " " + platform.machine(),
@@ -89,8 +89,8 @@ def publish(
     Args:
         name: of the table.
         rows: what the table shows.
-        samples: the raw measurements that the rows sum up, for the file alone.
-        **settings: what the run was told, seed and network included.
+        samples: the raw measurements behind the rows, for the file alone.
+        **settings: of the run, seed and network included.
     """
     network = current()
     if network is not None:

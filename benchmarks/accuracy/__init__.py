@@ -1,1 +1,1 @@
-"""What PEA's choices bring: accuracy at equal epsilon, on digits, MNIST, CIFAR-10 and IMDb."""
+"""Accuracy at equal epsilon of PEA's choices, on digits, MNIST, CIFAR-10 and IMDb."""

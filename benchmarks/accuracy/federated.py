@@ -32,8 +32,8 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
 
     In each round every party makes LOCAL_STEPS steps of DPSGD on its own records from the common
     model, at a learning rate as much smaller as its batches, and draws all of the noise itself.
-    What they reach is averaged by their numbers of records. Only those noisy models are sent, so
-    that they are private whoever sees them.
+    Their models are averaged by their numbers of records. Only these noisy models are sent, so that
+    everything sent is private.
 
     Guarantees:
         A record is in one party's steps only, so that all rounds cost it the epsilon of that

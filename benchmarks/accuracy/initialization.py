@@ -32,7 +32,7 @@ LOCAL, RANDOM = "local", f"N(0, {RANDOM_DEVIATION})"
 
 
 def set_aside(features: Split, config: TrainConfig) -> tuple[Split, Encoded]:
-    """Returns the records with fewer to train on, and those on which local models are compared."""
+    """Returns the records without some training records, and those, to compare local models on."""
     part = without_test(features)
     kept = replace(features, train_x=part.train_x, train_y=part.train_y)
     return kept, held_out_of(part.test_x, part.test_y, config)

@@ -1,7 +1,7 @@
 """(9)-(11) of Li et al. for an aggregation that took place, and what they leave out of it.
 
-They know the values that go from party to party. Besides, messages have headers, tags and lists of
-clients, the server sends keys before its token, and an edge node exchanges word with it.
+The formulas count the values that go from party to party. They leave out headers, tags and lists of
+clients, the keys that the server sends before its token, and its messages to and from edge nodes.
 """
 
 from collections import Counter, defaultdict

@@ -47,8 +47,8 @@ class PublishedLaplace(fl.Mechanism):
     """Laplace noise as the authors' code adds it: **no privacy**, and none is claimed here.
 
     Clients send weights. Those of each layer get noise of scale 2 m E / (T epsilon), where m is the
-    largest of them in absolute value; biases go as they are. So the scale tells of the data,
-    biases have no noise at all, and a run of more rounds T has less noise, where its rounds'
+    largest of them in absolute value; biases are sent as they are. So the scale depends on the
+    data, biases have no noise at all, and a run of more rounds T has less noise although its
     epsilons add up to more. Noise comes from a public seed.
 
     Args:

@@ -49,7 +49,7 @@ PAPERS = Size(model="cnn", rounds=100, epochs=5, batch_size=10, lr=0.1)
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a run differs by from others; by itself federated averaging without privacy."""
+    """How a run differs from others; by default federated averaging without privacy."""
 
     clients: int
 

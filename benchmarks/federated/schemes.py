@@ -21,7 +21,7 @@ class Scheme:
     Attributes:
         title: what tables call it.
         make: its aggregator.
-        value_bytes: of a value on the way; None where no formula is compared.
+        value_bytes: bytes of one value in a message; None where no formula is compared.
         in_turn: whether clients act one after the other, in a random order.
         most: clients for which it can be run in a short time.
     """
@@ -56,7 +56,7 @@ SCHEMES = (
 
 
 class Trained(fl.Machine):
-    """A party that does nothing before its training ends; what it is sent is kept until then.
+    """A party that does nothing until its training ends; messages are kept until then.
 
     Args:
         inner: its part of the protocol.
@@ -98,8 +98,8 @@ class Latency:
     Attributes:
         measured: seconds of the virtual clock, which knows training and transfers alone.
         formula: seconds by (9)-(11) of Li et al., of values alone; None without a formula.
-        words: seconds by which measured may exceed the formula: all other bytes on the way at the
-            rate of their links, and with edge nodes their word and the server's answer.
+        words: seconds by which measured may exceed the formula: all other bytes at the rate of
+            their links, and with edge nodes their report and the server's answer.
         megabytes: sent by anybody to anybody.
         cpu: seconds of processor time of all parties, who share a process.
     """

@@ -22,7 +22,7 @@ def in_child(task: str, **options: Any) -> Any:
         **options: keyword arguments.
 
     Raises:
-        subprocess.CalledProcessError: it failed; its own words are on standard error.
+        subprocess.CalledProcessError: it failed; standard error has its message.
     """
     done = subprocess.run(
         [sys.executable, "-c", _CODE, task, json.dumps(options)],

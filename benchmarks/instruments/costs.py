@@ -44,8 +44,8 @@ def shared_in_crypten(
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns one party's rounds, bytes by TCP's count and seconds of each act; in all parties.
 
-    "opened" are the bytes of openings, sent and received, by CrypTen's count. The dealer's work is
-    done ahead; so the corrections that an act uses up are counted in its stead at the last party,
+    "opened" are the bytes of openings, sent and received, by CrypTen's count. The dealer works
+    ahead: in place of its bytes, the corrections that an act uses are counted at the last party,
     which gets them.
     """
     from benchmarks.instruments.sockets import carried
@@ -99,7 +99,7 @@ def aby3_ring(frac_bits: int, config: Any = None) -> Any:
 
 
 def in_variables(ring: Any, values: Sequence[Integers]) -> Callable[[], list[Share]]:
-    """Returns what returns shares of the values in a graph that is being traced."""
+    """Returns a function that returns shares of the values in the graph being traced."""
     from tfe_ext.ring.private_tensors import share_of
 
     import tf_encrypted as tfe
@@ -114,7 +114,7 @@ def in_variables(ring: Any, values: Sequence[Integers]) -> Callable[[], list[Sha
 def shared_in_aby3(
     values: Sequence[Integers], frac_bits: int
 ) -> tuple[Any, Callable[[], list[Share]]]:
-    """Returns the ring, and what returns shares of the values in a graph that is being traced."""
+    """Returns the ring, and what `in_variables` returns."""
     ring = aby3_ring(frac_bits)
     return ring, in_variables(ring, values)
 
@@ -122,7 +122,7 @@ def shared_in_aby3(
 def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns rounds and a server's bytes by the graph's count, and seconds of each act.
 
-    An act has ended when this process has got a word of each server's share of each result.
+    An act has ended when this process has received a number of each server's share of each result.
     """
     import tensorflow as tf
 

@@ -24,8 +24,8 @@ _INODE, _MESSAGE = 68, 72
 def sent(pids: Sequence[int]) -> list[int]:
     """Returns the bytes that each process sent, over its present connections.
 
-    What the other side has not acknowledged yet is left out. TCP counts the opening of a connection
-    as a byte of who opens it.
+    Bytes that are not acknowledged yet are left out. TCP counts the opening of a connection as one
+    byte of the side that opens it.
 
     Raises:
         OSError: the kernel refuses to tell, or a process is not this user's or has gone.

@@ -1,4 +1,4 @@
-"""Bytes that a process's TCP connections really carried, by the kernel's count; Linux only."""
+"""Bytes that a process's TCP connections carried, by the kernel's count; Linux only."""
 
 import os
 import socket

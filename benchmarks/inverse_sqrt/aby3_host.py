@@ -78,7 +78,7 @@ class HostSession:
         return Count(rounds=cost_of_graph(self._trace(method, batch).graph).rounds)
 
     def call(self, method: str, batch: int, calls: int) -> list[float]:
-        """Returns the client's seconds of each call, from asking to knowing that all have ended."""
+        """Returns the client's seconds of each call, until it knows that all servers have ended."""
         traced = self._trace(method, batch)
         ends = [time.perf_counter()]
         for _ in range(calls):
@@ -87,7 +87,7 @@ class HostSession:
         return [float(seconds) for seconds in np.diff(ends)]
 
     def _trace(self, method: str, batch: int) -> Any:
-        """The graph that computes shares, and tells the client one word of each when they exist."""
+        """Returns the graph that computes shares and sends the client one number of each."""
         if (method, batch) not in self._traced:
             x = tfe.define_private_variable(batch_of(self._frac_bits, batch))
 

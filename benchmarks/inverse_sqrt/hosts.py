@@ -1,4 +1,4 @@
-"""The hosts by name; what runs one of them is imported in a process of its own only."""
+"""The hosts by name; the code of each is imported in a process of its own alone."""
 
 import os
 from collections.abc import Collection, Sequence

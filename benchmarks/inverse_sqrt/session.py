@@ -1,4 +1,4 @@
-"""What the hosts have in common: three parties that compute 1/sqrt(x) again and again."""
+"""What the hosts have in common: three parties that compute 1/sqrt(x) repeatedly."""
 
 import time
 from dataclasses import dataclass
@@ -38,10 +38,10 @@ class Session(Protocol):
 
     @property
     def dealer_pid(self) -> int | None:
-        """The process id of who deals correlated randomness; None if nobody does."""
+        """The process id of the dealer of correlated randomness; None without one."""
 
     def warm_up(self, method: str, batch: int) -> Count:
-        """Returns what the host counts of one call, after at least two, so that nothing is cold."""
+        """Returns what the host counts of one call, after at least two calls to warm up."""
 
     def call(self, method: str, batch: int, calls: int) -> list[float]:
         """Returns the seconds of each of that many calls, one after the other."""
@@ -50,7 +50,7 @@ class Session(Protocol):
 def measure(session: Session, method: str, batch: int, repeats: int) -> dict[str, Any]:
     """Returns seconds of each call, rounds, and bytes a call: what each party sent over TCP.
 
-    Bytes are headers of the messages included and those of TCP/IP not. Shares of the input, which
+    Bytes include the headers of messages, but not those of TCP/IP. Shares of the input, which
     are made before the first call, are among them: at most 16 bytes an element of one party.
     """
     count = session.warm_up(method, batch)

@@ -1,4 +1,4 @@
-"""Samples of one network as a table, with the paper's figures and what the network alone takes."""
+"""Samples of one network as a table, with the paper's figures and the network's own share."""
 
 import statistics
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ def _row(
 
 
 def floor_ms(sample: dict[str, Any], network: Link) -> float | None:
-    """Returns the milliseconds that no implementation with these rounds and bytes can be under.
+    """Returns the least milliseconds of any implementation with these rounds and bytes.
 
     The party that sends most has a connection to each of the two others, each with the network's
     rate. None where the rounds are unknown.

@@ -1,4 +1,4 @@
-"""What the network between two processes really does: a round trip, and a bulk transfer."""
+"""What the network between two processes does: a round trip and a bulk transfer, measured."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _RATE_SLACK = 1.02
 
 
 def current() -> dict[str, Any] | None:
-    """Returns what was found about the network that this process runs in, None without one.
+    """Returns what was measured of the network that this process runs in; None without one.
 
     The keys: profile, "one-way ms", "Mbit/s" (None: no limit), means ("switch", "netem" or, for the
     profile loopback, "as it is"), and measured: "round trip ms", "bulk Mbit/s".

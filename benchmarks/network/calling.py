@@ -31,8 +31,8 @@ def call(
 
     Raises:
         ArgumentError: the task has no such form.
-        EmulationError: there is no such network, or the task failed, of which the error output
-            says more; or it took too long. Nothing of it runs on.
+        EmulationError: there is no such network, the task failed (the error output says why), or
+            it took too long. No process of it is left.
     """
     if not all(task.partition(":")):
         raise ArgumentError("task", task, "'package.module:function'")
@@ -59,7 +59,7 @@ def call(
 
 
 def answer(folder: str) -> None:
-    """Calls the function that the folder names, and leaves there what it returned."""
+    """Calls the function that the folder names, and writes its result there."""
     task, arguments = pickle.loads(Path(folder, _ARGUMENTS).read_bytes())
     module, _, name = task.partition(":")
     result = getattr(importlib.import_module(module), name)(**arguments)

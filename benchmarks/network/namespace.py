@@ -15,9 +15,9 @@ _NETWORK = "a network namespace"
 
 
 def enter() -> None:
-    """This process, which must have one thread, and all it starts are in a fresh network namespace.
+    """Moves this process, which must have one thread, into a new network namespace.
 
-    Without the right to it there is a user namespace around it, in which the user stays the same.
+    Without the right to do so a user namespace is made around it, in which the user stays the same.
 
     Raises:
         EmulationError: this is not Linux, or namespaces are not allowed.
@@ -58,7 +58,7 @@ def identity(pid: int | str = "self") -> int:
 
 
 def end_others(spared: Collection[int]) -> None:
-    """No process is left in this namespace but this one and those spared.
+    """Kills all processes of this namespace but this one and those spared.
 
     The caller has entered a namespace of its own.
     """

@@ -27,7 +27,7 @@ _ERROR_AT = 16
 
 
 def delay_by_netem(link: Link) -> None:
-    """The namespace's loopback interface delays each packet, and sends all at one rate.
+    """Makes the namespace's loopback interface delay each packet, and send all at one rate.
 
     Raises:
         EmulationError: the kernel has no netem, or refuses.

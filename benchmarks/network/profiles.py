@@ -1,4 +1,4 @@
-"""What lies between two parties: a delay and a rate."""
+"""The network between two parties: a delay and a rate."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args

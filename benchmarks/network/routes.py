@@ -1,4 +1,4 @@
-"""What makes all of 127.0.0.0/8 cross one link, inside a network namespace.
+"""Routes that make all of 127.0.0.0/8 cross one link, inside a network namespace.
 
 The kernel sends packets between local addresses to `lo` because its first routing rule looks into
 the table `local`. In the namespace another rule comes first, for packets that start here (they
@@ -37,7 +37,7 @@ _ADVICE = "In a container, use --privileged."
 
 
 def loopback_up() -> None:
-    """The namespace has 127.0.0.1, and connections start there with the usual TCP and packets.
+    """Brings up 127.0.0.1 in the namespace, with the usual TCP and packets.
 
     Raises:
         MissingExtraError: pyroute2 is not installed.
@@ -51,7 +51,7 @@ def loopback_up() -> None:
 
 
 def route_through_device() -> None:
-    """All packets to 127.0.0.0/8 leave through the device, and may come back through it.
+    """Routes all packets to 127.0.0.0/8 out through the device, and lets them come back.
 
     Raises:
         EmulationError: the kernel refuses.

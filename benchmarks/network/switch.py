@@ -60,7 +60,7 @@ def open_device() -> int:
 
 
 def run(device: int, link: Link, until: int) -> None:
-    """Packets cross the link until `until` can be read, which the end of a pipe can."""
+    """Carries packets across the link until `until` can be read, such as the end of a pipe."""
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     poll = select.select

@@ -1,4 +1,4 @@
-"""Opened noise against the exact law that it should have, a discrete Gaussian of known width."""
+"""Opened noise against its exact law, a discrete Gaussian of known width."""
 
 import math
 from typing import Any
@@ -34,7 +34,7 @@ def at_most(k: Integers, scale: float) -> npt.NDArray[np.float64]:
 
 
 def chi_square(draws: Integers, scale: float) -> float:
-    """Returns the p-value of the draws in bins that are, as nearly as may be, equally likely."""
+    """Returns the p-value of the draws in bins that are nearly equally likely."""
     quantiles = stats.norm.ppf(np.arange(1, BINS) / BINS) * scale
     edges = np.unique(np.floor(quantiles).astype(np.int64))
     probabilities = np.diff(np.concatenate([[0.0], at_most(edges, scale), [1.0]]))

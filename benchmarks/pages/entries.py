@@ -44,8 +44,8 @@ class Entry:
         pattern: of names; its groups may stand in title and command, as may settings in the latter.
         part: the part of the report that it belongs to.
         title: the heading.
-        shows: one sentence on what is seen.
-        command: what reruns it.
+        shows: one sentence on what the result shows.
+        command: that makes it again.
         figures: what a figure shows, by what its file's name adds to the result's.
         chart: drawn by the report; None where the benchmark draws its figures itself, or has none.
     """

@@ -1,4 +1,4 @@
-"""What a result was told and where it ran, in words."""
+"""The settings of a result and the machine it ran on, in words."""
 
 import re
 from collections.abc import Mapping

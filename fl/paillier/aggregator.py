@@ -1,4 +1,4 @@
-"""The aggregator in which the server adds up ciphertexts, and clients hold the key to the sum."""
+"""The aggregator in which the server adds ciphertexts, and clients hold the key to the sum."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -23,36 +23,36 @@ class PaillierAggregator(Aggregator):
     """The server adds updates that it cannot read: it has ciphertexts, clients the private key.
 
     **All clients share one private key.** The server together with any single client that holds it,
-    be it one of another round, reads the update of every client. `leaks_to` says so.
+    even one of another round, reads the update of every client. `leaks_to` says so.
 
     Who holds what:
 
     - The server asks one client, the lowest-numbered, to make a key. That client seals it for each
       of the others (`fl.paillier.sealing`); the server passes on what it cannot open.
-    - A client keeps its key for later rounds. Where some of a round have one and some have not, the
-      lowest-numbered owner of the commonest key deals it to the others.
-    - The server asks one client that sent an update to decrypt the sum: whoever that is learns the
-      mean, as everybody does from the next model. If it is silent, the next one is asked.
+    - A client keeps its key for later rounds. Where only some clients of a round have a key, the
+      lowest-numbered owner of the commonest one deals it to the others.
+    - The server asks one client that sent an update to decrypt the sum: that client learns the
+      mean, as everybody does from the next model. If it does not answer, the next one is asked.
 
     | kind | from | holds |
     | --- | --- | --- |
     | hello | client to server | X25519 key; n of the key it holds, or 0 |
     | deal | server to dealer | n, or 0 for a new one; the clients without it, their X25519 keys |
     | keys | dealer to server | n; its X25519 key; the private key, sealed for each of those |
-    | key | server to client | n, dealer, the dealer's X25519 key, what is sealed for the client |
+    | key | server to client | n, dealer, its X25519 key, the private key sealed for the client |
     | update | client to server | fingerprint of n; ciphertexts |
     | decrypt, sum | server to one client, and back | ciphertexts of the sum; their plaintexts |
-    | withdraw | client to server | why it goes no further |
+    | withdraw | client to server | why it takes no further part |
 
     Guarantees:
         The server alone learns the mean of those included and nothing more of an update
         (`fl.paillier.short` has the assumptions). No slot overflows: a round in which one could is
         refused before it begins. The mean differs from that of the updates by at most half a unit
-        (`FixedPoint`). Ciphertexts that are malformed, or under another key by their fingerprint,
-        cost their sender its place; so do late ones. Parties follow the protocol: a server that
+        (`FixedPoint`). A client whose ciphertexts are malformed, late, or under another key by
+        their fingerprint is left out. Parties are assumed to follow the protocol: a server that
         does not could have a single update decrypted, or put its own X25519 key in place of a
-        client's; a client that does not can spoil the sum, which then is refused, not who did it.
-        Who decrypts wrongly is named once another client's plaintexts are in range.
+        client's; a client that does not can spoil the sum, which is then refused without naming it.
+        A client that decrypts wrongly is named once another client's plaintexts are in range.
 
     Cost:
         Two messages up and one down a client, two more in all for the sum, and two where a key is
@@ -61,9 +61,9 @@ class PaillierAggregator(Aggregator):
 
     Args:
         key_bits: of n.
-        packing: as many values in a ciphertext as there is room for; else one.
+        packing: put as many values into a ciphertext as there is room for; else one.
         fixed_point: how updates become integers; the fewer bits, the more slots.
-        timeout: seconds that the server waits in each step, and then goes on without the silent.
+        timeout: seconds that the server waits in each stage for the clients' messages.
         insecure_small_key: allow keys below 2048 bits.
 
     Raises:

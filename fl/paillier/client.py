@@ -24,7 +24,7 @@ class Held:
 
     Attributes:
         key: the private key that it has now.
-        ever: fingerprints of all that it has had.
+        ever: fingerprints of all keys that it has had.
     """
 
     key: PrivateKey | None = None
@@ -45,7 +45,7 @@ class PaillierClient(Machine):
         values: its encoded update.
         packing: of the round.
         key_bits: of n.
-        held: what this client keeps.
+        held: what this client keeps from round to round.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class PaillierClient(Machine):
         self._due = {"deal", "key", "decrypt"}
 
     def start(self, now: float) -> Iterable[Output]:
-        """Yields the greeting."""
+        """Yields "hello" with the client's X25519 key."""
         modulus = 0 if self._held.key is None else self._held.key.public.n
         yield self.send(SERVER, "hello", exchange=public_bytes(self._exchange), modulus=modulus)
 

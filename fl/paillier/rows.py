@@ -1,4 +1,4 @@
-"""Large integers in messages: one row of little-endian bytes each."""
+"""Large integers in messages: each is one row of little-endian bytes."""
 
 from collections.abc import Sequence
 from typing import TypeGuard

@@ -23,8 +23,8 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
     Args:
         public: the key.
         plaintext: m, in -(n // 2)..n - 1; a negative one stands for n + m.
-        r: a unit modulo n; drawn from the operating system's generator unless given. One that is
-            known, or that serves twice, gives the plaintext away.
+        r: a unit modulo n; drawn from the operating system's generator unless given. An r that is
+            known, or used twice, reveals the plaintext.
 
     Raises:
         ArgumentError: a plaintext or r out of range; never shows the plaintext.
@@ -47,7 +47,7 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
 def decrypt(private: PrivateKey, ciphertext: int) -> int:
     """Returns the plaintext in 0..n - 1, by the Chinese remainder theorem.
 
-    Its exponentiations take a time that depends on the key's size alone.
+    The time of its exponentiations depends on the key's size alone.
 
     Raises:
         CiphertextError: the integer is no ciphertext under this key.
@@ -74,7 +74,7 @@ def enc_add(public: PublicKey, first: int, second: int) -> int:
 def enc_add_const(public: PublicKey, ciphertext: int, constant: int) -> int:
     """Returns a ciphertext of the plaintext plus a public integer of any sign, modulo n.
 
-    It keeps its randomness: who knows the ciphertext before knows what was added.
+    The randomness stays the same: whoever knows the earlier ciphertext knows what was added.
     """
     return int(ciphertext * (1 + public.n * (mpz(constant) % public.n)) % public.n_squared)
 
@@ -82,7 +82,7 @@ def enc_add_const(public: PublicKey, ciphertext: int, constant: int) -> int:
 def enc_mul_const(public: PublicKey, ciphertext: int, constant: int) -> int:
     """Returns a ciphertext of the plaintext times a public integer of any sign, modulo n.
 
-    It draws no randomness: who knows the ciphertext before can find the constant by trying.
+    No randomness is added: whoever knows the earlier ciphertext can find the constant by trying.
     """
     return int(gmpy2.powmod(ciphertext, mpz(constant) % public.n, public.n_squared))
 
@@ -90,7 +90,7 @@ def enc_mul_const(public: PublicKey, ciphertext: int, constant: int) -> int:
 def check_ciphertext(public: PublicKey, ciphertext: int) -> None:
     """Returns only if the integer is a unit in 1..n^2 - 1, as every ciphertext under the key is.
 
-    One under another key can be such a unit, too.
+    A ciphertext under another key may pass as well.
 
     Raises:
         CiphertextError: it is not.

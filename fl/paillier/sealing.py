@@ -1,9 +1,9 @@
 """A private key on its way from the client that dealt it to another, past the server.
 
 Guarantees:
-    Whoever holds neither of the two X25519 keys learns the length of what is sealed and nothing
-    else, and a change of it is noticed. Who owns an X25519 key is not proved: parties follow the
-    protocol (`PaillierAggregator`).
+    Without one of the two X25519 keys nothing is learned but the length of what is sealed, and
+    every change is noticed. Owners of X25519 keys are not authenticated: parties are assumed to
+    follow the protocol (`PaillierAggregator`).
 
 Sources: X25519 (RFC 7748), HKDF-SHA256 (RFC 5869), ChaCha20-Poly1305 (RFC 8439).
 """
@@ -19,16 +19,16 @@ from fl.round.messages import Party, party_name
 
 EXCHANGE_BYTES = 32
 NONCE = bytes(12)
-"""Of the only message under a key that is agreed on anew in every round, for one receiver."""
+"""One nonce is enough: a key is agreed on for one message in one round, to one receiver."""
 
 
 def public_bytes(own: X25519PrivateKey) -> bytes:
-    """Returns the 32 bytes by which others agree on a key with this one."""
+    """Returns the 32 bytes of the public key."""
     return own.public_key().public_bytes_raw()
 
 
 def is_exchange_key(theirs: bytes) -> bool:
-    """Returns whether others can agree on a secret with the key: it is no point of small order."""
+    """Returns whether a secret can be agreed on with this public key: it has no small order."""
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(theirs))
     except ValueError:
@@ -46,7 +46,7 @@ def seal(
         own: X25519 key of the sender, new in the round.
         peer: the receiver, for errors.
         theirs: X25519 key of the receiver, new in the round.
-        context: what both know of the message; must be equal.
+        context: bytes that sender and receiver must agree on.
 
     Raises:
         MessageError: no X25519 key; names the peer.

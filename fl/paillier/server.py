@@ -1,4 +1,4 @@
-"""The server's part: it passes keys on that it cannot open, and adds what it cannot read."""
+"""The server's part: it passes on keys that it cannot open and adds what it cannot read."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from fl.round.quantization import FixedPoint
 
 
 class PaillierServer(Machine):
-    """Waits in each stage for messages of the kind that the stage is named after.
+    """Goes from stage to stage, each named after the kind of message that it waits for.
 
     Args:
         round: what all know.
@@ -65,7 +65,7 @@ class PaillierServer(Machine):
         yield self._wait("hello", self.round.clients, now)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
-        """Yields what follows once all have answered whom the stage waits for."""
+        """Yields what follows once all clients that the stage waits for have answered."""
         answer = message.sender, message.kind
         if message.sender not in self._waiting or answer in self._answered:
             return
@@ -79,7 +79,7 @@ class PaillierServer(Machine):
             yield from self._go_on(now)
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
-        """Yields what follows without those who are silent."""
+        """Yields what follows, without the clients that did not answer."""
         for client in sorted(self._waiting):
             yield from self._drop(client, f"no {self._stage} within {self._timeout:g} s")
         self._silent |= self._waiting
@@ -91,7 +91,7 @@ class PaillierServer(Machine):
         return Timer("answers", now + self._timeout)
 
     def _drop(self, client: int, reason: str) -> Iterable[Output]:
-        """Leaves a client out; one whose update is in the sum only decrypts nothing."""
+        """Leaves a client out; one whose update is in the sum is only not asked to decrypt."""
         if client in self._included:
             self._failed[client] = reason
             return

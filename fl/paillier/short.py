@@ -10,8 +10,8 @@ Guarantees:
     SHAKE-256 of n: a function of the public key, which nobody chooses.
 
 Edge cases:
-    Which entries of the table are read depends on a: somebody who watches the caches of the
-    encrypting machine could learn of it.
+    Which entries of the table are read depends on a: somebody who observes the caches of the
+    encrypting machine could learn about it.
 
 Source:
     Damgard, Jurik and Nielsen, Int. J. Information Security 9 (2010), 371-385; fixed-base windows:

@@ -38,7 +38,7 @@ class DimensionSelection:
         epsilon: of one selection.
 
     Raises:
-        ArgumentError: sizes for which there are no such sets.
+        ArgumentError: a top k or a selection that does not fit the dimensions.
 
     Source:
         Jiang, Zhou and Grossklags, "SignDS-FL", ACM TIST 2022.

@@ -27,9 +27,9 @@ class Scheme:
 
     Attributes:
         name: as tables call it.
-        views: who puts together what they see of the attacked client's update, by name.
-        aggregator: makes that of a round.
-        mechanism: makes that of a round; None: updates are as they were trained.
+        views: the coalitions that look at the attacked client's update, by name.
+        aggregator: makes the aggregator of a round.
+        mechanism: makes the mechanism of a round; None: updates stay as they were trained.
         place: of the attacked client in the order, from 0.
     """
 
@@ -132,9 +132,9 @@ def order_of(run: fl.FederatedAveraging) -> Order:
 
 
 def readings(run: fl.FederatedAveraging, coalition: fl.Coalition) -> list[fl.Vector]:
-    """Returns what a coalition takes for the attacked client's update.
+    """Returns what a coalition can read as the attacked client's update.
 
-    All that it saw of it; if that is nothing, what the mean and the members' own updates tell.
+    What it saw of the update; where it saw nothing, what follows from the mean and its own updates.
     """
     assert run.outcome is not None
     aggregator, size = run.aggregator, get_weights(run.model).size

@@ -1,4 +1,4 @@
-"""Images that an attack on gradients shall rebuild, and the smooth models that clients train."""
+"""Images for an attack on gradients to rebuild, and the smooth models that clients train."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Images:
         x: images (records, channels, rows, columns) in [0, 1].
         y: labels (records,).
         classes: number of labels.
-        make: gives the model, whose first weights are random.
+        make: returns a model with random weights.
     """
 
     x: Tensor
