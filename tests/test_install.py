@@ -76,7 +76,9 @@ def test_extra_resolves_by_name(extra):
 
 
 def test_entry_points_lead_to_modules():
-    targets = [*PROJECT["scripts"].values(), *PROJECT["entry-points"]["pea.backends"].values()]
+    groups = PROJECT["entry-points"]
+    targets = [*PROJECT["scripts"].values(), *groups["pea.backends"].values()]
+    targets += groups["pea.commands"].values()
     for target in targets:
         module = target.partition(":")[0]
         assert importlib.util.find_spec(module) is not None, module

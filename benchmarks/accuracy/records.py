@@ -8,7 +8,7 @@ from benchmarks.accuracy.settings import PARTIES, Setting
 from extensions.cli import console
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split, load_raw, split_among
-from extensions.owners.origin import Taking
+from extensions.owners.origin import FeatureExtraction
 
 ROOT = Path(__file__).parents[2]
 SET_ASIDE = 6
@@ -37,9 +37,11 @@ class Material:
     def features(self, setting: Setting) -> Split:
         """Returns all features and labels, training records in an order shuffled by seed 0."""
         source = load_raw(self.data, self.data_dir, 0, download=self.download)
-        taking = Taking(features=setting.features, bound=setting.max_feature_norm)
-        with console.extracting() as taken:
-            (features,) = taking.take([source.split], taken)
+        extraction = FeatureExtraction(
+            features=setting.features, max_feature_norm=setting.max_feature_norm
+        )
+        with console.extracting() as show:
+            (features,) = extraction.extract([source.split], show)
         return features
 
     @property

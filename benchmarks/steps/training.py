@@ -13,7 +13,7 @@ import typer
 from benchmarks.tables import publish
 from extensions.cli import console
 from extensions.owners.data import Split, write_parts
-from extensions.owners.origin import Origin, Taking
+from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find, find_for
 from extensions.runs.options import RunOptions
@@ -118,6 +118,6 @@ def main(
 
 def _records(origin: Origin, features: str, parties: int) -> list[Split]:
     with console.extracting() as show:
-        return Taking(features=features).take(
+        return FeatureExtraction(features=features).extract(
             [source.split for source in origin.read(parties)], show
         )

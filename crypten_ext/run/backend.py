@@ -3,10 +3,8 @@
 import datetime
 import functools
 import os
-import socket
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,9 @@ from crypten_ext.dealer.wire import parse_address
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context
-from crypten_ext.run.preparation import prepare as prepare_here
 from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError, PeaError
-from extensions.owners.data import Sizes, read_party_file
+from extensions.owners.data import read_party_file
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import MAX_PARTIES, TrainConfig
@@ -133,13 +130,6 @@ def train_task(
     )
 
 
-def prepare(
-    config: TrainConfig, sizes: Sizes, folder: Path, progress: Callable[[int, int], None]
-) -> list[Path]:
-    """Returns each party's file of all tuples of one run."""
-    return prepare_here(config, sizes, folder, progress)
-
-
 def _check_provider(config: TrainConfig) -> None:
     if config.provider != "dealer":
         raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
@@ -245,24 +235,3 @@ def _join(rendezvous: str, parties: int, seconds: float) -> None:
         ) from error
     finally:
         torch.distributed.init_process_group = host
-
-
-def deal(bind: str, parties: int) -> dict[str, Any]:
-    """Returns what was dealt: "tuples" and "bytes" of corrections, once all parties are done.
-
-    Args:
-        bind: HOST:PORT to listen at.
-        parties: number of parties.
-
-    Raises:
-        ArgumentError: not an address of this host.
-        PartyLostError: a party left without a goodbye.
-    """
-    host, port = parse_address(bind)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ArgumentError("bind", bind, "a free HOST:PORT of this host", str(error)) from error
-    with listener:
-        return asdict(dealing.serve(listener, parties))

@@ -1,79 +1,96 @@
-"""Options that several commands of `pea` have: the mechanism, the model and the result."""
+"""Options that several commands of `pea` have, beside the settings of a run and its records."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from extensions.errors import ArgumentError
+from extensions.owners.origin import FeatureExtraction
 from extensions.runs.config import TrainConfig
-from extensions.runs.providers import Provider
+from extensions.runs.options import RunOptions
 
-Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; needs --delta.")]
-Delta = Annotated[float | None, typer.Option(help="Delta of the guarantee, in (0, 1).")]
-Noise = Annotated[float | None, typer.Option(help="sigma / C, instead of --epsilon.")]
-Calibration = Annotated[str, typer.Option(help="How epsilon becomes noise: pld, rdp or paper.")]
-Steps = Annotated[int | None, typer.Option(help="Number of updates (default 120).")]
-Epochs = Annotated[float | None, typer.Option(help="Instead of --steps: steps = epochs / rate.")]
-Rate = Annotated[float, typer.Option(help="Poisson sampling rate of each record, in (0, 1].")]
-Lr = Annotated[
-    float | None,
-    typer.Option(help="Learning rate of the averaged noisy sum (default 10, mlp: 1)."),
-]
-LossName = Annotated[
-    str, typer.Option(help="sigmoid (one class against all others) or softmax (of all classes).")
-]
-GradNorm = Annotated[float, typer.Option(help="C, the bound of each example's gradient.")]
-Model = Annotated[str, typer.Option(help="logistic, or mlp:H with H hidden units.")]
-Bits = Annotated[int, typer.Option(help="Fractional bits of the ring.")]
-Reveal = Annotated[str, typer.Option(help="mpc: open the accuracy; opened: open the model.")]
-NoDp = Annotated[bool, typer.Option("--no-dp", help="No clipping and no noise: NOT private.")]
-Fixed = Annotated[
-    int | None,
-    typer.Option(
-        help="Draw sampling and noise from this public seed: for comparison, NOT private."
-    ),
-]
-Dealing = Annotated[
-    Provider,
-    typer.Option(
-        help="Who deals: dealer or ttp (processes without data), or tfp (party 0, trusted)."
-    ),
-]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
-Save = Annotated[
-    Path | None,
-    typer.Option(help="Folder for the model: model.npz if opened, else each party's shares."),
-]
+SETTLED = (
+    *("data", "features", "max_feature_norm", "seed_data", "steps", "lr"),
+    "noise_multiplier_init",
+)
+"""Settings of a run that are not options of it, but follow from others."""
+
+
+Report = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long a run trains, and how fast.
+
+    Attributes:
+        steps: number of updates (default 120).
+        epochs: instead of steps: steps = epochs / rate.
+        lr: learning rate of the averaged noisy sum (default 10, mlp: 1).
+    """
+
+    steps: int | None = None
+    epochs: float | None = None
+    lr: float | None = None
+
+    def steps_at(self, sample_rate: float) -> int:
+        """Returns the number of updates.
+
+        Raises:
+            ArgumentError: steps and epochs together, or epochs out of range.
+        """
+        if self.epochs is None:
+            return TrainConfig.steps if self.steps is None else self.steps
+        if self.steps is not None:
+            both = (self.steps, self.epochs)
+            raise ArgumentError("steps, epochs", both, "at most one of them given")
+        if not 0.0 < self.epochs < 1e6:
+            raise ArgumentError("epochs", self.epochs, "positive, below 1e6")
+        return max(1, round(self.epochs / sample_rate))
+
+    def lr_of(self, model: str) -> float:
+        """Returns the learning rate of a model."""
+        usual = TrainConfig.lr if model == "logistic" else 1.0
+        return usual if self.lr is None else self.lr
+
+
+def check_options(options: RunOptions) -> None:
+    """Returns only if a run that goes on has no prepared material.
+
+    Raises:
+        ArgumentError: it has.
+    """
+    keep, material = options.checkpoints, options.material
+    if keep is not None and keep.resume and material is not None:
+        raise ArgumentError(
+            "material",
+            str(material),
+            "left out with --resume",
+            "It is of use once, from the first step on: resume with a running dealer.",
+        )
 
 
 def config_of(
-    *,
-    steps: int | None,
-    epochs: float | None,
-    lr: float | None,
-    no_dp: bool,
-    sample_rate: float,
-    model: str,
-    **settings: Any,
+    run: TrainConfig, schedule: Schedule, extraction: FeatureExtraction, **settings: Any
 ) -> TrainConfig:
-    """Returns the config of a run from what the options of a command say."""
-    usual = TrainConfig.lr if model == "logistic" else 1.0
-    return TrainConfig(
-        steps=_steps(steps, epochs, sample_rate),
-        lr=usual if lr is None else lr,
-        private=not no_dp,
-        sample_rate=sample_rate,
-        model=model,
+    """Returns the settings of a run.
+
+    Args:
+        run: those that are options.
+        schedule: how long it trains, and how fast.
+        extraction: how its features are extracted.
+        settings: those that a command finds out.
+
+    Raises:
+        ArgumentError: one that is out of range.
+    """
+    return replace(
+        run,
+        steps=schedule.steps_at(run.sample_rate),
+        lr=schedule.lr_of(run.model),
+        features=extraction.features,
+        max_feature_norm=extraction.max_feature_norm,
         **settings,
     )
-
-
-def _steps(steps: int | None, epochs: float | None, sample_rate: float) -> int:
-    if steps is not None and epochs is not None:
-        raise ArgumentError("steps, epochs", (steps, epochs), "at most one of them given")
-    if epochs is not None:
-        if not 0.0 < epochs < 1e6 or not 0.0 < sample_rate <= 1.0:
-            raise ArgumentError("epochs", epochs, "positive, with a sample rate in (0, 1]")
-        return max(1, round(epochs / sample_rate))
-    return TrainConfig.steps if steps is None else steps

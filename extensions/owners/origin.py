@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
+from extensions.options import Option
 from extensions.owners.data import (
     Columns,
     RawSplit,
@@ -23,29 +25,46 @@ Progress = Callable[[int, int, int], None]
 """Called with the owner's rank, the number of its records that are done, and that of all."""
 
 
+def class_names_of(text: str) -> tuple[str, ...]:
+    """Returns the names of classes, of a list with commas.
+
+    Raises:
+        ArgumentError: fewer than two, or one twice.
+    """
+    names = tuple(name.strip() for name in text.split(","))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ArgumentError("class_names", text, "at least two names, all different")
+    return names
+
+
 @dataclass(frozen=True, kw_only=True)
 class Origin:
     """Where records come from.
 
     Attributes:
-        data: name of a data set of which every party gets a share (`load_raw`), or None.
-        data_dir: folder of its files.
-        own: each party's own file as ``R=PATH``, instead of `data`.
+        data: a data set of which every party gets a share: digits (embedded, the default), mnist,
+            cifar10, imdb, csv:PATH, parquet:PATH or npz:PATH.
+        data_dir: folder of the files of mnist, cifar10 or imdb.
+        own: R=PATH, instead of data: party R's own .npz, .csv or .parquet file; once for each
+            party.
+        download: fetch missing files of data from where they are published.
         columns: of tables.
-        names: of the classes of tables, in order; None: all distinct labels.
-        partition: how `data` is dealt out (`split_among`).
-        seed: of shuffling, holding out and dealing; public.
-        download: fetch the files of `data` from where they are published.
+        names: a table's labels in order, which become public: negative,positive; by default all
+            distinct labels.
+        partition: how data is dealt out: iid, or shards (sorted by label).
+        seed: seed of shuffling, holding out and dealing; public.
     """
 
     data: str | None = None
     data_dir: Path | None = None
-    own: Sequence[str] = ()
-    columns: Columns = field(default_factory=lambda: Columns(label=None))
-    names: tuple[str, ...] | None = None
-    partition: str = "iid"
-    seed: int = 0
+    own: Annotated[Sequence[str], Option(name="data-for-party")] = ()
     download: bool = False
+    columns: Columns = field(default_factory=Columns)
+    names: Annotated[tuple[str, ...] | None, Option(name="class-names", parse=class_names_of)] = (
+        None
+    )
+    partition: str = "iid"
+    seed: Annotated[int, Option(name="seed-data")] = 0
 
     @property
     def title(self) -> str:
@@ -97,25 +116,35 @@ class Origin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taking:
-    """How features are taken, the same for every owner.
+class FeatureExtraction:
+    """How features are extracted, the same for every owner.
 
     Attributes:
-        features: name of the extractor (`extensions.owners.features.find`).
-        weights: of a backbone.
-        bound: the public norm.
+        features: name of the extractor, which each owner runs before anything is shared: raw, hog,
+            scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, wordllama (texts) or
+            module:function.
+        weights: file of the weights of a backbone.
         keep: whether features are kept on disk between runs.
+        max_feature_norm: public bound of a row's norm.
+
+    Raises:
+        ArgumentError: a bound that is not positive.
     """
 
     features: str = "raw"
     weights: Path | None = None
-    bound: float = 1.0
-    keep: bool = True
+    keep: Annotated[
+        bool,
+        Option(
+            name="no-feature-cache", help="keep no features on disk between runs.", negated=True
+        ),
+    ] = True
+    max_feature_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("max_feature_norm", self.bound)
+        check_positive("max_feature_norm", self.max_feature_norm)
 
-    def take(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
+    def extract(self, parts: Sequence[RawSplit], progress: Progress) -> list[Split]:
         """Returns the features of each owner's records.
 
         Raises:
@@ -124,21 +153,22 @@ class Taking:
         """
         extractor = find(self.features, self.weights)
         cache = Cache() if self.keep else None
+        bound = self.max_feature_norm
 
         def one(rank: int, part: RawSplit) -> Split:
             def show(done: int, total: int) -> None:
                 progress(rank, done, total)
 
-            return extract(part, extractor, bound=self.bound, cache=cache, progress=show)
+            return extract(part, extractor, bound=bound, cache=cache, progress=show)
 
         return [one(rank, part) for rank, part in enumerate(parts)]
 
 
-def sizes_of(origin: Origin, taking: Taking, parties: int) -> Sizes:
+def sizes_of(origin: Origin, extraction: FeatureExtraction, parties: int) -> Sizes:
     """Returns what a run over these records and features will be told of their sizes."""
     parts = [source.split for source in origin.read(parties)]
     few = {name: value[:2] for name, value in vars(parts[0]).items()}
-    (sample,) = replace(taking, keep=False).take([RawSplit(**few)], lambda *_: None)
+    (sample,) = replace(extraction, keep=False).extract([RawSplit(**few)], lambda *_: None)
     return Sizes(
         train=tuple(len(part.train_x) for part in parts),
         test=tuple(len(part.test_x) for part in parts),
@@ -147,7 +177,11 @@ def sizes_of(origin: Origin, taking: Taking, parties: int) -> Sizes:
 
 
 def own_features(
-    records: Path, origin: Origin, classes: int, taking: Taking, progress: Progress
+    records: Path,
+    origin: Origin,
+    classes: int,
+    extraction: FeatureExtraction,
+    progress: Progress,
 ) -> Split:
     """Returns one owner's features, of its file.
 
@@ -155,15 +189,15 @@ def own_features(
         records: .npz, .csv or .parquet.
         origin: says which columns of a table are what, which classes there are, and the seed.
         classes: number of classes; without names a table's labels must be 0..classes - 1.
-        taking: how features are taken.
-        progress: called while features are taken.
+        extraction: how features are extracted.
+        progress: called while they are.
 
     Raises:
         ArgumentError: as `load_own` and `extract`.
     """
     names = origin.names or tuple(map(str, range(classes)))
     (source,) = replace(origin, own=[f"0={records}"], names=names).read(1)
-    (features,) = taking.take([source.split], progress)
+    (features,) = extraction.extract([source.split], progress)
     return features
 
 

@@ -1,12 +1,13 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss, residual_norm
 from extensions.network.spec import ModelSpec, Start
+from extensions.options import Option
 from extensions.privacy.accounting import (
     CALIBRATIONS,
     SubsampledGaussian,
@@ -39,45 +40,43 @@ class TrainConfig:
     """Everything public about a run.
 
     Attributes:
-        backend: the host: "crypten" (processes), "tfe" (TF Encrypted's ABY3), "clear" (plaintext,
-            one process, same arithmetic), or any other that is installed. What it cannot do it
-            refuses itself (`extensions.runs.hosts.find_for`).
-        parties: number of data owners.
-        provider: who deals correlated randomness: "dealer" (a process without data), "ttp"
-            (CrypTen's third party, likewise) or "tfp" (party 0, which can then reconstruct every
-            secret). Only "crypten" has a choice.
+        backend: the host: crypten (processes), tfe (TF Encrypted's ABY3), clear (plaintext, one
+            process, same arithmetic), or another that is installed; it refuses what it cannot do.
+        parties: number of parties, who own the data.
+        provider: who deals correlated randomness: dealer or ttp (processes without data), or tfp
+            (party 0, which can then reconstruct every secret); crypten alone has the choice.
         data: name of the data set, for the report.
         features: name of the extractor that each owner used, for the report.
-        model: "logistic" or "mlp:H".
-        classes: number of outputs.
-        loss: "sigmoid", a binary cross-entropy for each class, or "softmax", one over all classes.
+        model: kind of model: logistic, or mlp:H with H hidden units.
+        classes: number of classes.
+        loss: kind of loss: sigmoid (one class against all others) or softmax (of all classes).
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
-        sample_rate: Poisson rate of each record in each step.
-        max_grad_norm: C.
-        epsilon: target, with `delta`; None if `noise_multiplier` is given.
-        delta: of the guarantee.
-        noise_multiplier: sigma / C; None until `resolved`.
-        calibration: how epsilon becomes noise: "pld", "rdp" or "paper".
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1].
+        max_grad_norm: C, the bound of each example's gradient.
+        epsilon: target epsilon; needs delta.
+        delta: delta of the guarantee, in (0, 1).
+        noise_multiplier: sigma / C, instead of epsilon.
+        calibration: how epsilon becomes noise: pld, rdp or paper.
         private: False trains without clipping and noise, for comparison.
         max_feature_norm: public bound of the norm of a record's features.
         frac_bits: fractional bits of the ring.
-        evaluate: "mpc" opens the number of correct predictions, "opened" opens the model.
+        evaluate: what is opened: the number of correct predictions (mpc), or the model (opened).
         seed_data: public seed of splitting the data.
-        insecure_seed: draws sampling and noise from this seed, which everybody knows: for
-            comparing backends only.
-        init: where training starts: "zero" (the default of one layer), "random" (of several), or
-            from models that owners trained locally
-            (`extensions.protocols.initialization.initialize`).
-        epsilon_init: of each owner's local model, with `delta_init`; the joint training then has
-            epsilon and what is left of delta.
-        delta_init: part of delta; by default its half.
+        insecure_seed: draw sampling and noise from this seed, which everybody knows: for comparing
+            backends only, NOT private.
+        init: where training starts: zero (the default of one layer), random (of several), or from
+            models that owners trained locally: local-average, local-accuracy (the best on held-out
+            records), local (the best of both and the start).
+        epsilon_init: epsilon of each owner's local model; the joint training then has epsilon and
+            what is left of delta.
+        delta_init: part of delta for it; by default its half.
         noise_multiplier_init: sigma / C of the local models; None until `resolved`.
         init_steps: steps of each local model; by default a quarter of the joint ones.
         init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
             that a step's noise moves weights as far as in the joint training.
-        init_weighting: of the local models' average: "records" by the owners' numbers of records,
-            "uniform" equally.
+        init_weighting: weights of the local models' average: by the owners' numbers of records
+            (records), or equal (uniform).
     """
 
     backend: str = "crypten"
@@ -96,12 +95,14 @@ class TrainConfig:
     delta: float | None = None
     noise_multiplier: float | None = field(default=None, metadata=_WORKLOAD)
     calibration: str = "pld"
-    private: bool = field(default=True, metadata=_WORKLOAD)
+    private: Annotated[
+        bool, Option(name="no-dp", help="no clipping and no noise: NOT private.", negated=True)
+    ] = field(default=True, metadata=_WORKLOAD)
     max_feature_norm: float = field(default=1.0, metadata=_WORKLOAD)
     frac_bits: int = field(default=20, metadata=_WORKLOAD)
     evaluate: Evaluate = "mpc"
     seed_data: int = 0
-    insecure_seed: int | None = None
+    insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
     init: Init | None = field(default=None, metadata=_WORKLOAD)
     epsilon_init: float | None = None
     delta_init: float | None = None

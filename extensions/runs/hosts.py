@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from extensions.owners.data import Sizes
 from extensions.runs import entry_points
 from extensions.runs.config import HOSTS, TrainConfig
 from extensions.runs.options import Meeting, RunOptions
@@ -30,14 +29,6 @@ class Backend(Protocol):
 
         It is known before the noise is calibrated, as part of delta.
         """
-
-    def deal(self, bind: str, parties: int) -> dict[str, Any]:
-        """Returns what a dealer did, once all parties of a run said goodbye to it."""
-
-    def prepare(
-        self, config: TrainConfig, sizes: Sizes, folder: Path, progress: Callable[[int, int], None]
-    ) -> list[Path]:
-        """Returns each party's file of the correlated randomness of one run."""
 
     def train(
         self, config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions

@@ -11,7 +11,7 @@ class RunOptions:
     """What a run reads and writes beside records and report.
 
     Attributes:
-        save: folder for the parties' shares of a model that is not opened, or None.
+        save: folder for the model: model.npz if it is opened, else each party's shares.
         timeout: seconds after which a run on this machine is given up.
         material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
             files, or the file of the one party that runs here.
@@ -24,6 +24,11 @@ class RunOptions:
     material: Path | None = None
     players: Path | None = None
     checkpoints: CheckpointOptions | None = None
+
+    @property
+    def kept(self) -> Path | None:
+        """Folder of the checkpoints, or None."""
+        return None if self.checkpoints is None else self.checkpoints.folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.cli import console
-from extensions.cli.data import columns_of, names_of
 from extensions.errors import ArgumentError
-from extensions.owners.origin import Origin
+from extensions.owners.data import Columns
+from extensions.owners.origin import Origin, class_names_of
 from fl.cli.aggregators import aggregator_of, fixed_point_of
 from fl.cli.choices import Options
 from fl.cli.drop_outs import RandomDropOuts
@@ -98,8 +98,8 @@ def _origin(options: Options) -> Origin:
     return Origin(
         data=options["data"],
         data_dir=options["data_dir"],
-        columns=columns_of(options["label"], None),
-        names=names_of(options["class_names"]),
+        columns=Columns(label=options["label"]),
+        names=class_names_of(options["class_names"]) if options["class_names"] else None,
         seed=options["seed"],
         download=options["download"],
     )

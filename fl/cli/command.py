@@ -11,10 +11,7 @@ from fl.cli.keeping import check_files, interruptible, left, save_model
 from fl.cli.mechanisms import protection
 from fl.cli.report import record, summary
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def run(
     context: typer.Context,
     aggregator: options.Aggregator = None,

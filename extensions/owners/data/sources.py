@@ -18,7 +18,7 @@ from extensions.owners.data.tables import Columns, class_names, class_numbers, i
 
 TEST_SHARE = 0.2
 DIGITS_SCALE = 255 / 16
-NO_COLUMNS = Columns(label=None)
+NO_COLUMNS = Columns()
 
 READERS: dict[str, tuple[Callable[[Path | None, bool], RawSplit], int]] = {
     "mnist": (read_mnist, 10),

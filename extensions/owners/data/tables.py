@@ -25,11 +25,11 @@ class Columns:
     """Which columns are what.
 
     Attributes:
-        label: the column of labels.
-        text: the column of texts, if records are texts; else all other columns are numbers.
+        label: column of a table's labels.
+        text: column of its texts, if records are texts; else all other columns are numbers.
     """
 
-    label: str | None
+    label: str | None = None
     text: str | None = None
 
 

@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from extensions import durable
 from extensions.errors import ArgumentError, PeaError
+from extensions.options import Option
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import files
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle
@@ -25,16 +26,16 @@ class CheckpointOptions:
     """What the user asks for.
 
     Attributes:
-        folder: where this party's files lie.
-        every: number of steps between two checkpoints; None for a tenth of the run.
-        resume: whether to go on from the folder's checkpoints, instead of beginning a run.
+        folder: where each party keeps its shares while it trains.
+        every: number of steps between two checkpoints; by default a tenth of the run.
+        resume: go on from the folder's checkpoints, instead of beginning a run.
 
     Raises:
         ArgumentError: `every` is below 1.
     """
 
-    folder: Path
-    every: int | None = None
+    folder: Annotated[Path, Option(name="checkpoint")]
+    every: Annotated[int | None, Option(name="checkpoint-every")] = None
     resume: bool = False
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from extensions.errors import ArgumentError
 from extensions.network.evaluation import count_misses
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import load_raw, split_among
-from extensions.owners.origin import Taking
+from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, check_records
@@ -46,7 +46,7 @@ def config(**settings: Any) -> TrainConfig:
 
 def digits(parties: int) -> list[Any]:
     parts = split_among(load_raw("digits", None, 0).split, parties, "iid", 0)
-    return Taking(keep=False).take(parts, lambda *_: None)
+    return FeatureExtraction(keep=False).extract(parts, lambda *_: None)
 
 
 def records(rows: int, features: int, classes: int) -> OwnRecords:
