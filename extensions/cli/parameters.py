@@ -151,8 +151,10 @@ class _Group:
                 continue
             inner = _group_of(hints[field.name])
             if inner is not None:
+                title = inner.shown.title or self.shown.title
+                shown = Options(title, (*inner.shown.without, *self.shown.without))
                 optional = self.optional or inner.optional
-                yield field.name, replace(inner, optional=optional, shown=self.shown)
+                yield field.name, replace(inner, optional=optional, shown=shown)
                 continue
             kind, *marks = _unwrapped(hints[field.name])
             option = next((mark for mark in marks if isinstance(mark, Option)), Option())

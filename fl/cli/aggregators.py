@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from fl.chain import ChainAggregator
-from fl.cli.choices import Options, arguments_of, as_options
+from fl.cli.choices import arguments_of, as_options
+from fl.cli.options import Aggregation
 from fl.masked import MaskedAggregator
 from fl.paillier import PaillierAggregator
 from fl.paillier.aggregator import FIXED_POINT
@@ -33,14 +34,15 @@ OWNERS = {
 _FIXED_POINTS = {"chain": FixedPoint(), "masked": FixedPoint(), "paillier": FIXED_POINT}
 
 
-def aggregator_of(options: Options) -> Aggregator:
+def aggregator_of(options: Aggregation) -> Aggregator:
     """Returns the aggregator; there is no default, since the plain one is insecure.
 
     Raises:
         ArgumentError: no such aggregator, an option of another one, or one out of range.
     """
-    arguments = arguments_of("aggregator", OWNERS, options)
-    name = options["aggregator"]
+    arguments = arguments_of("aggregator", OWNERS, vars(options))
+    name = options.aggregator
+    assert name is not None
     fields = {
         field: arguments.pop(option) for option, field in _OF_RING.items() if option in arguments
     }
@@ -49,7 +51,7 @@ def aggregator_of(options: Options) -> Aggregator:
     with as_options(timeout="stage_timeout", clip="range", bits="ring_bits"):
         if name in _FIXED_POINTS:
             arguments["fixed_point"] = replace(_FIXED_POINTS[name], **fields)
-        return _MAKERS[name](timeout=options["stage_timeout"], **arguments)
+        return _MAKERS[name](timeout=options.stage_timeout, **arguments)
 
 
 def fixed_point_of(aggregator: Aggregator) -> dict[str, Any]:

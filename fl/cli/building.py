@@ -11,9 +11,9 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import Columns
 from extensions.owners.origin import Origin, class_names_of
 from fl.cli.aggregators import aggregator_of, fixed_point_of
-from fl.cli.choices import Options
 from fl.cli.drop_outs import RandomDropOuts
 from fl.cli.mechanisms import check_size, mechanism_of
+from fl.cli.options import Experiment, Records
 from fl.cli.records import model_of, read
 from fl.round.network import Link, Network
 from fl.training.federated import FederatedAveraging
@@ -22,50 +22,64 @@ from fl.training.weights import get_weights
 BYTES_OF_MBIT = 1e6 / 8
 
 _AS_THEY_ARE = (
-    *("client_fraction", "local_epochs", "lr", "exchange", "on_failure", "workers", "seed"),
-    *("training_seconds", "timeout"),
+    "client_fraction",
+    "local_epochs",
+    "lr",
+    "exchange",
+    "on_failure",
+    "workers",
+    "seed",
 )
 _FREE = {
-    *("rounds", "evaluate_every", "workers", "on_failure", "data_dir", "download", "config_file"),
+    *("rounds", "evaluate_every", "workers", "on_failure", "data_dir", "download"),
     *("json_out", "save", "checkpoint", "resume"),
 }
 """Options that may change where a run goes on."""
 
 
-def run_of(options: Options) -> tuple[FederatedAveraging, tuple[Tensor, Tensor]]:
+def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tensor]]:
     """Returns the run that the options describe, and the records held out.
 
     Raises:
         ArgumentError: an option that is out of range, or does not go with another one.
     """
-    for name, least in (("rounds", 1), ("evaluate_every", 1), ("clients", 1), ("seed", 0)):
-        if options[name] < least:
-            raise ArgumentError(name, options[name], f"at least {least}")
-    clients, seed = options["clients"], options["seed"]
-    aggregator = aggregator_of(options)
-    mechanism = mechanism_of(options, aggregator)
-    network = _network(options["delay_ms"], options["mbit"])
-    drop_outs = RandomDropOuts(options["aggregator"], options["drop_out"], clients, seed)
-    data = read(_origin(options))
+    training, records, network = options.training, options.records, options.network
+    for name, value, least in (
+        ("rounds", training.rounds, 1),
+        ("evaluate_every", options.result.evaluate_every, 1),
+        ("clients", training.clients, 1),
+        ("seed", training.seed, 0),
+    ):
+        if value < least:
+            raise ArgumentError(name, value, f"at least {least}")
+    clients, seed = training.clients, training.seed
+    aggregator = aggregator_of(options.aggregation)
+    mechanism = mechanism_of(options.privacy, aggregator, training)
+    links = _network(network.delay_ms, network.mbit)
+    assert options.aggregation.aggregator is not None
+    drop_outs = RandomDropOuts(options.aggregation.aggregator, network.drop_out, clients, seed)
+    data = read(_origin(records, seed))
     console.classes(data.names)
-    model = model_of(options["model"], data.shape, data.classes, seed)
+    model = model_of(records.model, data.shape, data.classes, seed)
     run = FederatedAveraging(
         model=model,
-        clients=data.dealt(clients, options["partition"], options["alpha"], seed),
+        clients=data.dealt(clients, records.partition, records.alpha, seed),
         aggregator=aggregator,
         mechanism=mechanism,
-        batch_size=options["batch_size"] or None,
-        weighting=options["weighting"] or ("equal" if mechanism.equal_weights else "records"),
-        network=network,
+        batch_size=training.batch_size or None,
+        weighting=training.weighting or ("equal" if mechanism.equal_weights else "records"),
+        network=links,
         drop_outs=drop_outs,
+        training_seconds=network.training_seconds,
+        timeout=network.timeout,
         facts=_facts(options),
-        **{name: options[name] for name in _AS_THEY_ARE},
+        **{name: getattr(training, name) for name in _AS_THEY_ARE},
     )
     check_size(run, get_weights(model).size, clients)
     return run, data.test
 
 
-def settings_of(options: Options, run: FederatedAveraging) -> dict[str, Any]:
+def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
     """Returns all options, in JSON, with what the run takes where one is not given."""
     taken = {**vars(run), **vars(run.aggregator), **vars(run.mechanism)}
     taken |= fixed_point_of(run.aggregator)
@@ -78,9 +92,9 @@ def settings_of(options: Options, run: FederatedAveraging) -> dict[str, Any]:
     return settings
 
 
-def _facts(options: Options) -> dict[str, Any]:
+def _facts(options: Experiment) -> dict[str, Any]:
     """Returns what decides how the run goes on; a target epsilon of central-dp is of all rounds."""
-    spent = options["mechanism"] == "central-dp" and options["epsilon"] is not None
+    spent = options.privacy.mechanism == "central-dp" and options.privacy.epsilon is not None
     free = _FREE - {"rounds"} if spent else _FREE
     return {name: value for name, value in options.items() if name not in free}
 
@@ -94,12 +108,12 @@ def _network(delay_ms: float, mbit: float | None) -> Network:
     return Network(server=link, peers=link)
 
 
-def _origin(options: Options) -> Origin:
+def _origin(records: Records, seed: int) -> Origin:
     return Origin(
-        data=options["data"],
-        data_dir=options["data_dir"],
-        columns=Columns(label=options["label"]),
-        names=class_names_of(options["class_names"]) if options["class_names"] else None,
-        seed=options["seed"],
-        download=options["download"],
+        data=records.data,
+        data_dir=records.data_dir,
+        columns=Columns(label=records.label),
+        names=class_names_of(records.class_names) if records.class_names else None,
+        seed=seed,
+        download=records.download,
     )

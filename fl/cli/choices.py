@@ -6,19 +6,16 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 
-Options = Mapping[str, Any]
-"""All options of the command by name; None or False: not given."""
-
 
 def arguments_of(
-    option: str, owners: Mapping[str, Collection[str]], options: Options
+    option: str, owners: Mapping[str, Collection[str]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns what is given of the options that belong to what was chosen.
 
     Args:
         option: by which is chosen.
         owners: from each choice to the options that belong to it.
-        options: all.
+        options: all, by name; None or False: not given.
 
     Raises:
         ArgumentError: there is no such choice, or an option belongs to others.

@@ -42,16 +42,22 @@ def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> Non
         save.parent.mkdir(parents=True, exist_ok=True)
 
 
-def left(run: FederatedAveraging, checkpoint: Path | None, resume: bool, rounds: int) -> int:
-    """Returns how many rounds are left, of the run as it was kept if it goes on.
+def resume(run: FederatedAveraging, path: Path) -> None:
+    """The run is as it was kept, when this returns.
 
     Raises:
-        ArgumentError: no rounds, or the checkpoint is damaged or of a run of other settings.
+        ArgumentError: the checkpoint is damaged, or of a run of other settings.
     """
-    if resume:
-        assert checkpoint is not None
-        with as_options(path="checkpoint"):
-            run.load(checkpoint)
+    with as_options(path="checkpoint"):
+        run.load(path)
+
+
+def remaining_rounds(run: FederatedAveraging, rounds: int) -> int:
+    """Returns how many rounds are left of all.
+
+    Raises:
+        ArgumentError: none.
+    """
     done = len(run.history)
     if rounds <= done:
         raise ArgumentError("rounds", rounds, f"above {done}, the rounds that are done")

@@ -5,7 +5,8 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import calibrate_noise
-from fl.cli.choices import Options, arguments_of, as_options
+from fl.cli.choices import arguments_of, as_options
+from fl.cli.options import Privacy, Training
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.central_dp import CentralDP
 from fl.privacy.local_dp import LocalDP
@@ -37,19 +38,18 @@ _PROTECTS = {
 }
 
 
-def mechanism_of(options: Options, aggregator: Aggregator) -> Mechanism:
+def mechanism_of(options: Privacy, aggregator: Aggregator, training: Training) -> Mechanism:
     """Returns the mechanism, with the noise that a target epsilon of central-dp takes.
 
     Raises:
         ArgumentError: no such mechanism, an option of another one, or one out of range.
     """
-    arguments = arguments_of("mechanism", _OWNERS, options)
-    match options["mechanism"]:
+    arguments = arguments_of("mechanism", _OWNERS, vars(options))
+    match options.mechanism:
         case "local-dp":
             return _local(**{"clip": CLIP, **arguments})
         case "central-dp":
-            rounds, fraction = options["rounds"], options["client_fraction"]
-            return _central(aggregator, rounds, fraction, **{"clip": CLIP, **arguments})
+            return _central(aggregator, training, **{"clip": CLIP, **arguments})
         case "sign-ds":
             return SignDS(**arguments)
         case _:
@@ -66,8 +66,7 @@ def _local(**arguments: Any) -> LocalDP:
 
 def _central(
     aggregator: Aggregator,
-    rounds: int,
-    client_fraction: float,
+    training: Training,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -88,8 +87,10 @@ def _central(
             noise_multiplier = calibrate_noise(
                 epsilon=epsilon,
                 delta=delta,
-                sample_rate=1.0 if arguments.get("sampling") == "fixed" else client_fraction,
-                steps=rounds,
+                sample_rate=1.0
+                if arguments.get("sampling") == "fixed"
+                else training.client_fraction,
+                steps=training.rounds,
             )
     assert noise_multiplier is not None
     if adaptive_clipping is not None:

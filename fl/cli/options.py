@@ -1,141 +1,198 @@
 """The options of `pea fl`. Those of one aggregator or mechanism alone are None unless given."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from extensions.cli.parameters import Options
+from extensions.options import Option
+from fl.privacy.mechanism import Exchange
+from fl.training.settings import OnFailure, Weighting
 
 
-def _in(panel: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a run does, round by round.
+
+    Attributes:
+        clients: number of clients.
+        client_fraction: share of them that is selected for a round.
+        rounds: rounds in all, also with --resume.
+        local_epochs: passes of a client over its records in a round.
+        batch_size: records a local step; 0: all that a client has.
+        lr: learning rate of the clients.
+        exchange: clients send what changed (delta), or weights.
+        weighting: weights of the mean: records or equal (default: records, but equal where a
+            mechanism needs it).
+        on_failure: what a round that fails does: end the run (raise), or change nothing (skip).
+        workers: processes that train clients; same result.
+        seed: seed of data, partition, model, selection, batches and drop-outs; public.
+    """
+
+    clients: int = 100
+    client_fraction: float = 0.1
+    rounds: int = 10
+    local_epochs: int = 5
+    batch_size: int = 10
+    lr: float = 0.1
+    exchange: Exchange = "delta"
+    weighting: Weighting | None = None
+    on_failure: OnFailure = "raise"
+    workers: int = 1
+    seed: int = 0
 
 
-def _data(text: str, *names: str) -> Any:
-    return _in("Records and model", text, *names)
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """What is learned from, and by which model.
+
+    Attributes:
+        data: one of digits (embedded), mnist, cifar10, csv:PATH, parquet:PATH or npz:PATH.
+        data_dir: folder of the files of mnist or cifar10.
+        download: fetch missing files of data from where they are published.
+        label: column of a table's labels.
+        class_names: a table's labels in order: negative,positive.
+        partition: how records are dealt out: iid, shards (two runs sorted by label a client) or
+            dirichlet.
+        alpha: parameter of dirichlet (default 0.5): the smaller, the less even.
+        model: kind of model: mlp or logistic; cnn or cnn-mnist for MNIST; lenet for 32 x 32 pixels.
+    """
+
+    data: str = "digits"
+    data_dir: Path | None = None
+    download: bool = False
+    label: str | None = None
+    class_names: str | None = None
+    partition: str = "iid"
+    alpha: float | None = None
+    model: str = "mlp"
 
 
-def _aggregator(text: str, *names: str) -> Any:
-    return _in("Aggregator", text, *names)
+@dataclass(frozen=True, kw_only=True)
+class Aggregation:
+    """How the server gets the mean of the updates.
+
+    Attributes:
+        aggregator: one of chain, masked, paillier, or plain (insecure). There is no default.
+        chains: with chain: number of chains (default 1).
+        edges: with chain: edge nodes that merge chains (default 0).
+        time_limit: with chain: virtual seconds until a token goes back (default 600).
+        threshold: with masked: share of clients who must stay (default 2/3).
+        key_bits: with paillier: bits of the key (default 2048).
+        no_packing: with paillier: one value a ciphertext.
+        insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
+        ring_bits: with chain, masked: 32 or 64 bits a value (default 64).
+        frac_bits: with all but plain: fractional bits (default 24; paillier: 16).
+        range: with all but plain: bound of values (default 16; paillier: 4).
+        saturation: with all but plain: values beyond are an error (default), or clip.
+        stage_timeout: virtual seconds that parties wait in a stage.
+    """
+
+    aggregator: str | None = None
+    chains: int | None = None
+    edges: int | None = None
+    time_limit: float | None = None
+    threshold: float | None = None
+    key_bits: int | None = None
+    no_packing: bool = False
+    insecure_small_key: bool = False
+    ring_bits: int | None = None
+    frac_bits: int | None = None
+    range: float | None = None
+    saturation: str | None = None
+    stage_timeout: float = 60.0
 
 
-def _mechanism(text: str, *names: str) -> Any:
-    return _in("Mechanism", text, *names)
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """What is done to updates and to their mean.
+
+    Attributes:
+        mechanism: one of none, local-dp, central-dp or sign-ds: differential privacy.
+        epsilon: with local-dp: of ONE update; with central-dp: of all rounds, instead of the noise.
+        delta: with local-dp: of one update; with both: of all rounds together, in the report.
+        clip: bound of an update's norm (default 1).
+        noise: with local-dp: gaussian (default) or laplace.
+        noise_multiplier: with central-dp: sigma / clip.
+        sampling: with central-dp: poisson (default) or fixed.
+        adaptive_clipping: with central-dp: quantile of norms that --clip moves to, such as 0.5.
+        count_noise: noise of its count (default: a twentieth of a round's clients).
+        sign_k: with sign-ds: share of dimensions on top (default 0.01).
+        sign_eps: with sign-ds: epsilon of ONE update (default 100).
+        sign_thr_ratio: with sign-ds: least share from the top (default 0.6).
+        sign_global_lr: with sign-ds: what is sent (default 1).
+        sign_dim_out: with sign-ds: dimensions sent (default 0: as fits).
+    """
+
+    mechanism: str = "none"
+    epsilon: float | None = None
+    delta: float | None = None
+    clip: float | None = None
+    noise: str | None = None
+    noise_multiplier: float | None = None
+    sampling: str | None = None
+    adaptive_clipping: float | None = None
+    count_noise: float | None = None
+    sign_k: float | None = None
+    sign_eps: float | None = None
+    sign_thr_ratio: float | None = None
+    sign_global_lr: float | None = None
+    sign_dim_out: int | None = None
 
 
-def _network(text: str, *names: str) -> Any:
-    return _in("Virtual network", text, *names)
+@dataclass(frozen=True, kw_only=True)
+class VirtualNetwork:
+    """What parties and links take on the virtual clock.
+
+    Attributes:
+        drop_out: probability with which a selected client vanishes, at a random stage.
+        delay_ms: one-way delay of every link.
+        mbit: megabits a second of every link (default: no limit).
+        training_seconds: virtual seconds that a client trains.
+        timeout: virtual seconds that clients have to get the model and train.
+    """
+
+    drop_out: float = 0.0
+    delay_ms: float = 0.0
+    mbit: float | None = None
+    training_seconds: float = 0.0
+    timeout: float = 600.0
 
 
-def _result(text: str, *names: str) -> Any:
-    return _in("Result", text, *names)
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run leaves.
+
+    Attributes:
+        evaluate_every: rounds from one evaluation to the next.
+        json_out: write report, settings and all rounds here.
+        save: write the model here: .pt (state_dict) or .npz.
+        checkpoint: file in which the run is kept after every round.
+        resume: go on with the run of --checkpoint.
+    """
+
+    evaluate_every: int = 1
+    json_out: Annotated[Path | None, Option(name="json")] = None
+    save: Path | None = None
+    checkpoint: Path | None = None
+    resume: bool = False
 
 
-Aggregator = Annotated[
-    str | None,
-    typer.Option(help="chain, masked, paillier, or plain (insecure). There is no default."),
-]
-Mechanism = Annotated[
-    str, typer.Option(help="none, local-dp, central-dp or sign-ds: differential privacy.")
-]
-Clients = Annotated[int, typer.Option(help="Number of clients.")]
-ClientFraction = Annotated[float, typer.Option(help="Share of them that is selected for a round.")]
-Rounds = Annotated[int, typer.Option(help="Rounds in all, also with --resume.")]
-LocalEpochs = Annotated[int, typer.Option(help="Passes of a client over its records in a round.")]
-BatchSize = Annotated[int, typer.Option(help="Records a local step; 0: all that a client has.")]
-Lr = Annotated[float, typer.Option(help="Learning rate of the clients.")]
-Exchange = Annotated[str, typer.Option(help="Clients send what changed (delta), or weights.")]
-Weighting = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the mean: records or equal (default: records, but equal where a mechanism needs "
-        "it)."
-    ),
-]
-OnFailure = Annotated[
-    str, typer.Option(help="raise: a round that fails ends the run; skip: it changes nothing.")
-]
-Workers = Annotated[int, typer.Option(help="Processes that train clients; same result.")]
-Seed = Annotated[
-    int,
-    typer.Option(help="Of data, partition, model, selection, batches and drop-outs; public."),
-]
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """All options of a run: what it does, with which records, how, and what it leaves."""
 
-Data = Annotated[
-    str, _data("digits (embedded), mnist, cifar10, csv:PATH, parquet:PATH or npz:PATH.")
-]
-DataDir = Annotated[Path | None, _data("Folder of mnist or cifar10.")]
-Download = Annotated[bool, _data("Fetch missing files of --data.", "--download")]
-Label = Annotated[str | None, _data("Column of labels, of a table.")]
-ClassNames = Annotated[str | None, _data("A table's labels in order: negative,positive.")]
-Partition = Annotated[str, _data("iid, shards (two runs sorted by label a client) or dirichlet.")]
-Alpha = Annotated[float | None, _data("Of dirichlet (default 0.5): the smaller, the less even.")]
-Model = Annotated[
-    str, _data("mlp or logistic; cnn or cnn-mnist for MNIST; lenet for 32 x 32 pixels.")
-]
+    training: Annotated[Training, Options("Training")] = field(default_factory=Training)
+    records: Annotated[Records, Options("Records and model")] = field(default_factory=Records)
+    aggregation: Annotated[Aggregation, Options("Aggregator")] = field(default_factory=Aggregation)
+    privacy: Annotated[Privacy, Options("Mechanism")] = field(default_factory=Privacy)
+    network: Annotated[VirtualNetwork, Options("Virtual network")] = field(
+        default_factory=VirtualNetwork
+    )
+    result: Annotated[Result, Options("Result")] = field(default_factory=Result)
 
-Chains = Annotated[int | None, _aggregator("chain: number of chains (default 1).")]
-Edges = Annotated[int | None, _aggregator("chain: edge nodes that merge chains (default 0).")]
-TimeLimit = Annotated[
-    float | None, _aggregator("chain: virtual seconds until a token goes back (default 600).")
-]
-Threshold = Annotated[
-    float | None, _aggregator("masked: share of clients who must stay (default 2/3).")
-]
-KeyBits = Annotated[int | None, _aggregator("paillier: bits of the key (default 2048).")]
-NoPacking = Annotated[bool, _aggregator("paillier: one value a ciphertext.", "--no-packing")]
-SmallKey = Annotated[
-    bool, _aggregator("paillier: allow keys below 2048 bits: INSECURE.", "--insecure-small-key")
-]
-RingBits = Annotated[int | None, _aggregator("chain, masked: 32 or 64 bits a value (default 64).")]
-FracBits = Annotated[
-    int | None, _aggregator("All but plain: fractional bits (default 24; paillier: 16).")
-]
-Range = Annotated[
-    float | None, _aggregator("All but plain: bound of values (default 16; paillier: 4).")
-]
-Saturation = Annotated[
-    str | None, _aggregator("All but plain: values beyond are an error (default), or clip.")
-]
-StageTimeout = Annotated[float, _aggregator("Virtual seconds that parties wait in a stage.")]
-
-Epsilon = Annotated[
-    float | None,
-    _mechanism("local-dp: of ONE update. central-dp: of all rounds, instead of the noise."),
-]
-Delta = Annotated[
-    float | None,
-    _mechanism("local-dp: of one update. Both: of all rounds together, in the report."),
-]
-Clip = Annotated[float | None, _mechanism("Bound of an update's norm (default 1).")]
-Noise = Annotated[str | None, _mechanism("local-dp: gaussian (default) or laplace.")]
-NoiseMultiplier = Annotated[float | None, _mechanism("central-dp: sigma / clip.")]
-Sampling = Annotated[str | None, _mechanism("central-dp: poisson (default) or fixed.")]
-AdaptiveClipping = Annotated[
-    float | None, _mechanism("central-dp: quantile of norms that --clip moves to, such as 0.5.")
-]
-CountNoise = Annotated[
-    float | None, _mechanism("Noise of its count (default: a twentieth of a round's clients).")
-]
-SignK = Annotated[float | None, _mechanism("sign-ds: share of dimensions on top (default 0.01).")]
-SignEps = Annotated[float | None, _mechanism("sign-ds: epsilon of ONE update (default 100).")]
-SignThrRatio = Annotated[
-    float | None, _mechanism("sign-ds: least share from the top (default 0.6).")
-]
-SignGlobalLr = Annotated[float | None, _mechanism("sign-ds: what is sent (default 1).")]
-SignDimOut = Annotated[int | None, _mechanism("sign-ds: dimensions sent (default 0: as fits).")]
-
-DropOut = Annotated[
-    float, _network("Probability with which a selected client vanishes, at a random stage.")
-]
-DelayMs = Annotated[float, _network("One-way delay of every link.")]
-Mbit = Annotated[float | None, _network("Mbit/s of every link (default: no limit).")]
-TrainingSeconds = Annotated[float, _network("Virtual seconds that a client trains.")]
-Timeout = Annotated[
-    float, _network("Virtual seconds that clients have to get the model and train.")
-]
-
-EvaluateEvery = Annotated[int, _result("Rounds from one evaluation to the next.")]
-Json = Annotated[Path | None, _result("Write report, settings and all rounds here.", "--json")]
-Save = Annotated[Path | None, _result("Write the model here: .pt (state_dict) or .npz.")]
-Checkpoint = Annotated[Path | None, _result("File in which the run is kept after every round.")]
-Resume = Annotated[bool, _result("Go on with the run of --checkpoint.", "--resume")]
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yields name and value of each option."""
+        for group in vars(self).values():
+            yield from vars(group).items()

@@ -17,8 +17,9 @@ import fl
 from extensions.cli.checkpoints import resume_hint
 from extensions.errors import ArgumentError, WorkerLostError
 from extensions.privacy.accounting import Ledger
-from fl.cli.aggregators import OWNERS, aggregator_of
+from fl.cli.aggregators import aggregator_of
 from fl.cli.drop_outs import RandomDropOuts
+from fl.cli.options import Aggregation
 from tests.helpers.commands import PROGRAM, ROOT, here, pea, started, work_of
 from tests.helpers.patience import wait_until
 
@@ -212,12 +213,10 @@ def test_vanishing_clients_do_so_at_every_stage(name):
 
 @pytest.mark.parametrize("name", AGGREGATORS)
 def test_every_stage_at_which_clients_vanish_occurs(name):
-    options = dict.fromkeys(name for names in OWNERS.values() for name in names)
-    options |= {"aggregator": name, "stage_timeout": 60.0}
     run = fl.FederatedAveraging(
         model=torch.nn.Linear(2, 2),
         clients=[(np.ones((2, 2)), np.zeros(2, dtype=np.int64))] * 4,
-        aggregator=aggregator_of(options),
+        aggregator=aggregator_of(Aggregation(aggregator=name)),
         client_fraction=1.0,
     )
     run.fit(1, progress=False)
