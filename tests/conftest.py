@@ -3,11 +3,13 @@
 import importlib.util
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.helpers.patience import PATIENCE
+from extensions.owners.data import VARIABLE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.tfe_process import TFEProcess
 
@@ -72,6 +74,13 @@ class Pools:
         """Ends all parties."""
         for parties in list(self._open):
             self._close(parties)
+
+
+@pytest.fixture
+def no_public_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No public data set is found where nobody says where it lies."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ HOSTS = ("crypten", "tfe")
 def main(
     data: Annotated[str, typer.Option(help="digits, mnist, cifar10 or imdb.")] = "mnist",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of its files; by default ../shared/data/NAME.")
+        Path | None, typer.Option(help="Folder of its files; by default NAME in PEA_DATA.")
     ] = None,
     download: Annotated[bool, typer.Option("--download", help="Fetch missing files.")] = False,
     experiment: Annotated[

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from benchmarks.accuracy.settings import PARTIES, Setting
 from extensions.cli import console
-from extensions.errors import ArgumentError
-from extensions.owners.data import Split, load_raw, split_among
+from extensions.owners.data import Split, find_folder, load_raw, split_among
 from extensions.owners.origin import FeatureExtraction
 
-ROOT = Path(__file__).parents[2]
 SET_ASIDE = 6
 """One in so many training records is set aside."""
 
@@ -51,17 +49,14 @@ class Material:
 
 
 def folder_of(data: str, data_dir: Path | None, download: bool) -> Path | None:
-    """Returns the folder of the files: as given, or ``../shared/data/NAME`` of the project.
+    """Returns the folder of the files (`extensions.owners.data.find_folder`); None for the digits.
 
     Raises:
-        ArgumentError: it is not given, that one does not exist, and nothing shall be downloaded.
+        ArgumentError: there is none, and nothing shall be downloaded.
     """
-    usual = ROOT.parent / "shared" / "data" / data
-    if data == "digits" or data_dir is not None or download:
-        return data_dir
-    if not usual.is_dir():
-        raise ArgumentError("data_dir", None, "the folder of the files", "Or give --download.")
-    return usual
+    if data == "digits":
+        return None
+    return find_folder(data, data_dir, download=download, files="its files")
 
 
 def without_test(features: Split) -> Split:

@@ -48,7 +48,7 @@ TITLES = {"mlp": "MLP", "cnn": "CNN", "iid": "IID", "shards": "non-IID"}
 
 def main(
     data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's files; by default ../shared/data/mnist.")
+        Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="mlp or cnn alone.")] = None,
     partition: Annotated[str | None, typer.Option(help="iid or shards alone.")] = None,

@@ -5,7 +5,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.accuracy.records import folder_of
 from extensions.owners.data import load_raw
 
 Pair = tuple[Tensor, Tensor]
@@ -16,13 +15,13 @@ def mnist(data_dir: Path | None, train_records: int | None = None) -> tuple[Pair
     """Returns the training records and the test records.
 
     Args:
-        data_dir: folder of the four files; None: ``../shared/data/mnist`` of the project.
+        data_dir: folder of the four files; None: of `extensions.owners.data.find_folder`.
         train_records: how many of the training records, in an order shuffled by seed 0; None: all.
 
     Raises:
         ArgumentError: there is no such folder.
     """
-    split = load_raw("mnist", folder_of("mnist", data_dir, download=False), 0).split
+    split = load_raw("mnist", data_dir, 0).split
     train, test = (
         (torch.tensor(x, dtype=torch.float32).reshape(-1, 1, 28, 28) / 255, torch.tensor(y))
         for x, y in (

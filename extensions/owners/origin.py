@@ -44,7 +44,8 @@ class Origin:
     Attributes:
         data: a data set of which every party gets a share: digits (embedded, the default), mnist,
             cifar10, imdb, csv:PATH, parquet:PATH or npz:PATH.
-        data_dir: folder of the files of mnist, cifar10 or imdb.
+        data_dir: folder of the files of mnist, cifar10 or imdb; by default that of this name in the
+            folder PEA_DATA, or in the user's cache.
         own: R=PATH, instead of data: party R's own .npz, .csv or .parquet file; once for each
             party.
         download: fetch missing files of data from where they are published.

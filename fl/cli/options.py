@@ -49,7 +49,8 @@ class Records:
 
     Attributes:
         data: one of digits (embedded), mnist, cifar10, csv:PATH, parquet:PATH or npz:PATH.
-        data_dir: folder of the files of mnist or cifar10.
+        data_dir: folder of the files of mnist or cifar10; by default that of this name in the
+            folder PEA_DATA, or in the user's cache.
         download: fetch missing files of data from where they are published.
         label: column of a table's labels.
         class_names: a table's labels in order: negative,positive.

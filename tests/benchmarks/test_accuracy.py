@@ -79,13 +79,13 @@ def test_federated_averaging_costs_a_record_the_steps_of_one_party():
     assert found["accuracy"] > 30
 
 
-def test_files_that_are_missing_are_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setattr("benchmarks.accuracy.records.ROOT", tmp_path / "here")
+def test_files_that_are_missing_are_asked_for(monkeypatch, tmp_path, no_public_data):
     with pytest.raises(ArgumentError, match="data_dir = None.*--download"):
         folder_of("mnist", None, False)
     assert folder_of("digits", None, False) is None
-    (tmp_path / "shared" / "data" / "mnist").mkdir(parents=True)
-    assert folder_of("mnist", None, False) == tmp_path / "shared" / "data" / "mnist"
+    (tmp_path / "public" / "mnist").mkdir(parents=True)
+    monkeypatch.setenv("PEA_DATA", str(tmp_path / "public"))
+    assert folder_of("mnist", None, False) == tmp_path / "public" / "mnist"
     assert (
         Material(data="imdb", data_dir=None, download=False, epsilon=1.0, seeds=range(1)).classes
         == 2

@@ -27,7 +27,7 @@ REBUILT = 0.1
 
 Data = Annotated[str, typer.Option(help=f"The images: {' or '.join(DATA)}.")]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of the files; ../shared/data/NAME unless given.")
+    Path | None, typer.Option(help="Folder of the files; NAME in PEA_DATA unless given.")
 ]
 Records = Annotated[int, typer.Option(help="How many records are attacked.", min=1)]
 Steps = Annotated[int, typer.Option(help="Steps of L-BFGS, at most.", min=1)]

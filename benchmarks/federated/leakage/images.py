@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import fl
-from benchmarks.accuracy.records import folder_of
 from extensions.errors import ArgumentError
+from extensions.owners.data import find_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +55,17 @@ def cifar100(data_dir: Path | None = None) -> Images:
 
     Args:
         data_dir: folder with ``subset500.webp``, images of 32x32 below one another, and with
-            ``labels.npz``, whose y has their labels; None: ``../shared/data/cifar100`` of the
-            project.
+            ``labels.npz``, whose y has their labels; None: of
+            `extensions.owners.data.find_folder`.
 
     Raises:
         ArgumentError: there is no such folder, or it lacks these files.
     """
     from PIL import Image
 
-    folder = folder_of("cifar100", data_dir, download=False)
-    assert folder is not None
-    paths = [folder / name for name in ("subset500.webp", "labels.npz")]
+    names = ("subset500.webp", "labels.npz")
+    folder = find_folder("cifar100", data_dir, download=False, files=" and ".join(names))
+    paths = [folder / name for name in names]
     if missing := [path.name for path in paths if not path.is_file()]:
         raise ArgumentError("data_dir", str(folder), f"a folder with {' and '.join(missing)}")
     strip = np.asarray(Image.open(paths[0]).convert("RGB")).reshape(-1, 32, 32, 3)

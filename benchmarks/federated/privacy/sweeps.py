@@ -16,7 +16,7 @@ from benchmarks.federated.running import DELTA, FRACTION, PAPERS, Run, Runs, Set
 from extensions.errors import ArgumentError
 
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of MNIST's files; by default ../shared/data/mnist.")
+    Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="CNN, E = 5, 100 rounds: hours.")]
 Rounds = Annotated[int | None, typer.Option(help="Of every run.", min=1)]

@@ -7,6 +7,7 @@ from extensions.owners.data.files import (
     write_party_files,
     write_private,
 )
+from extensions.owners.data.folders import VARIABLE, find_folder
 from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import Labels, Raw, RawSplit, Sizes, Split
@@ -16,6 +17,7 @@ from extensions.owners.data.tables import Columns, is_table
 
 __all__ = [
     "MNIST_FILES",
+    "VARIABLE",
     "Columns",
     "Labels",
     "Raw",
@@ -24,6 +26,7 @@ __all__ = [
     "Source",
     "Split",
     "bounded_rows",
+    "find_folder",
     "is_table",
     "load",
     "load_own",

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MissingExtraError
-from extensions.owners.data.download import Published, cache_home, fetch_folder
+from extensions.owners.data.download import Published, fetch_folder
+from extensions.owners.data.folders import find_folder
 from extensions.owners.data.records import Labels, RawSplit
 
 BINARY = "cifar-10-batches-bin"
@@ -31,19 +32,17 @@ def read_cifar10(folder: Path | None, download: bool) -> RawSplit:
     Args:
         folder: holds ``cifar-10-batches-bin`` or is that folder; or holds ``labels.npz`` (y_train,
             y_test) beside ``train_*.webp`` and ``test_*.webp``, lossless strips of images one above
-            the other.
-        download: fetch the binary version into the folder, or into this user's cache.
+            the other; None: of `find_folder`.
+        download: fetch the binary version into the folder.
 
     Raises:
         ArgumentError: files that are missing or damaged, or the version for Python: reading it
             would run whatever code the file holds.
         MissingExtraError: strips are given and Pillow is not installed.
     """
+    folder = find_folder("cifar10", folder, download=download, files=BINARY)
     if download:
-        folder = folder or cache_home() / "data" / "cifar10"
         fetch_folder(ARCHIVE, folder, BINARY)
-    if folder is None:
-        raise ArgumentError("data_dir", None, f"the folder that holds {BINARY}", "Or --download.")
     for binary in (folder / BINARY, folder):
         if (binary / BATCHES["test"][0]).is_file():
             return _read_binary(binary)

@@ -30,12 +30,6 @@ class Published:
         return self.url.rpartition("/")[2]
 
 
-def cache_home() -> Path:
-    """Returns this user's cache folder of the project, which may not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pea"
-
-
 def fetch(published: Published, folder: Path) -> Path:
     """Returns the file in the folder, which is downloaded and checked if it is not there.
 

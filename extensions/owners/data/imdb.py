@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.download import Published, cache_home, fetch_folder
+from extensions.owners.data.download import Published, fetch_folder
+from extensions.owners.data.folders import find_folder
 from extensions.owners.data.records import RawSplit
 
 FOLDER = "aclImdb"
@@ -26,17 +27,15 @@ def read_imdb(folder: Path | None, download: bool) -> RawSplit:
 
     Args:
         folder: holds ``aclImdb`` or is that folder; or holds ``imdb_reviews.jsonl.xz``, one object
-            a line with split ("train" or "test"), label (0 or 1) and text.
-        download: fetch the archive into the folder, or into this user's cache.
+            a line with split ("train" or "test"), label (0 or 1) and text; None: of `find_folder`.
+        download: fetch the archive into the folder.
 
     Raises:
         ArgumentError: files that are missing or damaged.
     """
+    folder = find_folder("imdb", folder, download=download, files=FOLDER)
     if download:
-        folder = folder or cache_home() / "data" / "imdb"
         fetch_folder(ARCHIVE, folder, FOLDER)
-    if folder is None:
-        raise ArgumentError("data_dir", None, f"the folder that holds {FOLDER}", "Or --download.")
     for files in (folder / FOLDER, folder):
         if (files / "train").is_dir():
             return _raw(files, _read_folder(files))

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.download import Published, cache_home, fetch
+from extensions.owners.data.download import Published, fetch
+from extensions.owners.data.folders import find_folder
 from extensions.owners.data.records import RawSplit
 
 MNIST_FILES = {
@@ -31,17 +32,17 @@ DIGESTS = {
 def read_mnist(folder: Path | None, download: bool) -> RawSplit:
     """Returns the images (records, 28, 28), in their order.
 
+    Args:
+        folder: of the files; None: of `find_folder`.
+        download: fetch missing files into the folder.
+
     Raises:
         ArgumentError: files that are missing, damaged or do not belong together.
     """
+    folder = find_folder("mnist", folder, download=download, files="the four MNIST idx files")
     if download:
-        folder = folder or cache_home() / "data" / "mnist"
         for name, digest in DIGESTS.items():
             fetch(Published(f"{MIRROR}{name}.gz", f"sha256:{digest}"), folder)
-    if folder is None:
-        raise ArgumentError(
-            "data_dir", None, "the folder of the four MNIST idx files", "Or give --download."
-        )
     parts: dict[str, npt.NDArray[Any]] = {}
     for part, (images, labels) in MNIST_FILES.items():
         x, y = _read_idx(folder, images, 3), _read_idx(folder, labels, 1)

@@ -90,7 +90,7 @@ def load_raw(
             "mnist", "cifar10" or "imdb" (files with their own test split); "csv:PATH" or
             "parquet:PATH" (a seeded fifth is held out) or "npz:PATH" (train_x, train_y, test_x,
             test_y).
-        data_dir: folder of the files of mnist, cifar10 or imdb.
+        data_dir: folder of the files of mnist, cifar10 or imdb; None: of `find_folder`.
         seed: of shuffling and holding out; public.
         columns: of a table.
         names: of the classes of a table, in order; None: the distinct labels of the file, which

@@ -42,7 +42,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_argument_is_one_line_that_names_it(case):
+def test_a_bad_argument_is_one_line_that_names_it(case, no_public_data):
     arguments, expected = BAD[case]
     done = pea("train", *arguments)
     assert done.returncode == 1

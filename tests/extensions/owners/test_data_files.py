@@ -101,7 +101,7 @@ def test_a_damaged_mnist_file_is_named(mnist, kind):
         load("mnist", mnist, 0)
 
 
-def test_mnist_files_that_are_missing_or_do_not_belong_together_are_refused(mnist):
+def test_mnist_files_that_are_missing_or_do_not_belong_together_are_refused(mnist, no_public_data):
     with pytest.raises(ArgumentError, match="^data_dir = None: must be the folder"):
         load("mnist", None, 0)
     (mnist / TEST_IMAGES).write_bytes(gzip.compress(idx(np.zeros((4, 2, 3), np.uint8))))

@@ -15,15 +15,23 @@ import pytest
 from sklearn.datasets import load_digits
 
 from extensions.errors import ArgumentError, MissingExtraError
-from extensions.owners.data import Columns, load, load_own, load_raw, split_among, write_private
+from extensions.owners.data import (
+    VARIABLE,
+    Columns,
+    find_folder,
+    load,
+    load_own,
+    load_raw,
+    split_among,
+    write_private,
+)
 from extensions.owners.data.cifar10 import BATCHES, BINARY
 from extensions.owners.data.download import Published, fetch
 from extensions.owners.data.mnist import MNIST_FILES
 from tests.extensions.owners.test_data_files import idx
 from tests.extensions.runs.test_config_data import small_split
-from tests.helpers.paths import ROOT
+from tests.helpers.public_data import public_data
 
-SHARED = ROOT.parent / "shared" / "data"
 DRAWS = np.random.default_rng(11)
 
 
@@ -84,7 +92,7 @@ def test_a_damaged_batch_is_named(batches, damage):
         load_raw("cifar10", batches, 0)
 
 
-def test_the_pickled_version_of_cifar10_is_refused(tmp_path):
+def test_the_pickled_version_of_cifar10_is_refused(tmp_path, no_public_data):
     (tmp_path / "cifar-10-batches-py").mkdir()
     with pytest.raises(ArgumentError, match="binary version.*batches-py is refused.*runs code"):
         load_raw("cifar10", tmp_path, 0)
@@ -409,8 +417,29 @@ def test_a_downloaded_archive_is_unpacked_and_read(server, tmp_path, batches, mo
     assert (tmp_path / "cache" / "pea" / "data" / "cifar10" / BINARY).is_dir()
 
 
-@pytest.mark.skipif(not (SHARED / "imdb").is_dir(), reason="no IMDb here")
 def test_the_real_reviews_are_all_there():
-    split = load_raw("imdb", SHARED / "imdb", 0).split
+    split = load_raw("imdb", public_data("imdb"), 0).split
     assert (len(split.train_x), len(split.test_x)) == (25_000, 25_000)
     assert (split.train_y.sum(), split.test_y.sum()) == (12_500, 12_500)
+
+
+def test_a_public_data_set_is_found_by_option_variable_or_cache(tmp_path, monkeypatch):
+    """In this order; what is downloaded goes to the cache."""
+    cached = tmp_path / "cache" / "pea" / "data" / "mnist"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+    def found(given: Path | None = None, *, download: bool = False) -> Path:
+        return find_folder("mnist", given, download=download, files="its files")
+
+    with pytest.raises(ArgumentError, match=r"^data_dir = None: must be the folder of its files"):
+        found()
+    assert found(download=True) == cached
+    cached.mkdir(parents=True)
+    assert found() == cached
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "public"))
+    assert found() == cached
+    (tmp_path / "public" / "mnist").mkdir(parents=True)
+    assert found() == tmp_path / "public" / "mnist"
+    assert found(download=True) == cached
+    assert found(tmp_path / "own", download=True) == tmp_path / "own"

@@ -17,9 +17,9 @@ from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
+from tests.helpers.public_data import EXTRACTORS, public_data
 
-SHARED = ROOT.parent / "shared" / "data"
-MODEL = SHARED / "extractors" / "mobilenet_v1_0.25_128_quant.tflite"
+MODEL = EXTRACTORS / "mobilenet_v1_0.25_128_quant.tflite"
 POOLED = "MobilenetV1/Logits/AvgPool_1a/AvgPool"
 NEEDS = {
     "hog": "skimage",
@@ -398,9 +398,7 @@ def test_hog_beats_pixels_on_digits_of_28_pixels_at_the_same_epsilon():
     away, it falls by chance with probability 2e-8.
     """
     pytest.importorskip("skimage")
-    if not (SHARED / "mnist").is_dir():
-        pytest.skip("no MNIST here")
-    whole = read_mnist(SHARED / "mnist", download=False)
+    whole = read_mnist(public_data("mnist"), download=False)
     part = RawSplit(
         train_x=whole.train_x[:2000],
         train_y=whole.train_y[:2000],
@@ -417,14 +415,13 @@ def test_hog_beats_pixels_on_digits_of_28_pixels_at_the_same_epsilon():
     assert hog > raw + 0.03
 
 
-@pytest.mark.skipif(not (SHARED / "cifar10").is_dir(), reason="no CIFAR-10 here")
 def test_real_images_have_embeddings_that_know_their_class():
     """Aeroplanes and cars by their nearest centroid, of the other half; measured: 112 of 120.
 
     Guessing is right 90 times with probability 2e-8 (binomial, 120 draws).
     """
     extractor = available(f"tflite:{MODEL}#{POOLED}")
-    whole = read_cifar10(SHARED / "cifar10", download=False)
+    whole = read_cifar10(public_data("cifar10"), download=False)
     rows = np.flatnonzero(whole.test_y < 2)[:120]
     x, y = whole.test_x[rows], whole.test_y[rows]
     part = RawSplit(train_x=x[:60], train_y=y[:60], test_x=x[60:], test_y=y[60:])

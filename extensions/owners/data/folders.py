@@ -1,0 +1,43 @@
+"""Where public data sets are found, and where a user's files lie between runs."""
+
+import os
+from pathlib import Path
+
+from extensions.errors import ArgumentError
+
+VARIABLE = "PEA_DATA"
+
+
+def cache_home() -> Path:
+    """Returns this user's cache folder of the project, which may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pea"
+
+
+def find_folder(name: str, given: Path | None, *, download: bool, files: str) -> Path:
+    """Returns the folder of a public data set's files.
+
+    That is the one that is given; else, unless they are to be downloaded, the folder NAME in the
+    one that the variable PEA_DATA names; else ``pea/data/NAME`` in the user's cache
+    (``XDG_CACHE_HOME``), where downloads go.
+
+    Args:
+        name: of the data set.
+        given: by the option --data-dir, or None.
+        download: whether missing files will be fetched.
+        files: which files the folder must hold, in words.
+
+    Raises:
+        ArgumentError: there is no such folder, and nothing shall be downloaded.
+    """
+    if given is not None:
+        return given
+    cached = cache_home() / "data" / name
+    if download:
+        return cached
+    here = os.environ.get(VARIABLE)
+    for folder in ([Path(here) / name] if here else []) + [cached]:
+        if folder.is_dir():
+            return folder
+    advice = f"Or set {VARIABLE} to a folder that holds {name}, or give --download."
+    raise ArgumentError("data_dir", None, f"the folder of {files}", advice)
