@@ -13,19 +13,20 @@ from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 from benchmarks.noise import command as noise
 from benchmarks.steps import dpsgd_scaling, dpsgd_step, losses, training
+from extensions.cli.parameters import with_options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 app.command("inverse-sqrt-error")(error.main)
 app.command("inverse-sqrt-runtime")(runtime.main)
 app.command("accounting")(accounting.main)
-app.command("dpsgd-train")(training.main)
+app.command("dpsgd-train")(with_options(training.main))
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
 app.command("accuracy")(accuracy.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)
-app.command("fl-accuracy")(fl_accuracy.main)
+app.command("fl-accuracy")(with_options(fl_accuracy.main))
 app.command("fl-latency")(fl_latency.main)
 app.command("fl-leakage")(fl_leakage.main)
 app.command("fl-dp")(dp.main)

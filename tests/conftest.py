@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.helpers.patience import PATIENCE
 from extensions.owners.data import VARIABLE
+from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.tfe_process import TFEProcess
 

@@ -3,7 +3,7 @@
 import os
 import statistics
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,21 +46,76 @@ LOGGED = {(*part, CHAIN): rounds_to(curve, TARGETS) for part, curve in LOGS.item
 TITLES = {"mlp": "MLP", "cnn": "CNN", "iid": "IID", "shards": "non-IID"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much work the runs are.
+
+    Attributes:
+        full: take the papers' sizes: hours.
+        rounds: rounds of every run.
+        local_epochs: local epochs of every run.
+        records: number of records that are dealt out.
+
+    Raises:
+        ArgumentError: no work, or fewer than two records a client.
+    """
+
+    full: bool = False
+    rounds: int | None = None
+    local_epochs: int | None = None
+    records: int | None = None
+
+    def __post_init__(self) -> None:
+        least = {"rounds": 1, "local_epochs": 1, "records": 2 * CLIENTS}
+        for name, value in self.given.items():
+            if value < least[name]:
+                raise ArgumentError(name, value, f"at least {least[name]}")
+
+    @property
+    def given(self) -> dict[str, int]:
+        """What differs from the usual sizes."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name != "full" and value is not None
+        }
+
+    def of(self, model: str) -> Size:
+        """Returns the size of a model's runs."""
+        return replace((PAPERS if self.full else USUAL)[model], **self.given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """What all runs share.
+
+    Attributes:
+        data_dir: folder of MNIST's files; by default mnist in the folder PEA_DATA.
+        lr: learning rate of clients.
+        clip: L1 norm of updates under Laplace noise.
+        exact_noise: take the Laplace noise of fl.LocalDP: slow.
+        seed: public seed of everything but masks.
+
+    Raises:
+        ArgumentError: a seed below 0.
+    """
+
+    data_dir: Path | None = None
+    lr: float = LR
+    clip: float = 0.01
+    exact_noise: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ArgumentError("seed", self.seed, "at least 0")
+
+
 def main(
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
-    ] = None,
+    sizes: Sizes,
+    learning: Learning,
     model: Annotated[str | None, typer.Option(help="mlp or cnn alone.")] = None,
     partition: Annotated[str | None, typer.Option(help="iid or shards alone.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="The papers' sizes: hours.")] = False,
-    rounds: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
-    local_epochs: Annotated[int | None, typer.Option(help="Of every run.", min=1)] = None,
-    records: Annotated[int | None, typer.Option(help="Dealt out.", min=2 * CLIENTS)] = None,
-    lr: Annotated[float, typer.Option(help="Learning rate of clients.")] = LR,
-    clip: Annotated[float, typer.Option(help="L1 norm of updates under Laplace noise.")] = 0.01,
-    exact_noise: Annotated[
-        bool, typer.Option("--exact-noise", help="Laplace noise of fl.LocalDP: slow.")
-    ] = False,
     published: Annotated[
         Path | None,
         typer.Option(
@@ -69,50 +124,38 @@ def main(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 2,
-    seed: Annotated[int, typer.Option(help="Public, of everything but masks.", min=0)] = 0,
 ) -> None:
     """Accuracy by round, and rounds to an accuracy: FedAvg, chain and Laplace noise."""
     models = _chosen("model", model, MODELS)
     partitions = _chosen("partition", partition, PARTITIONS)
     theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else LOGGED
-    given = {"rounds": rounds, "local_epochs": local_epochs, "records": records}
-    changes = {name: value for name, value in given.items() if value is not None}
-    sizes = {name: replace((PAPERS if full else USUAL)[name], **changes) for name in models}
     experiments = [
         Experiment(
-            model=name,
-            partition=dealt,
-            method=method,
-            size=sizes[name],
-            lr=lr,
-            seed=seed,
-            clip=clip,
-            exact_noise=exact_noise,
-            data_dir=data_dir,
+            model=name, partition=dealt, method=method, size=sizes.of(name), **vars(learning)
         )
         for name in models
         for dealt in partitions
         for method in METHODS
     ]
     curves = side_by_side(run, [(one,) for one in experiments], workers)
-    parts = ["full" if full else None, model, partition]
-    parts += [f"{value}-{key.replace('_', '-')}" for key, value in changes.items()]
-    parts += [f"{lr:g}-lr"] if lr != LR else []
+    parts = ["full" if sizes.full else None, model, partition]
+    parts += [f"{value}-{key.replace('_', '-')}" for key, value in sizes.given.items()]
+    parts += [f"{learning.lr:g}-lr"] if learning.lr != LR else []
     name = "-".join(["fl-accuracy", *filter(None, parts)])
     publish(
         name,
         table(curves, theirs),
         samples=[sample(curve) for curve in curves],
-        seed=seed,
+        seed=learning.seed,
         clients=CLIENTS,
         client_fraction=CLIENT_FRACTION,
         batch=BATCH,
-        lr=lr,
-        laplace_clip=clip,
-        laplace_noise="exact" if exact_noise else "of the same law from the public seed",
+        lr=learning.lr,
+        laplace_clip=learning.clip,
+        laplace_noise="exact" if learning.exact_noise else "of the same law from the public seed",
         delta=DELTA,
         virtual_network=LINKS,
-        sizes={key: asdict(size) for key, size in sizes.items()},
+        sizes={key: asdict(sizes.of(key)) for key in models},
         sizes_of_papers={key: asdict(PAPERS[key]) for key in models},
         workers=workers,
         load=os.getloadavg()[0],

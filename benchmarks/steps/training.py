@@ -4,7 +4,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,9 @@ import typer
 
 from benchmarks.tables import publish
 from extensions.cli import console
-from extensions.owners.data import Split, write_parts
+from extensions.cli.parameters import Options
+from extensions.errors import ArgumentError
+from extensions.owners.data import write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find, find_for
@@ -20,6 +22,8 @@ from extensions.runs.options import RunOptions
 
 ABY3_SERVERS = 3
 BACKENDS: dict[str, str] = {"crypten": "CrypTen", "tfe": "ABY3", "clear": "plaintext"}
+_NOT_READ = ("own", "download", "columns", "names", "partition", "seed")
+_AS_USUAL = ("weights", "keep", "max_feature_norm")
 
 
 def kinds_of(private: TrainConfig) -> dict[str, TrainConfig]:
@@ -66,30 +70,39 @@ def row_of(name: str, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """The private runs.
+
+    Attributes:
+        epsilon: target epsilon of each.
+        delta: delta of each.
+        sample_rate: Poisson rate at which a step samples each record.
+        steps: updates of each run, at least 2.
+        lr: learning rate.
+    """
+
+    epsilon: float = 2.0
+    delta: float = 1e-5
+    sample_rate: float = TrainConfig.sample_rate
+    steps: int = TrainConfig.steps
+    lr: float = TrainConfig.lr
+
+
 def main(
+    privacy: Privacy,
+    origin: Annotated[Origin, Options(without=_NOT_READ)],
+    extraction: Annotated[FeatureExtraction, Options(without=_AS_USUAL)],
     seeds: Annotated[int, typer.Option(help="Runs of each kind, with fresh noise.")] = 3,
-    parties: int = 3,
-    epsilon: float = 2.0,
-    delta: float = 1e-5,
-    data: str = "digits",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data's files.")] = None,
-    features: str = "raw",
-    sample_rate: float = 0.1,
-    steps: Annotated[int, typer.Option(help="Updates of each run.", min=2)] = 120,
-    lr: float = 10.0,
+    parties: int = TrainConfig.parties,
 ) -> None:
     """Accuracy, epsilon, rounds, bytes and time of training, beside plain SGD and plaintext."""
-    parts = _records(Origin(data=data, data_dir=data_dir), features, parties)
-    private = TrainConfig(
-        parties=parties,
-        epsilon=epsilon,
-        delta=delta,
-        data=data,
-        features=features,
-        sample_rate=sample_rate,
-        steps=steps,
-        lr=lr,
-    )
+    if privacy.steps < 2:
+        raise ArgumentError("steps", privacy.steps, "at least 2, of which the time is taken")
+    data, features = origin.title, extraction.features
+    with console.extracting() as show:
+        parts = extraction.extract([source.split for source in origin.read(parties)], show)
+    private = TrainConfig(parties=parties, data=data, features=features, **vars(privacy))
     samples: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         files = write_parts(parts, Path(folder))
@@ -109,15 +122,8 @@ def main(
         "dealt: the dealer's corrections to the last party",
         data=data,
         features=features,
-        sample_rate=sample_rate,
-        lr=lr,
+        sample_rate=privacy.sample_rate,
+        lr=privacy.lr,
         records=sum(len(part.train_x) for part in parts),
         columns=parts[0].train_x.shape[1],
     )
-
-
-def _records(origin: Origin, features: str, parties: int) -> list[Split]:
-    with console.extracting() as show:
-        return FeatureExtraction(features=features).extract(
-            [source.split for source in origin.read(parties)], show
-        )
