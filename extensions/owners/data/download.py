@@ -1,7 +1,6 @@
 """Files from where they are published, kept only if they have their published digest."""
 
 import hashlib
-import os
 import tarfile
 import tempfile
 import urllib.error
