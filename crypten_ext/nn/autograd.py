@@ -48,6 +48,17 @@ class Linear(AutogradFunction):
         return (to_input, as_tensor(ring, to_weight), *to_bias)
 
 
+def tapes_of(output: MPCTensor) -> list[Tape]:
+    """Returns the tapes of the layers from which the output was computed."""
+    found, waiting = {id(output): output}, [output]
+    while waiting:
+        new = {id(node): node for node in waiting.pop().children if id(node) not in found}
+        found |= new
+        waiting += new.values()
+    kept = [each for node in found.values() for each in node.ctx.saved_tensors]
+    return list(dict.fromkeys(each for each in kept if isinstance(each, Tape)))
+
+
 class Activation(AutogradFunction):
     """A piecewise-linear activation (`extensions.network.activations`) and its derivative."""
 

@@ -5,9 +5,10 @@ cases our optimizers adopt CrypTen's own modules (`crypten_ext.nn.adoption`).
 """
 
 import math
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
-from crypten_ext.nn.autograd import FUNCTIONS
+from crypten_ext.nn.autograd import FUNCTIONS, tapes_of
 from crypten_ext.nn.tape import PublicBatch, SharedBatch, SummedLoss, Tape
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.errors import ArgumentError, GradientError, InsecureError
@@ -146,8 +147,8 @@ class Loss:
         GradientError: in `backward`, where the model's output carries no graph.
     """
 
-    def __init__(self, output: MPCTensor, gradient: MPCTensor, announcement: SummedLoss) -> None:
-        self._output, self._gradient, self._announcement = output, gradient, announcement
+    def __init__(self, output: MPCTensor, gradient: MPCTensor, loss: SummedLoss) -> None:
+        self._output, self._gradient, self._loss = output, gradient, loss
 
     def backward(self) -> None:
         """Sends the gradient through the model; its layers record what the optimizer needs."""
@@ -155,7 +156,9 @@ class Loss:
             raise GradientError(
                 "The model's output needs no gradient: call model.train(), leave crypten.no_grad()."
             )
-        with self._announcement.flowing():
+        with ExitStack() as recording:
+            for tape in tapes_of(self._output):
+                recording.enter_context(tape.begin(self._loss))
             self._output.backward(self._gradient)
 
     def get_plain_text(self, dst: int | None = None) -> None:
@@ -187,11 +190,9 @@ class _SummedCrossEntropy:
         delta_norm = losses.residual_norm(self.kind, logits.size(1))
         gradient = losses.residual(ring, self.kind, logits.share, targets.share)
         shared: SharedBatch | None = getattr(targets, "shared_batch", None)
-        announcement = SummedLoss(
-            delta_norm=delta_norm,
-            padding=None if shared is None else shared.padding,
-        )
-        return Loss(logits, as_tensor(ring, gradient), announcement)
+        padding = None if shared is None else shared.padding
+        loss = SummedLoss(delta_norm=delta_norm, padding=padding)
+        return Loss(logits, as_tensor(ring, gradient), loss)
 
 
 class BCEWithLogitsLoss(_SummedCrossEntropy):
@@ -223,8 +224,7 @@ class CrossEntropyLoss(_SummedCrossEntropy):
 
     Raises:
         GradientError: another reduction.
-        ArgumentError: shapes that differ, or other than 2..128
-            classes.
+        ArgumentError: shapes that differ, or other than 2..128 classes.
     """
 
     kind = "softmax"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crypten_ext.nn.recorded_step import RecordedStep
+from crypten_ext.nn.recorded_step import RecordedStep, StepSettings
 from crypten_ext.nn.tape import PublicBatch, Recorded, SummedLoss
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.checks import check_not_negative, check_positive
@@ -72,9 +72,7 @@ class DPSGD(RecordedStep):
         check_positive("max_grad_norm", max_grad_norm)
         check_not_negative("noise_multiplier", noise_multiplier)
         self._sample_rate = check_sample_rate(sample_rate)
-        super().__init__(
-            model,
-            lr=lr,
+        settings = StepSettings(
             max_grad_norm=max_grad_norm,
             noise_multiplier=noise_multiplier,
             max_feature_norm=max_feature_norm,
@@ -82,9 +80,9 @@ class DPSGD(RecordedStep):
             expected_batch_size=expected_batch_size,
             colluders=colluders,
             degree=degree,
-            source=source,
             steps=steps,
         )
+        super().__init__(model, lr, settings, source)
         self.ledger = Ledger()
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,7 +97,7 @@ class DPSGD(RecordedStep):
     def _account(self, public: PublicBatch | None) -> None:
         self.ledger.record(
             "training",
-            noise_multiplier=self._noise_multiplier,
+            noise_multiplier=self._settings.noise_multiplier,
             sample_rate=self._sample_rate,
             steps=1,
             overflow_probability=public.overflow_probability if public else 0.0,
@@ -146,19 +144,12 @@ class SGD(RecordedStep):
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
     ) -> None:
         check_positive("lr", lr)
-        super().__init__(
-            model,
-            lr=lr,
-            max_grad_norm=1.0,
-            noise_multiplier=0.0,
+        settings = StepSettings(
             max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
-            colluders=1,
-            degree=2,
-            source=None,
-            steps=None,
         )
+        super().__init__(model, lr, settings)
 
     def _account(self, public: PublicBatch | None) -> None:
         """Nothing to account for: the model is not private."""

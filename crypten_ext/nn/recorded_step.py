@@ -1,6 +1,7 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from extensions.errors import ArgumentError, GradientError
 from extensions.network.layers import LayerGradient, chain_of_shapes
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
-from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import Drift
 from extensions.ring.interface import NoiseSource
 
@@ -22,25 +23,27 @@ import crypten
 DEFAULT_FEATURE_NORM = 32.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
+    """What all steps of an optimizer have in common; see `crypten_ext.nn.optim.DPSGD`."""
+
+    max_grad_norm: float = 1.0
+    noise_multiplier: float = 0.0
+    max_feature_norm: float | None = None
+    max_weight_norm: float = DEFAULT_WEIGHT_NORM
+    expected_batch_size: float | None = None
+    colluders: int = 1
+    degree: int = 2
+    steps: int | None = None
+
+
 class RecordedStep(crypten.optim.Optimizer):
     """Adopts a model, reads the tape after each backward pass and applies one update."""
 
     private: bool
 
     def __init__(
-        self,
-        model: Any,
-        *,
-        lr: float,
-        max_grad_norm: float,
-        noise_multiplier: float,
-        max_feature_norm: float | None,
-        max_weight_norm: float,
-        expected_batch_size: float | None,
-        colluders: int,
-        degree: int,
-        source: NoiseSource | None,
-        steps: int | None,
+        self, model: Any, lr: float, settings: StepSettings, source: NoiseSource | None = None
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
@@ -48,18 +51,11 @@ class RecordedStep(crypten.optim.Optimizer):
         adopt(model, self._tape)
         self._model = model
         super().__init__(list(model.parameters()), {"lr": lr})
-        self._noise_multiplier = noise_multiplier
-        self._max_grad_norm = max_grad_norm
-        self._max_feature_norm = max_feature_norm
-        self._max_weight_norm = max_weight_norm
-        self._expected_batch_size = expected_batch_size
-        self._colluders = colluders
-        self._degree = degree
+        self._settings = settings
         self._source = source or SystemSource()
-        self._planned = steps
         self._steps = 0
         self._last_batch: SharedBatch | None = None
-        self._drift = Drift(max_weight_norm)
+        self._drift = Drift(settings.max_weight_norm)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the previous backward pass; call it before each one, in every party.
@@ -92,8 +88,8 @@ class RecordedStep(crypten.optim.Optimizer):
                 "fresh sample. Take the next one from poisson_batches."
             )
         plan = self._plan(ring, records, loss, public)
-        if self._steps == 0 and self._planned is not None:
-            plan.check_drift(self._planned, self._max_weight_norm)
+        if self._steps == 0 and self._settings.steps is not None:
+            plan.check_drift(self._settings.steps, self._settings.max_weight_norm)
         self._drift.add(plan)
         gradients = [
             LayerGradient(
@@ -149,30 +145,30 @@ class RecordedStep(crypten.optim.Optimizer):
         loss: SummedLoss,
         public: PublicBatch | None,
     ) -> StepPlan:
-        rows = records[0].inputs.size(0)
-        expected = self._expected_batch_size
+        settings, rows = self._settings, records[0].inputs.size(0)
+        expected = settings.expected_batch_size
         if expected is None:
             expected = public.expected_size if public and public.expected_size else float(rows)
         layers = []
         for i, record in enumerate(records):
             batch: PublicBatch | None = getattr(record.inputs, "public_batch", None)
             input_norm = batch.feature_norm if batch else DEFAULT_FEATURE_NORM
-            if i == 0 and self._max_feature_norm is not None:
-                input_norm = self._max_feature_norm
+            if i == 0 and settings.max_feature_norm is not None:
+                input_norm = settings.max_feature_norm
             out_features, in_features = record.weight.size()
             layers.append((in_features, out_features, record.bias is not None, input_norm))
         return StepPlan(
             frac_bits=ring.frac_bits,
             layers=chain_of_shapes(
-                layers, delta_norm=loss.delta_norm, weight_norm=self._max_weight_norm
+                layers, delta_norm=loss.delta_norm, weight_norm=settings.max_weight_norm
             ),
             rows=rows,
             learning_rate=self.param_groups[0]["lr"],
             expected_batch_size=expected,
-            max_grad_norm=self._max_grad_norm,
-            noise_multiplier=self._noise_multiplier,
+            max_grad_norm=settings.max_grad_norm,
+            noise_multiplier=settings.noise_multiplier,
             parties=ring.parties,
-            colluders=self._colluders,
-            degree=self._degree,
+            colluders=settings.colluders,
+            degree=settings.degree,
             private=self.private,
         )

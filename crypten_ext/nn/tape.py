@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -47,7 +47,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class SummedLoss:
-    """Announces that the gradient now flowing is that of a sum over examples.
+    """What a private step has to know of a loss that is a sum over examples.
 
     Attributes:
         delta_norm: bound of ||delta_j|| at the model's output.
@@ -57,23 +57,13 @@ class SummedLoss:
     delta_norm: float
     padding: torch.Tensor | None
 
-    _flowing: ClassVar["SummedLoss | None"] = None
-
-    @contextmanager
-    def flowing(self) -> Iterator[None]:
-        """While the block runs, tapes take gradients as those of this loss."""
-        SummedLoss._flowing = self
-        try:
-            yield
-        finally:
-            SummedLoss._flowing = None
-
 
 class Tape:
     """Records one backward pass of one model and refuses to be read twice."""
 
     def __init__(self) -> None:
         self._records: list[Recorded] = []
+        self._flowing: SummedLoss | None = None
         self._loss: SummedLoss | None = None
         self._used = False
 
@@ -81,14 +71,22 @@ class Tape:
         """The next backward pass starts afresh."""
         self._records, self._loss, self._used = [], None, False
 
+    @contextmanager
+    def begin(self, loss: SummedLoss) -> Iterator[None]:
+        """While the block runs, the gradients that arrive are those of this loss."""
+        self._flowing = loss
+        try:
+            yield
+        finally:
+            self._flowing = None
+
     def record(self, inputs: Any, weight: Any, bias: Any, deltas: torch.Tensor) -> None:
         """Keeps one layer's part; the layers arrive from the output to the input.
 
         Raises:
             GradientError: the loss is not a sum over examples, or the layer was recorded already.
         """
-        loss = SummedLoss._flowing
-        if loss is None:
+        if self._flowing is None:
             raise GradientError(
                 "The gradient did not come from a sum-reduced loss of crypten_ext.nn: a mean "
                 "divides by the batch size before clipping, which breaks the bound of every "
@@ -105,7 +103,7 @@ class Tape:
                 "is used twice. Call optimizer.zero_grad() before each backward pass and step() "
                 "after it; sharing a layer is not supported."
             )
-        self._loss = loss
+        self._loss = self._flowing
         self._records.append(Recorded(inputs, weight, bias, deltas))
 
     def take(self) -> tuple[list[Recorded], SummedLoss]:

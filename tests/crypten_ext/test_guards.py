@@ -77,7 +77,7 @@ def test_a_refused_step_leaves_the_model_alone(pools):
 
 def test_layers_of_crypten_become_ours(pools):
     names = ["Linear", "Sigmoid", "Linear", "ReLU"]
-    assert pools.run(2, f"{TASKS}:adopted")[0] == [f"crypten_ext.nn.{name}" for name in names]
+    assert pools.run(2, f"{TASKS}:adopted")[0] == [f"crypten_ext.nn.layers.{n}" for n in names]
 
 
 def test_a_flatten_in_front_changes_neither_step_nor_account(pools):
