@@ -9,7 +9,9 @@ import itertools
 import numpy as np
 import pytest
 
-from extensions.protocols.clipping import ClipPlan
+from extensions.errors import ArgumentError
+from extensions.protocols.clipping import ClipPlan, clip_by_norm
+from extensions.ring.clear import ClearRing
 from tests.extensions.protocols.test_clipping import degrees, widest
 
 U = np.linspace(0.5, 1.0, 101)
@@ -53,3 +55,12 @@ def test_the_factor_may_be_below_by_two_such_errors_and_two_ulp(degree):
     for exponent in (1, 8, 16):
         twice = 2 * rounding(plan, exponent)
         assert twice * (1 - 1e-6) <= plan.shortfall(exponent) - 2.0**-15 <= 2 * twice
+
+
+@pytest.mark.parametrize("frac_bits", [8, 16, 20])
+def test_a_bound_whose_ratio_could_leave_the_ring_is_refused(frac_bits):
+    ring, plan = ClearRing(frac_bits), ClipPlan(frac_bits=frac_bits, range_bits=10)
+    x, least = np.ones((2, 3), dtype=np.int64), 2.0 ** (-frac_bits / 2)
+    clip_by_norm(ring, x, least, plan)
+    with pytest.raises(ArgumentError, match="^max_norm = .*must be at least"):
+        clip_by_norm(ring, x, np.nextafter(least, 0.0), plan)
