@@ -91,8 +91,10 @@ class ChainClient(Machine):
         if token.chain != self._chain or not set(token.users) <= set(self._members):
             raise MessageError(f"a token of chain {token.chain}, not {self._chain}")
         terms = (token.participants, token.time_limit)
-        if terms != (len(self._members), self._time_limit) or token.attempt < 0:
-            raise MessageError("a token with terms that the server did not set")
+        if terms != (len(self._members), self._time_limit):
+            raise MessageError("a token with terms other than the server announced")
+        if token.attempt < 0:
+            raise MessageError(f"a token of attempt {token.attempt}, which must be at least 0")
         if message.sender in self._lost:
             return
         if token.attempt > self._attempt:

@@ -66,8 +66,10 @@ class HopReport:
                 returned=True,
             )
         elif message.kind == "held":
-            if integer(message, "chain") != chain.number or chain.collector != message.sender:
-                raise MessageError("a sum of another chain")
+            if (given := integer(message, "chain")) != chain.number:
+                raise MessageError(f"a sum of chain {given}, not {chain.number}")
+            if chain.collector != message.sender:
+                raise MessageError("a sum at an edge node that does not collect this chain")
             report = cls(
                 users=clients(message, "users"),
                 attempt=integer(message, "attempt"),

@@ -161,8 +161,10 @@ class PaillierServer(Machine):
     def _take_keys(self, message: Message) -> None:
         modulus, sealed = message.body.get("modulus"), message.body.get("sealed")
         exchange = message.body.get("exchange")
-        if not is_modulus(modulus, self._bits) or self._moduli[self._dealer] not in (0, modulus):
-            raise MessageError(f"it dealt no key of {self._bits} bits, or another one")
+        if not is_modulus(modulus, self._bits):
+            raise MessageError(f"it dealt no key of {self._bits} bits")
+        if self._moduli[self._dealer] not in (0, modulus):
+            raise MessageError("it dealt another key than the one that it holds")
         if not isinstance(exchange, bytes) or exchange != self._exchanges[self._dealer]:
             raise MessageError("it dealt a key by another X25519 key than its own")
         if not isinstance(sealed, list) or len(sealed) != len(self._lacking):
