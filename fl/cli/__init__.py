@@ -1,1 +1,1 @@
-"""The command `pea fl`: experiments from the shell. It alone of `fl` reads data sets by name."""
+"""The command `pea fl`: experiments from the shell, on data sets by name."""

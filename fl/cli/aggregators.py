@@ -55,7 +55,7 @@ def aggregator_of(options: Aggregation) -> Aggregator:
 
 
 def fixed_point_of(aggregator: Aggregator) -> dict[str, Any]:
-    """Returns how the aggregator encodes updates, by option; empty if it takes them as they are."""
+    """Returns how the aggregator encodes updates, by option; empty if it does not encode them."""
     fixed_point = aggregator.fixed_point
     return {
         option: getattr(fixed_point, field)

@@ -34,7 +34,7 @@ _FREE = {
     *("rounds", "evaluate_every", "workers", "on_failure", "data_dir", "download"),
     *("json_out", "save", "checkpoint", "resume"),
 }
-"""Options that may change where a run goes on."""
+"""Options that may differ when a run is resumed."""
 
 
 def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tensor]]:
@@ -80,7 +80,7 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
 
 
 def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
-    """Returns all options, in JSON, with what the run takes where one is not given."""
+    """Returns all options, for JSON, with the run's own value where one is not given."""
     taken = {**vars(run), **vars(run.aggregator), **vars(run.mechanism)}
     taken |= fixed_point_of(run.aggregator)
     settings = {}
@@ -93,7 +93,10 @@ def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
 
 
 def _facts(options: Experiment) -> dict[str, Any]:
-    """Returns what decides how the run goes on; a target epsilon of central-dp is of all rounds."""
+    """Returns the options that must be equal when a run is resumed.
+
+    The number of rounds is one of them where central-dp has a target epsilon, of all rounds.
+    """
     spent = options.privacy.mechanism == "central-dp" and options.privacy.epsilon is not None
     free = _FREE - {"rounds"} if spent else _FREE
     return {name: value for name, value in options.items() if name not in free}

@@ -10,10 +10,10 @@ from extensions.errors import ArgumentError
 def arguments_of(
     option: str, owners: Mapping[str, Collection[str]], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns what is given of the options that belong to what was chosen.
+    """Returns the options that were given and that belong to the choice.
 
     Args:
-        option: by which is chosen.
+        option: that makes the choice.
         owners: from each choice to the options that belong to it.
         options: all, by name; None or False: not given.
 
@@ -38,7 +38,7 @@ def arguments_of(
 
 @contextmanager
 def as_options(**names: str) -> Iterator[None]:
-    """An error about an argument of these names is one about the option that it stands for."""
+    """Renames the argument of an ArgumentError raised in the block to the option that sets it."""
     try:
         yield
     except ArgumentError as error:

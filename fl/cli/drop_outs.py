@@ -16,18 +16,18 @@ _STAGES: dict[str, tuple[tuple[str, ...], ...]] = {
 """What a client sends from stage to stage with each aggregator: one of these kinds."""
 _WHEN: tuple[When, ...] = ("before", "after")
 _STREAM = 1
-"""Tells these draws apart from those by which the run selects clients."""
+"""Separates these draws from those by which the run selects clients."""
 
 
 class RandomDropOuts:
-    """From the number of a round to the clients that would vanish in it, selected or not.
+    """From the number of a round to the clients that vanish in it, if they are selected.
 
-    A function of the arguments and the number alone, so that a run that goes on has the same.
+    It depends on the arguments and the number alone, so that a resumed run has the same drop-outs.
 
     Args:
         aggregator: name of the aggregator.
-        rate: probability with which a client vanishes, before or after it sends what is due in one
-            of the stages, each as likely.
+        rate: probability that a client vanishes, before or after its message of one of the stages;
+            all of these are equally likely.
         clients: number of clients.
         seed: public.
 
@@ -44,7 +44,7 @@ class RandomDropOuts:
         self._seed = seed
 
     def __call__(self, number: int) -> Sequence[DropOut]:
-        """Returns what happens in the round of that number."""
+        """Returns the drop-outs of the round of that number."""
         draws = np.random.default_rng([self._seed, number, _STREAM])
         gone = np.flatnonzero(draws.random(self._clients) < self._rate)
         stages = draws.integers(len(self._stages), size=len(gone))

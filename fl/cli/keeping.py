@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> None:
-    """Returns only if nothing that is kept is lost, and all can be written.
+    """Returns only if no file would be overwritten, and all can be written.
 
     Raises:
         ArgumentError: a checkpoint that is missing or would be overwritten, or a model's file of
@@ -43,7 +43,7 @@ def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> Non
 
 
 def resume(run: FederatedAveraging, path: Path) -> None:
-    """The run is as it was kept, when this returns.
+    """Loads the run from its checkpoint.
 
     Raises:
         ArgumentError: the checkpoint is damaged, or of a run of other settings.
@@ -53,10 +53,10 @@ def resume(run: FederatedAveraging, path: Path) -> None:
 
 
 def remaining_rounds(run: FederatedAveraging, rounds: int) -> int:
-    """Returns how many rounds are left of all.
+    """Returns how many of all rounds are left.
 
     Raises:
-        ArgumentError: none.
+        ArgumentError: all are done.
     """
     done = len(run.history)
     if rounds <= done:
@@ -66,7 +66,7 @@ def remaining_rounds(run: FederatedAveraging, rounds: int) -> int:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Whoever interrupts the block is told what is kept, in one line, as `resume_hint` notes it.
+    """Reports an interruption of the block in one line, with the hint that `resume_hint` added.
 
     Raises:
         Exit: it was interrupted.
