@@ -10,7 +10,7 @@ import pytest
 
 from extensions.owners.data import VARIABLE
 from tests.helpers.patience import PATIENCE
-from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.helpers.players import SERVERS, Players, free_addresses, running_players, write
 from tests.helpers.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
@@ -106,12 +106,18 @@ def tfe_process() -> Iterator[TFEProcess]:
 
 
 @pytest.fixture(scope="session")
-def tfe_players(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TFEProcess]:
-    """A process like that, whose three servers and one owner of data are processes as well."""
+def players(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Players]]:
+    """Three servers and one owner of data in processes of their own, and the file that says so."""
     _need_tensorflow()
     addresses = free_addresses([*SERVERS, "owner"])
     file = write(tmp_path_factory.mktemp("players") / "players.json", addresses)
-    with running_players(file):
-        process = TFEProcess(PLAYERS=str(file))
-        yield process
-        process.close()
+    with running_players(file) as running:
+        yield file, running
+
+
+@pytest.fixture(scope="session")
+def tfe_players(players: tuple[Path, Players]) -> Iterator[TFEProcess]:
+    """A process with TF Encrypted whose session those players are."""
+    process = TFEProcess(PLAYERS=str(players[0]))
+    yield process
+    process.close()

@@ -33,6 +33,7 @@ def clip_by_norm(arena: Arena, x: Integers, max_norm: float, plan: ClipPlan) -> 
     return clipped
 
 
+@pytest.mark.hosts(frac_bits=[16], degree=[2])
 @degrees
 @presets
 def test_factor_is_one_sided_and_near(arena: Arena, frac_bits: int, degree: int):
@@ -46,6 +47,7 @@ def test_factor_is_one_sided_and_near(arena: Arena, frac_bits: int, degree: int)
     assert (factor >= 0.993 * truth - 2).all()
 
 
+@pytest.mark.hosts(frac_bits=[20], degree=[4])
 @degrees
 @presets
 def test_factor_over_the_widest_range(arena: Arena, frac_bits: int, degree: int):
@@ -54,6 +56,7 @@ def test_factor_over_the_widest_range(arena: Arena, frac_bits: int, degree: int)
     assert_factor_guarantee(r, clip_factor(arena, r, plan), plan)
 
 
+@pytest.mark.hosts(frac_bits=[16], degree=[2])
 @degrees
 @presets
 def test_factor_is_exact_at_both_ends(arena: Arena, frac_bits: int, degree: int):
@@ -67,6 +70,7 @@ def test_factor_is_exact_at_both_ends(arena: Arena, frac_bits: int, degree: int)
     assert ((live > 0) & (live < one)).all()
 
 
+@pytest.mark.hosts(frac_bits=[20], max_norm=[7.7])
 @presets
 @pytest.mark.parametrize("max_norm", [0.1, 1.0, 7.7])
 def test_adversarial_rows_are_clipped(arena: Arena, frac_bits: int, max_norm: float):
@@ -80,6 +84,7 @@ def test_adversarial_rows_are_clipped(arena: Arena, frac_bits: int, max_norm: fl
     assert norms.min() >= 0.99 * max_norm - math.sqrt(x.shape[1]) * 2.0**-frac_bits
 
 
+@pytest.mark.hosts(frac_bits=[20], degree=[3])
 @presets
 @degrees
 def test_rows_at_the_end_of_the_widest_range_are_clipped(arena: Arena, frac_bits: int, degree: int):

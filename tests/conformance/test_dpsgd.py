@@ -59,6 +59,7 @@ def assert_near(got: list[Integers], want: list[Reals], limits: list[Reals], f: 
         assert (np.abs(decode(own, f) - reference) <= limit).all()
 
 
+@pytest.mark.hosts(frac_bits=[16], shapes=[MODELS["no bias"]])
 @paddings
 @presets
 @models
@@ -74,6 +75,7 @@ def test_step_is_that_of_the_clear_ring(arena: Arena, shapes: Any, frac_bits: in
     assert max(limit.max() for limit in limits) <= 5 * 2.0**-frac_bits
 
 
+@pytest.mark.hosts(frac_bits=[20], shapes=[MODELS["hidden"]], degree=[2], padded=[True])
 @paddings
 @presets
 @models
@@ -101,6 +103,7 @@ def test_step_is_that_of_a_floating_point_dpsgd(
     assert max(limit.max() for limit in limits) < 0.015 * largest
 
 
+@pytest.mark.hosts(frac_bits=[20], shapes=[MODELS["linear"]])
 @presets
 @models
 def test_norms_that_owners_supply_give_the_same_step(arena: Arena, shapes: Any, frac_bits: int):
@@ -116,6 +119,7 @@ def test_norms_that_owners_supply_give_the_same_step(arena: Arena, shapes: Any, 
     assert_near(got, [decode(w, frac_bits) for w in want], limits, frac_bits)
 
 
+@pytest.mark.hosts(frac_bits=[16], shapes=[MODELS["hidden"]])
 @presets
 @models
 def test_noise_alone_is_the_sum_of_one_draw_a_party(arena: Arena, shapes: Any, frac_bits: int):
@@ -133,6 +137,7 @@ def test_noise_alone_is_the_sum_of_one_draw_a_party(arena: Arena, shapes: Any, f
         assert own.any()
 
 
+@pytest.mark.hosts(frac_bits=[20])
 @presets
 def test_gradients_of_a_model_of_two_layers(arena: Arena, frac_bits: int):
     # Every truncation moves its result by less than an ulp; the largest slope of the sigmoid

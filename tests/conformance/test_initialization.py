@@ -88,6 +88,7 @@ def encoded(model: Model) -> list[Integers]:
     return [encode(part, F) for pair in model for part in pair]
 
 
+@pytest.mark.hosts(rights=[(3, 1, 3), (0, 0, 0)])
 @pytest.mark.parametrize("rights", [(1, 2, 4), (4, 1, 2), (2, 3, 1), (3, 1, 3), (0, 0, 0)])
 def test_the_first_most_accurate_local_model_is_taken_exactly(arena: Arena, rights: tuple[int]):
     """Scales differ, so that a tie shows which one was taken."""
@@ -125,6 +126,7 @@ def test_models_of_two_layers_are_compared_as_they_predict(arena: Arena):
         np.testing.assert_array_equal(own, expected)
 
 
+@pytest.mark.hosts(weighting=["records"])
 @pytest.mark.parametrize(("weighting", "counts"), [("records", RECORDS), ("uniform", (1, 1, 1))])
 def test_the_average_is_weighted_as_asked_within_an_ulp(
     arena: Arena, weighting: str, counts: tuple[int, ...]
@@ -148,6 +150,7 @@ def test_equal_models_are_their_own_average(arena: Arena):
         np.testing.assert_array_equal(own, expected)
 
 
+@pytest.mark.hosts(values=[[5, 1, 1, 0, 0, 7], [2**50, 2**50 - 1, 2**50]])
 @pytest.mark.parametrize(
     "values", [[3], [0, 0], [5, 1, 1, 0, 0, 7], [2**50, 2**50 - 1, 2**50], list(range(61, -1, -1))]
 )

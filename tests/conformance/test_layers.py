@@ -24,6 +24,7 @@ def assert_rounds(got: Integers, exact: Integers, bits: int) -> None:
     assert not up[exact & ((1 << bits) - 1) == 0].any()
 
 
+@pytest.mark.hosts(frac_bits=[16])
 @functions
 @presets
 def test_activations_are_the_clear_rings_within_one_ulp(
@@ -40,6 +41,7 @@ def test_activations_are_the_clear_rings_within_one_ulp(
     assert function.slope_bits or not up.any()
 
 
+@pytest.mark.hosts(frac_bits=[20])
 @functions
 @presets
 def test_gradients_pass_through_the_slope(arena: Arena, frac_bits: int, function: PiecewiseLinear):
@@ -51,6 +53,7 @@ def test_gradients_pass_through_the_slope(arena: Arena, frac_bits: int, function
     assert_rounds(got, gradient * slope, function.slope_bits)
 
 
+@pytest.mark.hosts(frac_bits=[16])
 @presets
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_layers_are_rounded_once(arena: Arena, frac_bits: int, has_bias: bool):

@@ -7,6 +7,7 @@ from extensions.errors import PeaError
 from tests.conformance.arenas.arena import CrypTenArena
 
 
+@pytest.mark.hosts(crypten_arena=[2])
 def test_a_failed_task_is_no_trouble_to_the_next(crypten_arena: CrypTenArena):
     with pytest.raises(PeaError, match="no such recipe"):
         crypten_arena.evaluate("no such recipe", [])

@@ -27,6 +27,7 @@ def paper_inverse_sqrt(arena: Arena, x: Integers, frac_bits: int, width: int) ->
     return y
 
 
+@pytest.mark.hosts(frac_bits=[20], degree=[4])
 @degrees
 @presets
 def test_never_above_and_at_most_one_percent_below(arena: Arena, frac_bits: int, degree: int):
@@ -36,6 +37,7 @@ def test_never_above_and_at_most_one_percent_below(arena: Arena, frac_bits: int,
     assert (y >= 0.99 * true_inverse_root(x, frac_bits)).all()
 
 
+@pytest.mark.hosts(frac_bits=[16], degree=[2])
 @degrees
 @presets
 def test_powers_of_two_and_their_neighbours(arena: Arena, frac_bits: int, degree: int):
@@ -44,6 +46,7 @@ def test_powers_of_two_and_their_neighbours(arena: Arena, frac_bits: int, degree
     assert_within_guarantee(x, inverse_sqrt(arena, x, plan), plan)
 
 
+@pytest.mark.hosts(frac_bits=[20], degree=[3])
 @degrees
 @presets
 def test_zero_negative_and_too_large_inputs_give_exactly_zero(
@@ -55,6 +58,7 @@ def test_zero_negative_and_too_large_inputs_give_exactly_zero(
     assert inverse_sqrt(arena, x, plan).tolist() == [0] * len(x)
 
 
+@pytest.mark.hosts(shape=[(), (2, 3, 1), (0,)])
 @pytest.mark.parametrize("shape", [(), (1,), (2, 3, 1), (0,)])
 def test_any_shape(arena: Arena, shape: tuple[int, ...]):
     y = inverse_sqrt(arena, np.full(shape, 4 << 20), InverseSqrtPlan(frac_bits=20))
@@ -69,6 +73,7 @@ def assert_near_the_paper(y: Integers, x: Integers, frac_bits: int, width: int) 
     assert (y >= (1 - low) * true - 2).all()
 
 
+@pytest.mark.hosts(frac_bits=[16])
 @presets
 def test_paper_form_over_the_sweep(arena: Arena, frac_bits: int):
     x = sweep(frac_bits)
@@ -77,6 +82,7 @@ def test_paper_form_over_the_sweep(arena: Arena, frac_bits: int):
     assert (y / true_inverse_root(x, frac_bits) - 1).min() < -0.0085
 
 
+@pytest.mark.hosts(frac_bits=[20], width=[2, 40])
 @presets
 @pytest.mark.parametrize("width", [2, 17, 40, 54, 55, 62])
 def test_paper_form_at_every_power_of_two(arena: Arena, frac_bits: int, width: int):
@@ -84,6 +90,7 @@ def test_paper_form_at_every_power_of_two(arena: Arena, frac_bits: int, width: i
     assert_near_the_paper(paper_inverse_sqrt(arena, x, frac_bits, width), x, frac_bits, width)
 
 
+@pytest.mark.hosts(width=[40])
 @pytest.mark.parametrize("width", [17, 40, 61])
 def test_paper_form_outside_its_width_is_a_public_constant(arena: Arena, width: int):
     x = np.array([0, -1, -(2**63), 1 << width, (1 << width) + 1, 2**62])

@@ -18,6 +18,7 @@ ROWS, CLASSES = 7, 10
 FIRST, SECOND = len(exponential(CLASSES).thresholds), len(reciprocal(CLASSES).thresholds)
 
 
+@pytest.mark.hosts(frac_bits=[16])
 @pytest.mark.parametrize("frac_bits", PRESETS)
 def test_probabilities_lie_in_their_interval(arena: Arena, frac_bits: int):
     logits = logits_of(CLASSES, frac_bits)[:: 1800 // 6]

@@ -78,6 +78,7 @@ def parameters(model: crypten.nn.Module) -> dict[str, torch.Tensor]:
 # The import, in fresh processes
 
 
+@pytest.mark.long
 def test_stock_import_fails_where_the_shim_is_needed():
     run = run_fresh("import crypten")
     assert (run.returncode == 0) == (importlib.util.find_spec(MOVED) is not None)
@@ -109,6 +110,7 @@ def test_tensorflow_that_is_loaded_stays(tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 def test_import_recovers_from_an_earlier_failure():
     run = run_fresh(
         "try:\n import crypten\nexcept ImportError: pass\n"
@@ -118,6 +120,7 @@ def test_import_recovers_from_an_earlier_failure():
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 def test_crypten_that_is_imported_already_is_kept_and_converts():
     run = run_fresh(
         "import importlib, sys, torch\n"

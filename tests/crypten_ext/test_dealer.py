@@ -34,7 +34,11 @@ from tests.helpers.patience import PATIENCE, wait_until
 TASKS = "tests.helpers.party_tasks.dealer:"
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=["2 parties", "3 parties"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(2, marks=pytest.mark.long), 3],
+    ids=["2 parties", "3 parties"],
+)
 def pool(request: pytest.FixtureRequest) -> Iterator[Parties]:
     with Parties(request.param, timeout=PATIENCE, provider="dealer") as parties:
         yield parties
@@ -344,6 +348,7 @@ def test_a_dealer_that_dies_is_named():
             parties.run(TASKS + "multiply_forever", on_event=kill)
 
 
+@pytest.mark.long
 def test_a_dealer_elsewhere_that_dies_is_named_by_the_party_that_needs_it():
     code = "import sys, socket; from crypten_ext.dealer import serve;"
     code += "l = socket.create_server(('127.0.0.1', 0)); print(l.getsockname()[1], flush=True);"
@@ -391,6 +396,7 @@ def altering_proxy(address: str, position: int) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.long
 def test_a_correction_altered_on_its_way_ends_the_run():
     outcome: dict[str, Any] = {}
     with (
@@ -464,12 +470,9 @@ def test_memory_of_the_dealer_is_flat_over_a_thousand_steps():
 # --- the command --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("provider", "title"),
-    [
-        ("dealer", "dealer"),
-        pytest.param("tfp", "first party trusted", marks=pytest.mark.long),
-    ],
+    ("provider", "title"), [("dealer", "dealer"), ("tfp", "first party trusted")]
 )
 def test_a_run_reports_its_provider(tmp_path, provider, title):
     report = tmp_path / "run.json"

@@ -224,7 +224,7 @@ def test_files_of_different_runs_are_refused_and_not_used(tmp_path: Path):
     ("given", "message"),
     [
         ([0, 0], "(refused by party 1|the file of party 0)"),
-        ([0, 2], "(refused by party 1|prepared for 3 parties)"),
+        pytest.param([0, 2], "(refused by party 1|prepared for 3 parties)", marks=pytest.mark.long),
     ],
 )
 def test_a_party_with_another_file_ends_the_run_before_any_is_used(tmp_path, given, message):

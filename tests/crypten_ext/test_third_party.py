@@ -76,6 +76,7 @@ def by_hand(folder: Path, server: str) -> tuple[int, str, str]:
         return first.returncode, out, err
 
 
+@pytest.mark.long
 def test_tuples_do_not_come_from_generators_that_a_script_can_seed(tmp_path):
     """Every process seeds torch alike, also the third party's."""
     drawn = set()
@@ -120,7 +121,7 @@ def test_results_are_those_of_the_first_party(pool):
     ("sent", "reason"),
     [
         (signal.SIGKILL, r"was killed by signal 9 \(SIGKILL\)\."),
-        (signal.SIGSTOP, r"stopped answering for 10 s\."),
+        pytest.param(signal.SIGSTOP, r"stopped answering for 10 s\.", marks=pytest.mark.long),
     ],
 )
 def test_a_third_party_that_is_lost_is_named(sent, reason):
@@ -135,6 +136,7 @@ def test_a_third_party_that_is_lost_is_named(sent, reason):
         assert not any(map(is_alive, [*parties.pids, parties.dealer_pid]))
 
 
+@pytest.mark.long
 def test_a_party_that_dies_is_named_though_the_third_party_follows():
     with Parties(2, timeout=PATIENCE, provider="ttp") as parties:
         with pytest.raises(PartyLostError, match="^party 1 was killed by signal 9"):
@@ -155,6 +157,7 @@ def test_what_the_third_party_cannot_answer_ends_the_run_with_its_last_lines():
     assert "no such function" in "".join(caught.value.__notes__)
 
 
+@pytest.mark.long
 def test_a_party_that_raises_is_named():
     with (
         Parties(2, timeout=PATIENCE, provider="ttp") as parties,
@@ -163,6 +166,7 @@ def test_a_party_that_raises_is_named():
         parties.run("tests.helpers.party_tasks.launch:raise_in", culprit=1)
 
 
+@pytest.mark.long
 def test_a_third_party_ends_with_its_launcher():
     code = (
         "import time; from crypten_ext.processes.launch import Parties\n"

@@ -25,8 +25,12 @@ def write(file: Path, addresses: Mapping[str, str]) -> Path:
     return file
 
 
+Players = tuple[Command, dict[str, int]]
+"""The command, and the processes that it started by name."""
+
+
 @contextmanager
-def running_players(file: Path, *options: object) -> Iterator[tuple[Command, dict[str, int]]]:
+def running_players(file: Path, *options: object) -> Iterator[Players]:
     """The command, once all its players listen, and their processes by name."""
     with started("players", "--config", file, *options) as command:
         count = 1 if options else len(json.loads(file.read_text()))

@@ -28,6 +28,7 @@ def test_property_of_aby3(tfe_process, task):
     tfe_process.run(f"tests.helpers.tfe_tasks.aby3:{task}")
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_stock_default_has_no_key_until_it_is_asked_for():
     run = run_fresh(

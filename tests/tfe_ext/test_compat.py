@@ -27,6 +27,7 @@ def run_fresh(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_stock_import_fails_where_the_shim_is_needed():
     run = run_fresh(
@@ -77,6 +78,7 @@ def test_keras_that_is_in_use_already_is_kept_with_a_warning(use):
     assert "RuntimeWarning: tf.keras was used as Keras 3 before tfe_ext" in run.stderr
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_keras_that_the_user_chose_is_kept():
     code = "import tfe_ext, os, tensorflow as tf; assert os.environ['TF_USE_LEGACY_KERAS'] == '0'"
@@ -87,7 +89,7 @@ def test_keras_that_the_user_chose_is_kept():
 
 
 @needs_tensorflow
-@pytest.mark.parametrize("version", ["2.17.1", "2.22.0"])
+@pytest.mark.parametrize("version", ["2.22.0", pytest.param("2.17.1", marks=pytest.mark.long)])
 def test_untested_tensorflow_is_refused_unless_asked_for(version):
     code = f"import tensorflow; tensorflow.__version__ = {version!r}; import tfe_ext"
     run = run_fresh(code)
@@ -136,10 +138,11 @@ assert np.array_equal(x, VALUES + 100), x
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 @needs_tensorflow
 @pytest.mark.parametrize(
     "order",
-    ["crypten_ext, tfe_ext", pytest.param("tfe_ext, crypten_ext", marks=pytest.mark.long)],
+    ["crypten_ext, tfe_ext", "tfe_ext, crypten_ext"],
 )
 def test_both_hosts_live_in_one_process(order):
     if importlib.util.find_spec("crypten") is None:

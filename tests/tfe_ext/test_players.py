@@ -17,7 +17,7 @@ from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
 from tests.helpers.commands import ROOT, pea
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
-from tests.helpers.strategies import PRESETS, boundaries
+from tests.helpers.strategies import boundaries
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 TASKS = "tests.helpers.tfe_tasks.players"
@@ -98,12 +98,22 @@ def test_property_of_players(tfe_players, task):
 
 
 @needs_tensorflow
-@pytest.mark.parametrize("frac_bits", PRESETS)
+@pytest.mark.parametrize("frac_bits", [16, pytest.param(20, marks=pytest.mark.long)])
 def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
     plan = InverseSqrtPlan(frac_bits=frac_bits)
     x = boundaries(plan.live_bits)
     (y,) = ABY3Arena(tfe_players).evaluate("inverse_sqrt", [x], frac_bits=frac_bits, plan=plan)
     assert_within_guarantee(x, y, plan)
+
+
+@needs_tensorflow
+def test_player_that_dies_ends_what_is_computed_and_the_others(players, tfe_players):
+    """The last test of these players."""
+    _, (command, pids) = players
+    tfe_players.run(f"{TASKS}:a_player_that_dies_is_named", pid=pids["server1"])
+    ended = command.finish()
+    assert ended.returncode == 1
+    assert "pea: player server1 ended with status -9" in ended.stderr
 
 
 @needs_tensorflow
@@ -118,7 +128,8 @@ def test_unsuitable_files_are_refused(tfe_process, tmp_path):
 
 
 @needs_tensorflow
-@pytest.mark.parametrize("script", [PLAIN, pytest.param(BLOCK, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("script", [PLAIN, BLOCK])
 def test_player_that_dies_ends_the_script_and_the_others(tmp_path, script):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     with running_players(file) as (command, pids), client(file, script) as process:
@@ -178,7 +189,8 @@ def test_interrupted_command_leaves_no_player(tmp_path):
 
 
 @needs_tensorflow
-def test_address_in_use_and_unknown_player_are_told(tmp_path):
+@pytest.mark.long
+def test_address_in_use_is_told(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         addresses = free_addresses(SERVERS)
         addresses["server0"] = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -187,6 +199,10 @@ def test_address_in_use_and_unknown_player_are_told(tmp_path):
     assert ended.returncode == 1
     assert f"player server0 cannot listen at {addresses['server0']}" in ended.stderr
     assert "pea: player server0 ended with status 1" in ended.stderr
+
+
+def test_unknown_player_is_told(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
     ended = pea("players", "--config", file, "--player", "nobody")
     assert ended.returncode == 1
     assert "pea: player = 'nobody': must be one of server0, server1, server2." in ended.stderr

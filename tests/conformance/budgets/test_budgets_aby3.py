@@ -3,6 +3,7 @@
 Words of 8 bytes an element, of all servers together; results stay in the form that they come in.
 """
 
+import itertools
 from typing import Any
 
 import pytest
@@ -75,6 +76,7 @@ def test_the_numbers_that_are_documented():
     assert clip_factor(4) == Cost(13, 159)
 
 
+@pytest.mark.hosts(frac_bits=[20], degree=[4])
 @pytest.mark.parametrize("degree", [2, 4])
 @pytest.mark.parametrize("frac_bits", PRESETS)
 def test_inverse_sqrt(aby3_arena: ABY3Arena, frac_bits: int, degree: int):
@@ -89,6 +91,7 @@ def test_the_papers_inverse_sqrt(aby3_arena: ABY3Arena):
     assert size == 8 * N * 260
 
 
+@pytest.mark.hosts(degree=[2])
 @pytest.mark.parametrize("degree", [2, 4])
 def test_clip_factor(aby3_arena: ABY3Arena, degree: int):
     plan = ClipPlan(frac_bits=16, degree=degree)
@@ -126,9 +129,17 @@ def test_activations(aby3_arena: ABY3Arena, function: Any, thresholds: int):
     assert cost[0] == (6 if function.slope_bits else 5)
 
 
-@pytest.mark.parametrize("supplied", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("model", MODELS)
+EACH_ONCE = [("linear", False, False), ("hidden", True, False), ("no bias", False, True)]
+"""Padding and supplied norms add words row by row, whatever the model: each is counted once."""
+
+
+@pytest.mark.parametrize(
+    ("model", "padded", "supplied"),
+    [
+        pytest.param(*case, marks=[] if case in EACH_ONCE else pytest.mark.long)
+        for case in itertools.product(MODELS, (False, True), (False, True))
+    ],
+)
 def test_dpsgd_step(aby3_arena: ABY3Arena, model: str, supplied: bool, padded: bool):
     plan = plan_of(MODELS[model], parties=3, noise_multiplier=1.1)
     layers = gradients(random_batch(plan), plan)
@@ -145,6 +156,7 @@ def test_dpsgd_step(aby3_arena: ABY3Arena, model: str, supplied: bool, padded: b
     assert cost == (18, 8 * words)
 
 
+@pytest.mark.hosts(frac_bits=[20])
 @pytest.mark.parametrize("frac_bits", PRESETS)
 def test_layers_and_a_model_of_two(aby3_arena: ABY3Arena, frac_bits: int):
     rows = 8

@@ -73,6 +73,7 @@ def test_preparing_tuples_costs_words_for_products_of_masks(crypten_arena: CrypT
     assert cost == Cost(15 + 6 * 3, (21 + 2 * products) * n)
 
 
+@pytest.mark.long
 def test_a_trusted_third_party():
     plan = InverseSqrtPlan(frac_bits=16)
     x = np.concatenate([sweep(16)[::200], boundaries(plan.live_bits)])

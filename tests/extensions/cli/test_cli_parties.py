@@ -89,6 +89,7 @@ def wait_for_work(pids: list[int]) -> None:
     wait_until(lambda: min(map(work_of, pids)) >= TRAINED, "the work of all")
 
 
+@pytest.mark.long
 def test_a_killed_party_ends_the_run_and_is_named():
     with started("train", *NOISE, "--steps", 5000) as command:
         wait_until(lambda: len(command.running()) == 4, "the start of all")

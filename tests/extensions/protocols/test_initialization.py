@@ -264,6 +264,7 @@ def test_prepared_material_covers_the_start(tmp_path, monkeypatch):
     assert report_of(tmp_path / "r.json")["init"] == "local-accuracy"
 
 
+@pytest.mark.long
 @linux
 def test_parties_started_by_hand_train_their_own_models(tmp_path):
     options = ("--steps", 2, "--init", "local", "--epsilon-init", 1)
