@@ -95,15 +95,15 @@ class _Leaf:
 
     @property
     def required(self) -> bool:
-        return self.field.default is MISSING
+        return self.field.default is MISSING and self.field.default_factory is MISSING
 
     @property
     def default(self) -> Any:
         """What an option that is not given has as its value."""
         if self.option.negated:
             return False
-        open_ended = self.required or self.option.parse or self.field.default == ()
-        return None if open_ended else self.field.default
+        told = self.option.parse is None and self.field.default not in (MISSING, ())
+        return self.field.default if told else None
 
     @property
     def parameter(self) -> inspect.Parameter:
