@@ -40,4 +40,4 @@ def find_folder(name: str, given: Path | None, *, download: bool, files: str) ->
         if folder.is_dir():
             return folder
     advice = f"Or set {VARIABLE} to a folder that holds {name}, or give --download."
-    raise ArgumentError("data_dir", None, f"the folder of {files}", advice)
+    raise ArgumentError("data_dir", None, f"the folder that holds {files}", advice)
