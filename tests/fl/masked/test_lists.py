@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fl
-from tests.helpers.masked_rounds import altered, check_exact, half, run, tamper, updates
+from tests.helpers.federated.masked_rounds import altered, check_exact, half, run, tamper, updates
 
 Change = Callable[[fl.Message, dict[int, fl.Machine]], object]
 

@@ -11,7 +11,7 @@ from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.masked.ciphers import fresh_key
 from fl.masked.server import MaskedServer
 from fl.masked.terms import as_bytes
-from tests.helpers.masked_rounds import altered, check_exact, half, run, tamper, updates
+from tests.helpers.federated.masked_rounds import altered, check_exact, half, run, tamper, updates
 
 BEFORE, AFTER = ("advertise", "shares", "masked"), ("consent", "unmask")
 

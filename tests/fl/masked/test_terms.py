@@ -7,7 +7,7 @@ import pytest
 
 import fl
 from fl.masked.terms import Roster, Terms, as_bytes
-from tests.helpers.masked_rounds import SMALL, check_exact, half, run, tamper, updates
+from tests.helpers.federated.masked_rounds import SMALL, check_exact, half, run, tamper, updates
 
 WEIGHTS = {0: 1, 1: 2, 4: 3}
 ROUND = fl.Round(number=3, size=5, weights=WEIGHTS)

@@ -10,7 +10,7 @@ import fl
 from extensions.errors import MessageError
 from fl.masked import ciphers, shamir
 from fl.masked.terms import MASK_KEY, SECRETS, SEED
-from tests.helpers.masked_rounds import SMALL, half, run
+from tests.helpers.federated.masked_rounds import SMALL, half, run
 from tests.helpers.strategies import ALARM, uniform_p_value
 
 SIZE = 3000

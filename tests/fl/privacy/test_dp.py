@@ -18,7 +18,7 @@ from extensions.privacy.discrete import LAPLACE_TAIL, discrete_laplace
 from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
 from fl.privacy.clipping import clip_to_grid
 from fl.training.weights import get_weights
-from tests.helpers.fl_digits import SIZE, linear, run_on_digits
+from tests.helpers.federated.digits import SIZE, linear, run_on_digits
 from tests.helpers.strategies import (
     ALARM,
     MAGNITUDES,

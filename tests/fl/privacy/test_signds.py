@@ -15,7 +15,7 @@ import torch
 import fl
 from extensions.errors import ArgumentError
 from fl.privacy.dimension_selection import DimensionSelection, select
-from tests.helpers.fl_digits import SIZE, run_on_digits
+from tests.helpers.federated.digits import SIZE, run_on_digits
 from tests.helpers.strategies import ALARM, count_p_value, histogram_p_value
 
 SMALL = [(6, 3, 2, 0.5), (8, 2, 2, 1.0), (9, 4, 3, 2.0), (10, 3, 3, 8.0), (8, 4, 4, 1e-18)]

@@ -9,7 +9,7 @@ import pytest
 import fl
 from extensions.errors import ArgumentError, UpdateError
 from fl.chain.token import tag
-from tests.helpers.masked_rounds import Tampering
+from tests.helpers.federated.masked_rounds import Tampering
 
 POINT = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {

@@ -18,7 +18,7 @@ from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLost
 from extensions.privacy.accounting import Ledger
 from fl.training.local_training import LocalSGD, Trainer
 from fl.training.weights import get_weights, set_weights
-from tests.helpers.fl_tasks import END, mortal_cross_entropy
+from tests.helpers.federated.tasks import END, mortal_cross_entropy
 from tests.helpers.paths import ROOT
 
 X, Y = load_digits(return_X_y=True)

@@ -1,0 +1,1 @@
+"""Runs of `fl` for its tests."""
