@@ -6,6 +6,7 @@ import pytest
 @pytest.mark.parametrize(
     "task",
     [
+        "every_method_that_the_host_remembers_is_named",
         "functions_are_traced_anew",
         "nothing_grows",
         "protocols_are_told_apart",

@@ -16,14 +16,25 @@ from extensions.errors import ArgumentError
 
 from tf_encrypted.config import get_config
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3Tensor
-from tf_encrypted.protocol.protocol import TFEVariable, memoize
+from tf_encrypted.protocol.protocol import TFEVariable
 from tf_encrypted.tensor.factory import AbstractFactory, AbstractTensor, AbstractVariable
 
 _Class = TypeVar("_Class", bound=type)
 _KEPT = "_tfe_ext_kept"
-_HOSTS_WRAPPER = memoize(lambda protocol: None).__code__
-# Given functions, which may draw noise or read what changes.
-_NEVER = {"while_loop"}
+KEPT_METHODS = """
+_decode a2b add add_n and_ argmax assign avgpool2d b2a b2a_single b_add b_sub bit_extract
+bit_gather bit_reverse bit_split_and_gather bits carry cast cmp_swap concat conv2d div equal
+equal_zero exp exp2 exp2_pade expand expand_dims gather greater_equal greater_than im2col
+im2patches indexer inv_sqrt less_equal less_than log logical_rshift lshift matmul maximum
+maxpool2d maxpool2d_with_argmax msb mul mul_ab mul_pow2 mul_trunc2 multi_polynomial negative
+not_ or_ pad patches2im polynomial polynomial_piecewise pow pow2_from_bits ppa prod reciprocal
+reduce_max reduce_max_with_argmax reduce_sum relu relu_with_cmp reshape reveal reverse rshift
+scatter_nd select sigmoid softmax sort split sqrt square squeeze stack strided_slice sub tile
+transpose truncate truncate_msb0 xor zeros
+"""
+"""The host's methods whose results are kept: all that its `memoize` wraps, but for NEVER_KEPT."""
+NEVER_KEPT = "while_loop"
+"""It is given functions, which may draw noise or read what changes."""
 
 
 class _Unsuitable(Exception):
@@ -31,15 +42,18 @@ class _Unsuitable(Exception):
 
 
 def keep_per_graph(protocol: _Class) -> _Class:
-    """The class decorated, with `kept` in place of the host's `memoize` on each method it has."""
-    for name in dir(protocol):
-        method = getattr(protocol, name)
-        if getattr(method, "__code__", None) is _HOSTS_WRAPPER:
-            bare = method.__wrapped__
-            # AutoGraph finds nothing to convert in the host's methods, but looks for long.
-            plain = tf.autograph.experimental.do_not_convert(kept(bare))
-            setattr(protocol, name, bare if name in _NEVER else plain)
+    """The class decorated, with `kept` in place of the host's `memoize` on each of its methods."""
+    for name in KEPT_METHODS.split():
+        # AutoGraph finds nothing to convert in the host's methods, but looks for long.
+        plain = tf.autograph.experimental.do_not_convert(kept(_bare(protocol, name)))
+        setattr(protocol, name, plain)
+    setattr(protocol, NEVER_KEPT, _bare(protocol, NEVER_KEPT))
     return protocol
+
+
+def _bare(protocol: type, name: str) -> Callable[..., Any]:
+    method: Callable[..., Any] = getattr(protocol, name).__wrapped__
+    return method
 
 
 def kept(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Protocol 4 on a model of the host's layers: it starts from what the owners trained locally."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,26 +80,28 @@ class LocalStart:
         models = [_OwnModel(ring.servers, name, integers) for name, integers in checked.items()]
 
         def start() -> None:
-            columns = [concatenate(c) for c in zip(*(m.share() for m in models), strict=True)]
             batch = None if tried is None else tried.everything()
             started = initialize(
                 ring,
                 strategy,
-                _pairs(columns),
+                _shared(models),
                 [records[name] for name in checked],
                 start=parameters_of(ring, chain),
                 held_out=None if batch is None else (batch.x, batch.y),
                 weighting=weighting,
                 activations=chain.network.activations,
             )
-            values = [value for weight, bias in started for value in (weight.T, bias)]
-            for variable, share in zip(chain.flat, ring.replicate(values), strict=True):
-                store(variable, share)
+            store(ring, chain.flat, [x for weight, bias in started for x in (weight.T, bias)])
 
-        traced = tf.function(start, autograph=False).get_concrete_function()
-        cost = cost_of_graph(traced.graph)
-        traced()
-        return cost
+        return _run_once(start)
+
+
+def _run_once(function: Callable[[], None]) -> Cost:
+    """Runs the function as a graph, and returns what that costs."""
+    traced = tf.function(function, autograph=False).get_concrete_function()
+    cost = cost_of_graph(traced.graph)
+    traced()
+    return cost
 
 
 class _OwnModel:
@@ -115,6 +117,11 @@ class _OwnModel:
         with tf.device(self._owner):
             values = [variable.read_value() for variable in self._values]
         return list(share_from(self._servers, values, self._owner))
+
+
+def _shared(models: Sequence[_OwnModel]) -> Parameters:
+    """Shares of all models, stacked layer by layer."""
+    return _pairs([concatenate(c) for c in zip(*(m.share() for m in models), strict=True)])
 
 
 def _check(

@@ -1,6 +1,7 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from extensions.checks import check_not_negative, check_positive
@@ -15,46 +16,41 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `DPSGD` and `SGD` are built with, by the names that they give it; see there.
+
+    Raises:
+        ArgumentError: a value out of range.
+    """
+
+    learning_rate: float
+    sample_rate: float
+    l2_norm_clip: float = 1.0
+    noise_multiplier: float = 0.0
+    expected_batch_size: float | None
+    max_feature_norm: float
+    max_weight_norm: float
+    colluders: int = 1
+    degree: int = 2
+    overflow_probability: float
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "l2_norm_clip", "max_feature_norm", "max_weight_norm"):
+            check_positive(name, getattr(self, name))
+        check_not_negative("noise_multiplier", self.noise_multiplier)
+        check_sample_rate(self.sample_rate)
+
+
 class Optimizer:
     """What DPSGD and SGD have in common; see there."""
 
     private: bool
 
-    def __init__(
-        self,
-        learning_rate: float,
-        l2_norm_clip: float,
-        noise_multiplier: float,
-        sample_rate: float,
-        *,
-        expected_batch_size: float | None,
-        max_feature_norm: float,
-        max_weight_norm: float,
-        colluders: int,
-        degree: int,
-        overflow_probability: float,
-        source: NoiseSource | None,
-    ) -> None:
-        for name, value in (
-            ("learning_rate", learning_rate),
-            ("l2_norm_clip", l2_norm_clip),
-            ("max_feature_norm", max_feature_norm),
-            ("max_weight_norm", max_weight_norm),
-        ):
-            check_positive(name, value)
-        check_not_negative("noise_multiplier", noise_multiplier)
-        self.learning_rate = learning_rate
-        self.sample_rate = check_sample_rate(sample_rate)
-        self.max_feature_norm = max_feature_norm
-        self.overflow_probability = overflow_probability
+    def __init__(self, settings: Settings, source: NoiseSource | None) -> None:
+        self.settings = settings
         self.source = source or SystemSource()
-        self._l2_norm_clip = l2_norm_clip
-        self._noise_multiplier = noise_multiplier
-        self._expected_batch_size = expected_batch_size
-        self._max_weight_norm = max_weight_norm
-        self._colluders = colluders
-        self._degree = degree
-        self._drift = Drift(max_weight_norm)
+        self._drift = Drift(settings.max_weight_norm)
 
     def plan(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> StepPlan:
         """Returns the public constants of a step.
@@ -68,19 +64,21 @@ class Optimizer:
         Raises:
             ArgumentError: the step's integers would not fit the ring.
         """
+        settings = self.settings
         return StepPlan(
             frac_bits=frac_bits,
             layers=network.shapes(
-                max_feature_norm=self.max_feature_norm, max_weight_norm=self._max_weight_norm
+                max_feature_norm=settings.max_feature_norm,
+                max_weight_norm=settings.max_weight_norm,
             ),
             rows=rows,
-            learning_rate=self.learning_rate,
-            expected_batch_size=self._expected_batch_size or expected,
-            max_grad_norm=self._l2_norm_clip,
-            noise_multiplier=self._noise_multiplier,
+            learning_rate=settings.learning_rate,
+            expected_batch_size=settings.expected_batch_size or expected,
+            max_grad_norm=settings.l2_norm_clip,
+            noise_multiplier=settings.noise_multiplier,
             parties=ABY3Ring.parties,
-            colluders=self._colluders,
-            degree=self._degree,
+            colluders=settings.colluders,
+            degree=settings.degree,
             private=self.private,
         )
 
@@ -153,19 +151,19 @@ class DPSGD(Optimizer):
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            l2_norm_clip,
-            noise_multiplier,
-            sample_rate,
+        settings = Settings(
+            learning_rate=learning_rate,
+            l2_norm_clip=l2_norm_clip,
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
             expected_batch_size=expected_batch_size,
             max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
             colluders=colluders,
             degree=degree,
             overflow_probability=overflow_probability,
-            source=source,
         )
+        super().__init__(settings, source)
         self.ledger = Ledger()
 
     def account(self, plan: StepPlan, steps: int) -> None:
@@ -174,9 +172,9 @@ class DPSGD(Optimizer):
         self.ledger.record(
             "training",
             noise_multiplier=plan.noise_multiplier,
-            sample_rate=self.sample_rate,
+            sample_rate=self.settings.sample_rate,
             steps=1,
-            overflow_probability=self.overflow_probability / steps
+            overflow_probability=self.settings.overflow_probability / steps
             + noise_failure(plan.parameters, 1),
         )
 
@@ -216,19 +214,15 @@ class SGD(Optimizer):
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
     ) -> None:
-        super().__init__(
-            learning_rate,
-            1.0,
-            0.0,
-            sample_rate,
+        settings = Settings(
+            learning_rate=learning_rate,
+            sample_rate=sample_rate,
             expected_batch_size=expected_batch_size,
             max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
-            colluders=1,
-            degree=2,
             overflow_probability=overflow_probability,
-            source=source,
         )
+        super().__init__(settings, source)
 
 
 def noise_failure(parameters: int, steps: int) -> float:

@@ -166,7 +166,7 @@ class Sequential(LocalStart, host.Sequential):
         if not isinstance(self._optimizer, Optimizer):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         optimizer = self._optimizer
-        steps = steps_of(steps, epochs, optimizer.sample_rate)
+        steps = steps_of(steps, epochs, optimizer.settings.sample_rate)
         if not 0 <= initial_step <= steps:
             raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")
         step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)

@@ -1,5 +1,6 @@
 """One private step on a model's variables, as operations of the graph that is being traced."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,7 +14,7 @@ from tfe_ext.keras.batches import Batch
 from tfe_ext.keras.layers import Chain
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
-from tfe_ext.ring.shares import Replicated, Share
+from tfe_ext.ring.shares import Share
 
 
 def parameters_of(ring: ABY3Ring, chain: Chain) -> Parameters:
@@ -55,13 +56,17 @@ def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: N
         if bias is not None:
             variables.append(bias)
             moved.append(offset - offset_step)
-    for variable, share in zip(variables, ring.replicate(moved), strict=True):
-        store(variable, share)
+    store(ring, variables, moved)
 
 
-def store(variable: Any, share: Replicated) -> None:
-    """The variable holds the share, every part on its server."""
-    kept = [part for pair in variable.unwrapped for part in pair]
-    for own, part, place in zip(kept, share.parts, share.PLACES, strict=True):
-        with tf.device(share.servers[place]):
-            own.variable.assign(part)
+def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> None:
+    """The variables hold the shares, every part on its server.
+
+    Cost:
+        One round for all shares that are not replicated yet.
+    """
+    for variable, share in zip(variables, ring.replicate(shares), strict=True):
+        kept = [part for pair in variable.unwrapped for part in pair]
+        for own, part, place in zip(kept, share.parts, share.PLACES, strict=True):
+            with tf.device(share.servers[place]):
+                own.variable.assign(part)

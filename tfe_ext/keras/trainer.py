@@ -54,9 +54,9 @@ class Trainer:
         Raises:
             ArgumentError: records or settings that do not fit.
         """
-        records = self._take(chain, x, y, optimizer.max_feature_norm)
-        rate = optimizer.sample_rate
-        rows = records.rows(rate, optimizer.overflow_probability / steps)
+        records = self._take(chain, x, y, optimizer.settings.max_feature_norm)
+        rate = optimizer.settings.sample_rate
+        rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
         plan = optimizer.plan(
             chain.network,
             frac_bits=self.ring.frac_bits,
@@ -105,7 +105,7 @@ class Trainer:
         """
         if _are_tensors(x, y):
             return SharedRecords(self.ring, x, y, chain.network)
-        norm = optimizer.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
+        norm = optimizer.settings.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
         return OwnersRecords(self.ring.servers, self._check(chain, x, y, norm))
 
     def _take(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:

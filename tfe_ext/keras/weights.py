@@ -29,8 +29,8 @@ def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> 
     if given != shapes:
         raise ArgumentError("weights", given, f"of shapes {shapes}")
     integers = [encode(weight, ring.frac_bits, name="weights") for weight in weights]
-    for variable, values in zip(variables, integers, strict=True):
-        store(variable, deal(ring.servers, tf.constant(values), HERE))
+    shares = [deal(ring.servers, tf.constant(values), HERE) for values in integers]
+    store(ring, variables, shares)
 
 
 def opened(ring: ABY3Ring, variables: Sequence[Any]) -> list[Reals]:
