@@ -5,7 +5,8 @@ Guarantees:
     every change is noticed. Owners of X25519 keys are not authenticated: parties are assumed to
     follow the protocol (`PaillierAggregator`).
 
-Sources: X25519 (RFC 7748), HKDF-SHA256 (RFC 5869), ChaCha20-Poly1305 (RFC 8439).
+Source:
+    X25519 (RFC 7748), HKDF-SHA256 (RFC 5869), ChaCha20-Poly1305 (RFC 8439).
 """
 
 from cryptography.exceptions import InvalidTag

@@ -1,0 +1,96 @@
+"""What every reader may rely on: small folders, small functions, one spelling of sections."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.helpers.paths import ROOT
+
+PACKAGES = ("extensions", "crypten_ext", "tfe_ext", "fl", "benchmarks")
+MODULES, PARAMETERS, LINES = 15, 8, 60
+TREES = {
+    str(path.relative_to(ROOT)): ast.parse(path.read_text())
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+HOSTS_SIGNATURES = {"tfe_ext/aby3/protocol.py:ABY3._ot"}
+"""Methods that override a host's, with its parameters."""
+VOCABULARY = {
+    "crypten_ext/nn/optim.py:DPSGD.__init__",
+    "tfe_ext/keras/optimizers.py:DPSGD.__init__",
+}
+"""Public constructors: keyword-only parameters in a host's or Opacus's vocabulary do not count."""
+
+UNCUT = {
+    "benchmarks/federated/accuracy.py:main",
+    "benchmarks/noise/hosts.py:in_crypten",
+    "benchmarks/steps/training.py:main",
+    "crypten_ext/nn/batches.py:poisson_batches",
+    "crypten_ext/nn/recorded_step.py:RecordedStep.__init__",
+    "crypten_ext/run/checkpoints.py:Checkpoints.__init__",
+    "crypten_ext/run/initialization.py:initialize",
+    "crypten_ext/run/training.py:train",
+    "extensions/cli/data.py:split",
+    "extensions/cli/data.py:take",
+    "extensions/cli/dealing.py:prepare",
+    "extensions/cli/main.py:party",
+    "extensions/cli/main.py:train",
+    "extensions/runs/clear_training.py:train",
+    "extensions/runs/report.py:result",
+    "fl/cli/command.py:run",
+    "fl/cli/mechanisms.py:_central",
+    "tfe_ext/run/training.py:_train",
+}
+"""Functions that are still too large; the list only shrinks."""
+CROWDED = {"benchmarks/federated", "crypten_ext/dealer"}
+"""Folders that still hold too many modules; likewise."""
+
+
+def functions(node: ast.AST, place: str) -> Iterator[tuple[str, Function]]:
+    """Yields every function with its place, such as ``fl/plain.py:PlainAggregator.sum``."""
+    for child in ast.iter_child_nodes(node):
+        inner = place
+        if isinstance(child, ast.ClassDef | Function):
+            inner += (":" if place.endswith(".py") else ".") + child.name
+        if isinstance(child, Function):
+            yield inner, child
+        yield from functions(child, inner)
+
+
+def parameters(function: Function, *, keyword_only: bool) -> int:
+    """Returns the number of parameters, without an object's own."""
+    given = function.args
+    named = [*given.posonlyargs, *given.args, given.vararg, given.kwarg]
+    named += given.kwonlyargs if keyword_only else []
+    return len([one for one in named if one and one.arg not in ("self", "cls")])
+
+
+def test_no_folder_has_more_than_15_modules():
+    folders = [place.rpartition("/")[0] for place in TREES]
+    assert {folder for folder in folders if folders.count(folder) > MODULES} <= CROWDED
+
+
+def test_functions_have_at_most_8_parameters_and_60_lines():
+    found = {place: one for path in TREES for place, one in functions(TREES[path], path)}
+    large = {
+        place
+        for place, function in found.items()
+        if function.end_lineno - function.lineno >= LINES
+        or parameters(function, keyword_only=place not in VOCABULARY) > PARAMETERS
+    }
+    assert large - UNCUT == HOSTS_SIGNATURES
+    assert set(found) >= VOCABULARY
+
+
+def test_sections_of_docstrings_are_spelt_one_way():
+    """A heading stands alone on its line, with a colon, as Google's do."""
+    spelt = "Args Attributes Cost Deviation Example Guarantees Limits Raises Returns Source Yields"
+    stems = "|".join(["Argument", *(name.rstrip("s") for name in spelt.split())])
+    heading = re.compile(rf"^[ *]*(?:{stems})s?[ *]*[:.].*$", re.MULTILINE)
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | Function):
+                for line in heading.findall(ast.get_docstring(node) or ""):
+                    assert line.strip() in {f"{one}:" for one in spelt.split()}, (path, line)
