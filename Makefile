@@ -1,5 +1,10 @@
-# Every target sets itself up in .venv; it needs Python 3.11 and access to packages, nothing else.
-PYTHON ?= python3
+# Every target sets itself up in .venv; it needs one of these Pythons and access to packages,
+# nothing else.
+VERSIONS := 3.11 3.12 3.13
+FITS := -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(VERSIONS)".split())'
+NAMES := python3 $(VERSIONS:%=python%)
+FOUND = $(foreach name,$(NAMES),$(shell $(name) $(FITS) 2>/dev/null && echo $(name)))
+PYTHON ?= $(firstword $(FOUND) python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -37,8 +42,9 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
-	  echo "PYTHON = $(PYTHON): must be Python 3.11, but is $$($(PYTHON) --version 2>&1)." \
+	@$(PYTHON) $(FITS) 2>/dev/null || { \
+	  echo "PYTHON = $(PYTHON): must be one of Python $(VERSIONS), but is" \
+	       "$$($(PYTHON) --version 2>&1)." \
 	       "Type: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 

@@ -1,7 +1,8 @@
 """The protocols of PEA, stated once, for every secure-computation host.
 
-This package knows no framework: it needs NumPy alone and imports neither torch nor
-tensorflow. A host takes part by implementing `extensions.ring.interface.Ring`.
+This package knows no framework: it imports neither torch nor tensorflow. The protocols and the
+ring (`extensions.protocols`, `extensions.ring`) need NumPy alone, and OpenDP where noise is drawn.
+A host takes part by implementing `extensions.ring.interface.Ring`.
 """
 
 from importlib.metadata import PackageNotFoundError, version

@@ -16,7 +16,7 @@ NOTICE = "The clear backend computes on plaintext in one process: use it for com
 
 
 def check(config: TrainConfig) -> None:
-    """Returns: nothing that a config may say is beyond plaintext."""
+    """Refuses nothing: all that a config may say can be run in plaintext."""
 
 
 def notices(config: TrainConfig) -> list[str]:
