@@ -32,7 +32,7 @@ _DISTRIBUTIONS = {
 
 
 def apply() -> None:
-    """TF Encrypted is imported and works with the TensorFlow at hand; a second call is harmless.
+    """Imports TF Encrypted so that it works with this TensorFlow; a second call changes nothing.
 
     Must run before the first ``import tf_encrypted`` of the process, and before ``tf.keras`` is
     used. TF Encrypted's own random operations are not its subject: where they are missing,
@@ -55,7 +55,7 @@ def apply() -> None:
 
 
 def check_version(version: str) -> None:
-    """TensorFlow is one that the tests ran on, or the user asked by name to try another.
+    """Checks that the tests ran on this TensorFlow, or that the user asked by name to try it.
 
     Raises:
         UnsupportedVersionError: neither.
@@ -70,7 +70,7 @@ def check_version(version: str) -> None:
 
 
 def choose_legacy_keras() -> None:
-    """``tf.keras`` is Keras 2 for the rest of the process, unless the environment says otherwise.
+    """Makes ``tf.keras`` Keras 2 for the process, unless the environment says otherwise.
 
     Answers TensorFlow 2.16: ``tf.keras`` became Keras 3, and TF Encrypted's layers were written
     for Keras 2. TensorFlow reads ``TF_USE_LEGACY_KERAS`` when it is imported and again when
@@ -103,7 +103,7 @@ def choose_legacy_keras() -> None:
 
 @contextmanager
 def while_parallelism() -> Iterator[None]:
-    """Inside the block ``while_v2.glob_stateful_parallelism`` can be imported.
+    """Lets ``while_v2.glob_stateful_parallelism`` be imported inside the block.
 
     Answers TensorFlow 2.13, which removed this experiment; False was its default.
     """
@@ -120,7 +120,7 @@ def while_parallelism() -> Iterator[None]:
 
 @contextmanager
 def pkg_resources_accepted() -> Iterator[None]:
-    """Inside the block ``pkg_resources`` can be imported without its deprecation warning.
+    """Lets ``pkg_resources`` be imported inside the block without its deprecation warning.
 
     Answers setuptools 80, which warns, and 81, from which our extra keeps away.
     """
@@ -132,7 +132,7 @@ def pkg_resources_accepted() -> Iterator[None]:
 
 @contextmanager
 def default_protocol_without_keys() -> Iterator[None]:
-    """Inside the block TF Encrypted can be imported without a key for its default protocol.
+    """Lets TF Encrypted be imported inside the block without a key for its default protocol.
 
     Its import makes a stock ABY3, whose keys come from TensorFlow's insecure generator where the
     native one is missing. To make them would also start TensorFlow, after which its logical
@@ -183,7 +183,7 @@ class _StockProtocol(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def restore_control_captures() -> None:
-    """``FuncGraph.control_captures`` holds the control inputs that a graph captured.
+    """Makes ``FuncGraph.control_captures`` hold the control inputs that a graph captured.
 
     Answers TensorFlow 2.13, which keeps them in ``function_captures``; ``ABY3.while_loop`` asks
     for them by the old name whenever it is traced.
@@ -194,7 +194,7 @@ def restore_control_captures() -> None:
 
 
 def build_while_without_parallelism(aby3: Any) -> None:
-    """``ABY3.while_loop`` builds its graph node with the arguments that TensorFlow accepts.
+    """Makes ``ABY3.while_loop`` build its graph node with arguments that TensorFlow accepts.
 
     Answers TensorFlow 2.13: ``_build_while_op`` lost the argument ``stateful_parallelism``.
     """

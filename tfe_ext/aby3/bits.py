@@ -10,7 +10,7 @@ from extensions.errors import ArgumentError
 
 
 def bit_gather(x: tf.Tensor, start: int, stride: int) -> tf.Tensor:
-    """Bits start, start + stride, start + 2 * stride, ... moved together to the low end.
+    """Returns bits start, start + stride, start + 2 stride, ..., moved together to the low end.
 
     Raises:
         ArgumentError: the stride is not a power of two up to the width, or start is not below it.
@@ -22,14 +22,14 @@ def bit_gather(x: tf.Tensor, start: int, stride: int) -> tf.Tensor:
 
 
 def bit_split_and_gather(x: tf.Tensor, stride: int) -> tf.Tensor:
-    """`bit_gather` from each start below the stride, along a new first axis."""
+    """Returns `bit_gather` from each start below the stride, along a new first axis."""
     _check_stride(x, stride)
     shifted = [_shift_right(x, start) if start else x for start in range(stride)]
     return _every(tf.stack(shifted), stride)
 
 
 def bit_reverse(x: tf.Tensor) -> tf.Tensor:
-    """Bit i becomes bit (width - 1 - i)."""
+    """Returns words whose bit i is bit (width - 1 - i) of the given ones."""
     distance = _width(x) // 2
     while distance:
         low = _constant(x, _blocks(_width(x), distance))
@@ -40,7 +40,7 @@ def bit_reverse(x: tf.Tensor) -> tf.Tensor:
 
 
 def xor_indices(x: tf.Tensor) -> tf.Tensor:
-    """The XOR of the positions of all bits that are set."""
+    """Returns the XOR of the positions of all bits that are set."""
     width = _width(x)
     places = width.bit_length() - 1
     all_bits = (1 << width) - 1

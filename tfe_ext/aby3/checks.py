@@ -15,7 +15,7 @@ _MOST_FRACTIONAL = 30
 
 
 def check_widths(config: FixedpointConfig) -> None:
-    """The encoding is one that the protocol computes with.
+    """Checks that the protocol can compute with the encoding.
 
     Raises:
         ArgumentError: it does not have 64 bits, its base is not 2, or a product could not fit.
@@ -33,7 +33,7 @@ def check_widths(config: FixedpointConfig) -> None:
 
 
 def check_servers(*names: Any) -> None:
-    """The servers are three players of the present configuration.
+    """Checks that the servers are three players of the present configuration.
 
     Raises:
         ArgumentError: one is unknown to it, or two are the same.
@@ -50,7 +50,7 @@ def check_servers(*names: Any) -> None:
 
 
 def native_type(factory: Any) -> tf.DType:
-    """TensorFlow's type of the words that a factory makes.
+    """Returns TensorFlow's type of the words that a factory makes.
 
     Raises:
         ArgumentError: the factory is not TF Encrypted's own for one of `TYPES`.

@@ -168,5 +168,5 @@ class Functions:
 
 
 def register() -> None:
-    """The names of `Functions` leave ``tfe`` when another protocol is set, as the host's do."""
+    """Makes ``tfe`` drop the names of `Functions` when another protocol is set, as the host's."""
     tfe.__all_prot_funcs__.update(name for name in vars(Functions) if not name.startswith("_"))

@@ -42,7 +42,7 @@ class _Unsuitable(Exception):
 
 
 def keep_per_graph(protocol: _Class) -> _Class:
-    """The class decorated, with `kept` in place of the host's `memoize` on each of its methods."""
+    """Returns the class with `kept` in place of the host's `memoize` on each of its methods."""
     for name in KEPT_METHODS.split():
         # AutoGraph finds nothing to convert in the host's methods, but looks for long.
         plain = tf.autograph.experimental.do_not_convert(kept(_bare(protocol, name)))
@@ -57,7 +57,7 @@ def _bare(protocol: type, name: str) -> Callable[..., Any]:
 
 
 def kept(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, computed once in a graph for the same operands, and each time outside of graphs.
+    """Returns the method, computed once a graph for the same operands; outside of graphs, always.
 
     A result is kept on the graph that holds its tensors and goes with it. It is kept only if all
     operands are of a kind that cannot change: shared or public tensors that are no variables, and
@@ -99,7 +99,7 @@ def kept(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _key(x: Any) -> Any:
-    """What tells operands apart: a tensor is itself, and lives as long as the key."""
+    """Returns what tells operands apart: a tensor is itself, and lives as long as the key."""
     if isinstance(x, (tuple, list)):
         return type(x), tuple(_key(part) for part in x)
     if isinstance(x, dict):

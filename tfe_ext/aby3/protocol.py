@@ -26,7 +26,7 @@ from tf_encrypted.tensor.fixed import FixedpointConfig
 
 
 def fixed64(frac_bits: int) -> FixedpointConfig:
-    """64 bits with that many after the point; products are right while they stay below 2^61."""
+    """Returns 64 bits with that many after the point; products are right while below 2^61."""
     return FixedpointConfig(
         scaling_base=2,
         nbits=64,
@@ -98,7 +98,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         super().__init__(server_0, server_1, server_2, fixedpoint_config)
 
     def initialize_keys(self) -> None:
-        """Every pair of servers holds a fresh key; graphs that were traced before use it too."""
+        """Gives every pair of servers a fresh key; graphs that were traced before use it too."""
         if hasattr(self, "ring"):
             self.ring.servers.rekey()
         else:
@@ -113,10 +113,10 @@ class ABY3(Functions, tfe.protocol.ABY3):
         self.keys_initialized = True
 
     def _update_pairwise_nonces(self) -> None:
-        """Nothing is to do: a stream never repeats."""
+        """Does nothing, since a stream never repeats."""
 
     def define_local_computation(self, *args: Any, **kwargs: Any) -> Any:
-        """Shares of what a player computes, as in the host.
+        """Returns shares of what a player computes, as in the host.
 
         Raises:
             ArgumentError: the factory's type is none that can be shared here.
@@ -125,7 +125,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         return super().define_local_computation(*args, **kwargs)
 
     def define_private_variable(self, *args: Any, **kwargs: Any) -> Any:
-        """A variable as in the host, whose present value enters each computation on it.
+        """Returns a variable as in the host, whose present value enters each computation on it.
 
         Raises:
             ArgumentError: the factory's type is none that can be shared here.
@@ -134,18 +134,18 @@ class ABY3(Functions, tfe.protocol.ABY3):
         return follow(super().define_private_variable(*args, **kwargs))
 
     def define_public_variable(self, *args: Any, **kwargs: Any) -> Any:
-        """A variable as in the host, whose present value enters each computation on it."""
+        """Returns a variable as in the host, whose present value enters each computation on it."""
         return follow(super().define_public_variable(*args, **kwargs))
 
     def dispatch(self, base_name: str, *args: Any, container: Any = None, **kwargs: Any) -> Any:
-        """The result of this project's operation for these operands, or else of the host's."""
+        """Returns the result of our operation for these operands, or else of the host's."""
         kinds = [arg.dispatch_id for arg in args if hasattr(arg, "dispatch_id")]
         if container is None and hasattr(operations, f"_{base_name}_{'_'.join(kinds)}"):
             container = operations
         return super().dispatch(base_name, *args, container=container, **kwargs)
 
     def _share(self, secret: Any, share_type: str, player: Any = None) -> list[list[Any]]:
-        """Replicated shares of a value that one player, or else this process, has in the clear.
+        """Returns shares of a value that one player, or else this process, has in the clear.
 
         Cost:
             one round; 2 words an element and 3 seeds of 32 bytes.
@@ -160,7 +160,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def _gen_zero_sharing(
         self, shape: Any, share_type: str = ShareType.ARITHMETIC, factory: Any = None
     ) -> tuple[Any, Any, Any]:
-        """Three values, one a server, that sum (or XOR) to zero. No communication."""
+        """Returns three values, one a server, that sum (or XOR) to zero; local."""
         pairs = self._pairs(shape, factory or self.default_factory)
         masks = []
         for device, (own, next_) in zip(self.ring.servers.devices, pairs, strict=True):
@@ -171,12 +171,12 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def _gen_random_sharing(
         self, shape: Any, share_type: str = ShareType.ARITHMETIC, factory: Any = None
     ) -> ABY3PrivateTensor:
-        """Shares of a uniform value that no server knows. No communication."""
+        """Returns shares of a uniform value that no server knows; local."""
         pairs = self._pairs(shape, factory or self.default_factory)
         return ABY3PrivateTensor(self, pairs, True, share_type)
 
     def _pairs(self, shape: Any, factory: Any) -> list[list[Any]]:
-        """What each server expands from its two pairwise keys, in the order of its shares."""
+        """Returns what each server expands from its two keys, in the order of its shares."""
         servers = self.ring.servers
         draws = [stream.draw(shape, native_type(factory)) for stream in servers.pairwise]
         return [
@@ -187,7 +187,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def _gen_b2a_sharing(
         self, shape: Any, b2a_keys: Stream, factory: Any
     ) -> tuple[Any, Any, Any, list[list[Any]]]:
-        """A uniform value known to the two holders of a key, and its boolean sharing.
+        """Returns a uniform value known to the two holders of a key, and its boolean sharing.
 
         Deviation:
             the host draws the two shares that all three servers know; they are zero here, which
@@ -219,7 +219,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
         key_on_helper: Stream,
         nonce: None,
     ) -> Any:
-        """The message of two that the choice bit names, at the receiver.
+        """Returns the one of two messages that the choice bit names, at the receiver.
 
         The sender and the helper share a key; the helper knows the choice bit as well.
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def follow(variable: Any) -> Any:
-    """The protocol's variable, with shares that are read whenever they are used.
+    """Returns the protocol's variable, with shares that are read whenever they are used.
 
     The host reads a share once, when it makes the variable, so that a computation on the variable
     itself goes on with its first value; only ``variable.read_value()`` tells the present one.

@@ -50,7 +50,7 @@ class OwnersRecords:
         self.shapes = shapes_of(records)
 
     def replace(self, records: Mapping[str, OwnRecords]) -> None:
-        """Other records of the same shapes take their place."""
+        """Puts other records of the same shapes in their place."""
         for table, own in zip(self._tables, records.values(), strict=True):
             table.replace(own)
 

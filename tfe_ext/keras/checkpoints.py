@@ -62,7 +62,7 @@ class Checkpoints:
         ]
 
     def begin(self) -> int | None:
-        """Returns the number of steps made, and the model is that after them; None for a new run.
+        """Restores the model, and returns the number of steps made; None for a new run.
 
         Raises:
             ArgumentError: nothing to resume, or what does not fit.
@@ -78,7 +78,7 @@ class Checkpoints:
         return bases[0].step
 
     def after(self, step: int, steps: int | None = None) -> None:
-        """The servers' shares after so many steps are on disk, if a checkpoint is due."""
+        """Writes the servers' shares after so many steps, if a checkpoint is due."""
         if not self._parties[0].is_due(step):
             return
         optimizer: Optimizer = self._model.optimizer
@@ -88,7 +88,7 @@ class Checkpoints:
             party.write(step, own, optimizer=optimizer.state_dict(), source=state)
 
     def finish(self) -> None:
-        """The run is marked as finished, at all servers; call it before anything is opened.
+        """Marks the run as finished at all servers; call it before anything is opened.
 
         Raises:
             PeaError: another continuation of the run was finished.

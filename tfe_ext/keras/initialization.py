@@ -43,7 +43,7 @@ class LocalStart:
         held_out: tuple[Any, Any] | None = None,
         weighting: Weighting = "records",
     ) -> Cost:
-        """The weights are a start made of all owners' local models; returns what that costs.
+        """Makes a start of all owners' local models, and returns what that costs.
 
         Each local model is trained by DPSGD on its owner's records alone, from the weights that
         the model has now, which are public. Nothing is opened, not even whose model is taken
@@ -120,14 +120,14 @@ class _OwnModel:
 
 
 def _shared(models: Sequence[_OwnModel]) -> Parameters:
-    """Shares of all models, stacked layer by layer."""
+    """Returns shares of all models, stacked layer by layer."""
     return _pairs([concatenate(c) for c in zip(*(m.share() for m in models), strict=True)])
 
 
 def _check(
     chain: Chain, local: Any, records: Mapping[str, int], frac_bits: int
 ) -> dict[str, list[Integers]]:
-    """Every owner's model as ring integers, weights as (1, out, in) and biases as (1, out)."""
+    """Returns every owner's model in ring integers, weights (1, out, in) and biases (1, out)."""
     if not all(chain.network.has_bias):
         raise ArgumentError("model", "a Dense layer without bias", "Dense layers with biases")
     if not isinstance(local, Mapping) or not local:

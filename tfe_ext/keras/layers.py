@@ -37,7 +37,7 @@ class Chain:
 
 
 def check_layer(layer: Any) -> None:
-    """Returns only if a private step can train the layer.
+    """Checks that a private step can train the layer.
 
     Raises:
         UnsupportedLayerError: it cannot; the message names the layer.

@@ -18,7 +18,7 @@ from tfe_ext.ring.aby3_ring import ABY3Ring
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What `DPSGD` and `SGD` are built with, by the names that they give it; see there.
+    """The arguments of `DPSGD` and `SGD`, which say what each means.
 
     Raises:
         ArgumentError: a value out of range.
@@ -83,7 +83,7 @@ class Optimizer:
         )
 
     def begin(self, plan: StepPlan, steps: int) -> None:
-        """Makes sure that so many more steps may be made.
+        """Checks that so many more steps may be made.
 
         Raises:
             GradientError: hidden weights might leave the range for which bounds are proven.
@@ -91,7 +91,7 @@ class Optimizer:
         self._drift.check(plan, steps)
 
     def account(self, plan: StepPlan, steps: int) -> None:
-        """Enters one of so many steps."""
+        """Records one of so many steps."""
         self._drift.count(plan)
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Optimizer:
         return {"drift": self._drift.state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """What `state_dict` returned counts as done, with the weights of then."""
+        """Restores what `state_dict` returned, with the weights of then."""
         self._drift.restore(state["drift"])
 
 
@@ -167,7 +167,7 @@ class DPSGD(Optimizer):
         self.ledger = Ledger()
 
     def account(self, plan: StepPlan, steps: int) -> None:
-        """Enters one of so many steps, and how its sampling or noise tables may fail."""
+        """Records one of so many steps, and how its sampling or noise tables may fail."""
         super().account(plan, steps)
         self.ledger.record(
             "training",
@@ -183,7 +183,7 @@ class DPSGD(Optimizer):
         return {**super().state_dict(), "ledger": self.ledger.to_json()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """What `state_dict` returned counts as done and spent, with the weights of then."""
+        """Restores what `state_dict` returned, with the weights of then."""
         super().load_state_dict(state)
         self.ledger = Ledger.from_json(state["ledger"])
 

@@ -39,19 +39,19 @@ class RecordTable:
         return int(self._columns[0].shape[1]), int(self._columns[1].shape[1])
 
     def replace(self, records: OwnRecords) -> None:
-        """Other records of the same shapes take the place of these, in traced functions too."""
+        """Puts other records of the same shapes in their place, in traced functions too."""
         for column, values in zip(self._columns, _columns(records), strict=True):
             column.assign(values)
 
     def everything(self) -> list[tf.Tensor]:
-        """All features, labels and squared norms, in the owner's order."""
+        """Returns all features, labels and squared norms, in the owner's order."""
         with tf.device(self.device):
             return [column.read_value() for column in self._columns]
 
     def draw(
         self, stream: Stream, *, party: int, sample_rate: float, rows: int, source: NoiseSource
     ) -> list[tf.Tensor]:
-        """A fresh Poisson sample whenever the graph runs, padded to a public number of rows.
+        """Returns a fresh Poisson sample whenever the graph runs, padded to a public size.
 
         Each record gets a uniform word u of 63 bits and is chosen if u < floor(q 2^63), so that
         the rate is q or less by 2^-63 at most. The `rows` smallest words decide who enters, so that
@@ -92,7 +92,7 @@ def _columns(records: OwnRecords) -> list[Integers]:
 
 
 def _ask(source: NoiseSource, party: int, sample_rate: float, size: int, device: str) -> tf.Tensor:
-    """0 for the records that the source chooses, else 1."""
+    """Returns 0 for the records that the source chooses, and 1 for the others."""
 
     def passed_over() -> Integers:
         return 1 - source.bernoulli(party, sample_rate, size).astype(np.int64)

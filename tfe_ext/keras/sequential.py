@@ -211,7 +211,7 @@ class Sequential(LocalStart, host.Sequential):
         return logits.reveal().to_native().numpy() if reveal else logits
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """The model has these weights: kernel and bias of each Dense layer, in the clear.
+        """Sets kernel and bias of each Dense layer, given in the clear.
 
         Args:
             weights: arrays of the shapes of `get_weights`; kernels are (in, out).
@@ -236,7 +236,7 @@ class Sequential(LocalStart, host.Sequential):
         return weights_of.save(self._prot.ring, self.chain, Path(folder))
 
     def load_shares(self, folder: str | Path) -> None:
-        """The model is the one that `save_shares` wrote.
+        """Restores the model that `save_shares` wrote.
 
         Raises:
             ArgumentError: a file is missing or damaged, or is of another model.

@@ -39,7 +39,7 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
 
 
 def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: NoiseSource) -> None:
-    """The variables are those after one step on the batch.
+    """Makes one step on the batch: the variables change.
 
     Cost:
         28 rounds for a linear model, from the rows in the clear to the stored weights.
@@ -60,7 +60,7 @@ def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: N
 
 
 def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> None:
-    """The variables hold the shares, every part on its server.
+    """Stores the shares in the variables, every part on its server.
 
     Cost:
         One round for all shares that are not replicated yet.

@@ -33,7 +33,7 @@ class Trainer:
         self._step: Any = None
 
     def forget(self) -> None:
-        """The next step is traced anew."""
+        """Lets the next step be traced anew."""
         self._key = self._step = None
 
     def prepare(

@@ -19,7 +19,7 @@ from tfe_ext.streams.devices import HERE
 
 
 def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> None:
-    """The variables hold these real numbers, shared anew.
+    """Shares real numbers anew, and stores them in the variables.
 
     Raises:
         ArgumentError: other shapes, or values that do not fit the ring.
@@ -64,7 +64,7 @@ def save(ring: ABY3Ring, chain: Chain, folder: Path) -> list[Path]:
 
 
 def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
-    """The variables hold the shares that `save` wrote.
+    """Restores the shares that `save` wrote.
 
     Raises:
         ArgumentError: a file is missing or damaged, or is of another model.
@@ -84,7 +84,7 @@ def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
 
 
 def restore(chain: Chain, parts: Sequence[Mapping[str, Integers]]) -> None:
-    """The variables hold what `shares` returned.
+    """Restores what `shares` returned.
 
     Raises:
         ArgumentError: other parameters.

@@ -41,7 +41,7 @@ _CONNECTION = (
 
 
 def read_players(file: str | Path) -> "OrderedDict[str, str]":
-    """The address of each player, in the file's order, which all processes must agree on.
+    """Returns each player's address, in the file's order, which must be one for all processes.
 
     Args:
         file: a JSON object such as ``{"server0": "10.0.0.1:4440", "server1": "10.0.0.2:4440",
@@ -108,7 +108,7 @@ class RemotePlayers(tfe.RemoteConfig):
         self.connect_servers()
 
     def get_player(self, name_or_player: Any) -> Any:
-        """The player of this name.
+        """Returns the player of this name.
 
         Raises:
             ArgumentError: there is none.
@@ -120,7 +120,7 @@ class RemotePlayers(tfe.RemoteConfig):
         return player
 
     def close(self) -> None:
-        """The players are watched no more, and may go; entering a block watches them again."""
+        """Stops watching the players, which may go; entering a block watches them again."""
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
@@ -163,7 +163,7 @@ class RemotePlayers(tfe.RemoteConfig):
 
 
 def remote_config(file: str | Path, *, join_timeout: float = 60.0) -> RemotePlayers:
-    """The configuration of players that `pea players` started, once all of them are there.
+    """Returns the configuration of what `pea players` started, once all players are there.
 
     It connects this process to them, for the rest of its life; then ``tfe.set_config(...)``. The
     loss of one is told from now on, see `RemotePlayers`.

@@ -19,7 +19,7 @@ class LocalDevices(tfe.LocalConfig):
         super().__init__(player_names, auto_add_unknown_players=False, debug_mode=debug_mode)
 
     def add_player(self, name: str) -> Player:
-        """The player, on the next free device."""
+        """Returns a new player on the next free device."""
         index = len(self._players)
         device = f"/job:{self._job_name}/replica:0/task:0/device:CPU:{index + 1}"
         player = Player(name=name, index=index, device_name=device)
@@ -27,7 +27,7 @@ class LocalDevices(tfe.LocalConfig):
         return player
 
     def get_player(self, name_or_player: Any) -> Player:
-        """The player of this name.
+        """Returns the player of this name.
 
         Raises:
             ArgumentError: there is none; the host's local configuration would add it.
@@ -42,7 +42,7 @@ class LocalDevices(tfe.LocalConfig):
 
 
 def local_config(*players: str, debug_mode: bool = False) -> LocalDevices:
-    """A configuration for one process in which a share on a wrong device is seen.
+    """Returns a configuration for one process in which a share on a wrong device is seen.
 
     The host's ``LocalConfig`` puts every player on the same CPU. Here server0, server1, server2
     and the players named have logical CPUs of their own, which TensorFlow makes on first use:

@@ -23,7 +23,7 @@ _SETTLING = 10.0
 def serve(
     file: str | Path, player: str | None = None, *, tell: Callable[[str], None] = print
 ) -> None:
-    """The players run until one of them ends; Ctrl-C, or this process's death, ends them all.
+    """Runs the players until one of them ends; Ctrl-C, or this process's death, ends them all.
 
     Args:
         file: names and addresses, see `tfe_ext.players.client.read_players`.

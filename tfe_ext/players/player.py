@@ -10,7 +10,7 @@ from extensions.runs.processes import open_channel
 
 
 def main() -> None:
-    """One player serves whatever client reaches it."""
+    """Serves, as one player, whatever client reaches it."""
     channel = open_channel()
     name, file = sys.argv[1:]
     import tensorflow as tf

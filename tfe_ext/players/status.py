@@ -32,7 +32,7 @@ class Statuses:
         }
 
     def ask(self, seconds: float = PROBE_SECONDS) -> dict[str, bytes | None]:
-        """What each player says of itself, or None if it says nothing within the time."""
+        """Returns what each player says of itself, or None for one that is silent in that time."""
         waiting = {
             name: channel.unary_unary(_METHOD).future(b"", timeout=seconds)
             for name, channel in self._channels.items()
@@ -46,7 +46,7 @@ class Statuses:
         return answers
 
     def wait_for_all(self, seconds: float) -> dict[str, bytes]:
-        """What each player says of itself, once all do.
+        """Returns what each player says of itself, once all do.
 
         Raises:
             PlayerLostError: one did not within the time; the first such is named, and the others.
@@ -72,6 +72,6 @@ class Statuses:
 
 
 def task_of(answer: bytes) -> str:
-    """The task that an answer comes from, such as "/job:tfe/replica:0/task:0"."""
+    """Returns the task that an answer comes from, such as "/job:tfe/replica:0/task:0"."""
     start = answer.find(b"/job:")
     return answer[start : answer.find(b"/device:", start)].decode(errors="replace")

@@ -42,15 +42,15 @@ class Watch:
         self._thread = threading.Thread(target=self._watch, name="watch players", daemon=True)
 
     def start(self) -> None:
-        """The players are asked from now on."""
+        """Starts asking the players."""
         self._thread.start()
 
     def stop(self) -> None:
-        """The players are asked no more, and the process is not ended."""
+        """Stops asking the players, so that nothing ends the process."""
         self._over.set()
 
     def explain(self) -> PlayerLostError | None:
-        """The loss that explains an error of TensorFlow; None if all players still answer.
+        """Returns the loss behind an error of TensorFlow; None if all players still answer.
 
         It takes as long as a loss takes to be sure of, and no time if all answer at once.
         """
@@ -72,7 +72,7 @@ class Watch:
                 end_with(self._lost, LOST_STATUS)
 
     def _ask(self) -> bool:
-        """Whether some player did not answer this time."""
+        """Returns whether some player did not answer this time."""
         with self._asking:
             answers = self._statuses.ask()
             for name, answer in answers.items():
@@ -93,7 +93,7 @@ class Watch:
 
 
 def _waiting_for_tensorflow() -> list[tuple[int, int, int]]:
-    """Each thread that is inside TensorFlow, with the call and the instruction where it is."""
+    """Returns each thread that is inside TensorFlow, with the call and the instruction there."""
     return [
         (thread, id(frame), frame.f_lasti)
         for thread, frame in sys._current_frames().items()

@@ -30,7 +30,7 @@ class Placed:
         return tuple(given.shape.as_list())
 
     def each(self, function: Callable[[tf.Tensor], tf.Tensor]) -> Self:
-        """The function of every part that is not zero, on the part's device; it keeps zero."""
+        """Applies a function that keeps zero to every nonzero part, on the part's device."""
         return self._with([self._on(i, function, part) for i, part in enumerate(self.parts)])
 
     def _on(self, i: int, function: Callable[..., tf.Tensor], *operands: Part) -> Part:
@@ -43,7 +43,7 @@ class Placed:
         return type(self)(self.servers, parts)
 
     def _sum(self, other: Self, join: Callable[..., tf.Tensor]) -> Self:
-        """The join of parts with parts, where a part that is None is neutral."""
+        """Joins parts with parts, where a part that is None is neutral."""
         if None not in self.parts and None not in other.parts:
             pairs = enumerate(zip(self.parts, other.parts, strict=True))
             return self._with([self._on(i, join, *pair) for i, pair in pairs])
@@ -61,7 +61,7 @@ class Placed:
         return self.each(lambda part: part[key])
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """The parts in another shape, given as one sequence or as integers."""
+        """Returns the parts in another shape, given as one sequence or as integers."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return self.each(lambda part: tf.reshape(part, wanted))
 
@@ -70,7 +70,7 @@ P = TypeVar("P", bound=Placed)
 
 
 def concatenate(values: Sequence[P]) -> P:
-    """The values one after the other along the first axis; none of their parts is zero."""
+    """Returns the values along the first axis, one after the other; none of their parts is zero."""
     first, *_ = values
     columns = zip(*(value.parts for value in values), strict=True)
     parts = []

@@ -41,6 +41,6 @@ class Servers:
         )
 
     def rekey(self) -> None:
-        """Every stream has a new key; graphs that were traced before draw from it too."""
+        """Gives every stream a new key; graphs that were traced before draw from it too."""
         for stream in (*self.pairwise, *self.private.values()):
             stream.rekey()

@@ -49,7 +49,7 @@ class Share(Placed):
         return self.each(lambda part: part * number)
 
     def sum(self, axis: int) -> Self:
-        """The sums along one axis."""
+        """Returns the sums along one axis."""
         return self.each(lambda part: tf.reduce_sum(part, axis))
 
     @property
@@ -58,7 +58,7 @@ class Share(Placed):
         return self.each(tf.transpose)
 
     def stack(self, others: "Sequence[Self]") -> Self:
-        """Equal-shaped shares of this form along a new leading axis."""
+        """Returns equal-shaped shares of this form along a new leading axis."""
         zero = np.zeros(self.shape, dtype=np.int64)
 
         def stack(*parts: Part) -> tf.Tensor:
@@ -72,7 +72,7 @@ class Share(Placed):
         return self._with(parts)
 
     def add_public(self, value: Any) -> Self:
-        """The sum with public ring integers."""
+        """Returns the sum with public ring integers."""
         parts = list(self.parts)
         for i in self.LEADING:
             parts[i] = self._on(i, lambda part: part + value, parts[i])
@@ -86,15 +86,15 @@ class Share(Placed):
         return self._remembered[1]
 
     def remember(self, replicated: "Replicated") -> None:
-        """From now on `replicated` is at hand, in the graph that is being built."""
+        """Keeps `replicated` at hand in the graph that is being built."""
         self._remembered = _graph(), replicated
 
     def additive2(self) -> "Additive2 | None":
-        """The additive form of servers 0 and 1, if it can be had locally."""
+        """Returns the additive form of servers 0 and 1, if it can be had locally."""
         return None
 
     def additive3(self) -> "Additive3":
-        """The additive form of all three servers; local."""
+        """Returns the additive form of all three servers; local."""
         raise NotImplementedError
 
 
@@ -141,7 +141,7 @@ class Replicated(Share):
         return Additive3(self.servers, self.parts[::2])
 
     def product(self, other: "Replicated", multiply: Callable[..., tf.Tensor]) -> Additive3:
-        """The product under a bilinear operation, of which each server has a summand; local."""
+        """Returns a bilinear operation's product, of which each server has a summand; local."""
 
         def summand(own: Part, next_: Part, others: Part, others_next: Part) -> tf.Tensor:
             return multiply(own, others + others_next) + multiply(next_, others)

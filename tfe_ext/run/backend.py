@@ -24,7 +24,7 @@ NOTICE = (
 
 
 def check(config: TrainConfig) -> None:
-    """Returns only if the run has three servers and no dealer.
+    """Checks that the run has three servers and no dealer.
 
     Raises:
         ArgumentError: it has not.

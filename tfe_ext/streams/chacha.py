@@ -22,7 +22,7 @@ _Rows = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 def keystream(
     key: tf.Tensor, nonce: tf.Tensor, blocks: int | tf.Tensor, counter: int | tf.Tensor = 0
 ) -> tf.Tensor:
-    """The words of consecutive blocks of the ChaCha20 key stream, in the order of the RFC.
+    """Returns consecutive blocks of the ChaCha20 key stream, words in the order of the RFC.
 
     Args:
         key: 256 bits as uint32, shape (8,), the first byte lowest.
@@ -55,7 +55,7 @@ def keystream(
 
 @functools.cache
 def keystream_on(device: str) -> Keystream:
-    """`keystream` of a key, a nonce and a number of blocks as one graph, all of it on the device.
+    """Returns `keystream` of a key, a nonce and a number of blocks as one graph on the device.
 
     It is traced once a process and not inlined, so that a program with many draws has a small
     graph, which TensorFlow is quick to prepare.

@@ -18,7 +18,7 @@ _logger = logging.getLogger("tfe_ext")
 
 
 def choose(name: str | None, devices: Sequence[str]) -> KeystreamOn:
-    """What computes ChaCha20 on a device of this session.
+    """Returns what computes ChaCha20 on a device of this session.
 
     Args:
         name: "portable", which needs nothing; "native", a compiled operation that is built when it
@@ -50,7 +50,7 @@ def choose(name: str | None, devices: Sequence[str]) -> KeystreamOn:
 
 
 def load_for_players() -> None:
-    """The compiled operation is built, and known to this process, unless the environment says no.
+    """Builds and loads the compiled operation, unless the environment says no.
 
     Raises:
         NativeError: TFE_EXT_RANDOMNESS is "native", and it cannot be had.
@@ -59,7 +59,7 @@ def load_for_players() -> None:
 
 
 def _check(device: str) -> None:
-    """The operation runs on the device and gives the portable one's words."""
+    """Checks that the operation runs on the device and gives the portable one's words."""
     key, nonce = tf.range(8), tf.range(3)
     with tf.init_scope():
         arguments = (tf.cast(key, tf.uint32), tf.cast(nonce, tf.uint32), tf.constant(3))

@@ -17,7 +17,7 @@ _LOW_BITS = np.int64((1 << WORD_BITS) - 1)
 
 
 def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence[int]) -> tf.Tensor:
-    """Integers of the discrete Gaussian on the device (`extensions.privacy.gaussian_table`).
+    """Draws integers of the discrete Gaussian (`extensions.privacy.gaussian_table`).
 
     Args:
         stream: of uniform words, which the device holds.
@@ -45,7 +45,7 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
 
 
 def look_up(digit: Digit, u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """`Digit.look_up` in a graph: x for each pair of words in [0, 2^63)."""
+    """Returns `Digit.look_up` in a graph: x for each pair of words in [0, 2^63)."""
     flat_u, flat_v = tf.reshape(u, [-1]), tf.reshape(v, [-1])
     place = tf.searchsorted(digit.high, flat_u, side="left", out_type=tf.int64)
     last = len(digit.high) - 1
@@ -56,6 +56,6 @@ def look_up(digit: Digit, u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
 
 
 def uniform_words(stream: Stream, device: str, shape: Sequence[int]) -> tf.Tensor:
-    """Uniform integers in [0, 2^63) on the device."""
+    """Draws uniform integers in [0, 2^63) on the device."""
     with tf.device(device):
         return tf.bitwise.bitwise_and(stream.draw(shape, tf.int64).on(device), _LOW_BITS)

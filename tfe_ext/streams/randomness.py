@@ -74,14 +74,14 @@ class Stream:
                 )
 
     def rekey(self) -> None:
-        """All later draws come from a new key, also those of functions that were traced before."""
+        """Lets all later draws come from a new key, also in functions that were traced before."""
         with tf.init_scope():
             words = _fresh_key()
             for key in self._keys.values():
                 key.assign(words)
 
     def draw(self, shape: Sequence[int] | tf.TensorShape, dtype: tf.DType) -> "Draw":
-        """One uniform tensor over all values of the type, which any holder can then expand.
+        """Returns one uniform tensor over all values of the type, which any holder can expand.
 
         Args:
             shape: fully known; an empty tensor is allowed.
@@ -166,7 +166,7 @@ class Draw:
         self._dtype = dtype
 
     def on(self, holder: str) -> tf.Tensor:
-        """The tensor on the device of this holder, expanded there; every holder gets the same.
+        """Returns the tensor expanded on this holder's device; every holder gets the same.
 
         Raises:
             ArgumentError: the device does not hold the key.
@@ -191,7 +191,7 @@ class _Run:
         self._free = range(0)
 
     def allot(self, words: int) -> tuple["_Site", int]:
-        """A site and the place in it from which on this many words are the caller's alone."""
+        """Returns a site, and where in it this many words begin that are the caller's alone."""
         if self._site is None or words > len(self._free):
             size = max(words, min(self._drawn, _COMMON_SITE))
             size = -(-size // BLOCK) * BLOCK

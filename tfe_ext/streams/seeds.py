@@ -12,7 +12,7 @@ from tfe_ext.streams.uniform import bits_of, from_words
 
 
 def seeds_on(draw: Draw, sender: str, receivers: Sequence[str]) -> dict[str, tf.Tensor]:
-    """A fresh key that the sender draws and sends to each receiver; shape (8,), by device.
+    """Returns, by device, a fresh key (8,) that the sender draws and sends to each receiver.
 
     Args:
         draw: eight int32 values from the sender's private stream.
@@ -36,7 +36,7 @@ def expand_seed(
     device: str,
     keystream_on: KeystreamOn = chacha.keystream_on,
 ) -> tf.Tensor:
-    """A uniform tensor from a key that serves this one time, computed on the device."""
+    """Returns a uniform tensor from a key that serves this one time, computed on the device."""
     words = -(-math.prod(shape.as_list()) * bits_of(dtype) // 32)
     with tf.device(device):
         blocks = tf.constant(-(-words // BLOCK), tf.int32)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 def from_words(words: tf.Tensor, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor:
-    """The bits of uniform uint32 words as uniform values of the type; each bit serves once."""
+    """Returns uniform values of the type, made of the bits of uint32 words; each serves once."""
     size = math.prod(shape.as_list())
     if dtype == tf.bool:
         bits = tf.bitwise.bitwise_and(words[:, None], tf.constant(_POWERS)[None])
@@ -25,5 +25,5 @@ _POWERS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 @functools.cache
 def bits_of(dtype: tf.DType) -> int:
-    """How many random bits a value of the type takes."""
+    """Returns how many random bits a value of the type takes."""
     return 1 if dtype == tf.bool else int(dtype.size) * 8

@@ -32,7 +32,7 @@ class NativeError(PeaError, RuntimeError):
 
 
 def keystream_on(device: str) -> Keystream:
-    """`tfe_ext.streams.chacha.keystream_on` by the compiled operation: the same words.
+    """Returns what computes the words of `chacha.keystream_on` by the compiled operation.
 
     Raises:
         NativeError: there is no compiler, it fails, or TensorFlow refuses what it built.
@@ -48,7 +48,7 @@ def keystream_on(device: str) -> Keystream:
 
 @functools.cache
 def load() -> Any:
-    """The module of the operation, which this process knows from now on.
+    """Returns the module of the operation, which this process knows from now on.
 
     Raises:
         NativeError: as in `keystream_on`.
@@ -100,7 +100,7 @@ def _build(library: Path) -> None:
 
 
 def _check_owner(library: Path) -> None:
-    """Code is loaded only from where no other user can have put it."""
+    """Checks that no other user can have put the code there."""
     if os.name == "posix":
         for path in (library, library.parent):
             facts = path.stat()
