@@ -16,7 +16,7 @@ from benchmarks.tables import publish
 from crypten_ext import dealer, nn, optim
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
-from crypten_ext.run.training import traffic
+from crypten_ext.world import traffic
 from extensions.runs.providers import DEALINGS, Provider
 
 import crypten

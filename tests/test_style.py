@@ -27,10 +27,6 @@ UNCUT = {
     "crypten_ext/nn/batches.py:poisson_batches",
     "crypten_ext/run/checkpoints.py:Checkpoints.__init__",
     "crypten_ext/run/initialization.py:initialize",
-    "crypten_ext/run/training.py:train",
-    "extensions/runs/clear_training.py:train",
-    "extensions/runs/report.py:result",
-    "tfe_ext/run/training.py:_train",
 }
 """Functions that are still too large; the list only shrinks."""
 

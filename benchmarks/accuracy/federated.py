@@ -9,7 +9,15 @@ import numpy as np
 
 from benchmarks.accuracy.publishing import bars, publish
 from benchmarks.accuracy.records import Material, dealt
-from benchmarks.accuracy.runs import held_out_of, joint, not_private, repeated, summary, train
+from benchmarks.accuracy.runs import (
+    accuracy,
+    held_out_of,
+    joint,
+    not_private,
+    repeated,
+    summary,
+    train,
+)
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
 from extensions.network.chain import Parameters
 from extensions.network.spec import ModelSpec
@@ -17,11 +25,12 @@ from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.protocols.settings import account
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, encode
-from extensions.runs.clear_training import accuracy, encoded
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import account, descend
+from extensions.runs.descent import descend
+from extensions.runs.training import checked_records
 
 LOCAL_STEPS = 10
 """Of each party between two averages."""
@@ -51,7 +60,7 @@ def federated_average(config: TrainConfig, parts: list[Split], *, seed: int) -> 
     source, ledger = InsecureSeededSource(seed), Ledger()
     coins = source.rounding()
     own = replace(config, parties=1, steps=LOCAL_STEPS, lr=config.lr / len(parts))
-    records = [encoded(part.train_x, part.train_y, own) for part in parts]
+    records = [checked_records(part.train_x, part.train_y, own) for part in parts]
     shares = np.array([len(each) for each in records]) / sum(map(len, records))
     spec = ModelSpec.parse(config.model, records[0].features.shape[1], config.classes)
     common: Parameters = [

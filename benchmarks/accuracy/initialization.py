@@ -15,9 +15,9 @@ from benchmarks.accuracy.settings import tuned
 from extensions.network.chain import Parameters
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
+from extensions.protocols.settings import account
 from extensions.ring.fixed_point import encode
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import account
 from extensions.runs.local_training import account_for_local_training
 
 LOCAL_SHARE = 0.25

@@ -2,7 +2,7 @@
 
 import functools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,22 +11,25 @@ import numpy as np
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.settings import Setting
 from extensions.cli import console
-from extensions.network.chain import Parameters
+from extensions.network.chain import Parameters, forward
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols import pea
+from extensions.protocols.settings import Settings, network_of
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
-from extensions.runs.clear_training import accuracy, encoded, starting_parameters
+from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import account, descend
+from extensions.runs.training import checked_records, own_of
 
 Encoded = tuple[Integers, Integers]
 
 
 def held_out_of(x: Any, y: Any, config: TrainConfig) -> Encoded:
     """Returns features and one-hot labels as ring integers."""
-    own = encoded(x, y, config)
+    own = checked_records(x, y, config)
     return own.features, own.labels
 
 
@@ -52,31 +55,76 @@ def train(
     Returns:
         "accuracy", "epsilon" (None if not private), "steps" (accuracy by step).
     """
-    source, ledger = InsecureSeededSource(seed), Ledger()
-    coins = source.rounding()
-    ring = ClearRing(config.frac_bits, parties=config.parties, seed=coins)
-    records = [encoded(part.train_x, part.train_y, config) for part in parts]
+    source = InsecureSeededSource(seed)
+    host = ClearHost(
+        config.frac_bits,
+        parties=config.parties,
+        owners=len(parts),
+        source=source,
+        coins=source.rounding(),
+    )
     test = held_out_of(
         np.concatenate([part.test_x for part in parts]),
         np.concatenate([part.test_y for part in parts]),
         config,
     )
-    if start is None:
-        start = starting_parameters(config, ring, records, choose_on or test, source, ledger)
-    steps = dict.fromkeys(watch, 0.0)
-
-    def after(step: int, parameters: Parameters) -> None:
-        if step in steps:
-            steps[step] = 100 * accuracy(config, ring, parameters, test)
-
-    after(0, start)
-    parameters = descend(config, records, start, source, after, coins=coins)
-    account(ledger, "training", config, config.steps)
+    own = own_of(host, config, parts)
+    if choose_on is not None:
+        own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
+    watching = _Watching(start, watch, lambda model: accuracy(config, host.ring, model, test))
+    model, ledger = pea.train(host, config, own, watching)
     return {
-        "accuracy": 100 * accuracy(config, ring, parameters, test),
+        "accuracy": 100 * accuracy(config, host.ring, model, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,
-        "steps": steps,
+        "steps": watching.seen,
     }
+
+
+def accuracy(
+    config: TrainConfig, ring: ClearRing, parameters: Parameters, held_out: Encoded
+) -> float:
+    """Returns the share of the held-out records, features and one-hot labels, that are right."""
+    x, y = held_out
+    logits = forward(ring, network_of(config, x.shape[1]), parameters, x).logits
+    return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
+
+
+class _Watching:
+    """Measures the model after some steps of a run, which may start from given parameters."""
+
+    def __init__(
+        self,
+        start: Parameters | None,
+        watch: Iterable[int],
+        measure: Callable[[Parameters], float],
+    ) -> None:
+        self.facts: Mapping[str, Any] = {}
+        self.seen = dict.fromkeys(watch, 0.0)
+        self._start = start
+        self._measure = measure
+
+    def resume(self) -> tuple[Parameters, Ledger] | None:
+        if self._start is None:
+            return None
+        begun = self._start, Ledger()
+        self(0, *begun)
+        return begun
+
+    def steps(self, config: Settings) -> Iterable[int]:
+        return range(1, config.steps + 1)
+
+    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
+        if step in self.seen:
+            self.seen[step] = 100 * self._measure(model)
+
+
+def _dealt(records: Encoded, config: TrainConfig, owners: int) -> list[OwnRecords]:
+    """The records, of which every owner has a part."""
+    columns = [np.array_split(column, owners) for column in records]
+    return [
+        OwnRecords(features=x, labels=y, frac_bits=config.frac_bits)
+        for x, y in zip(*columns, strict=True)
+    ]
 
 
 @functools.cache

@@ -50,7 +50,7 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
     """
     from benchmarks.instruments.sockets import carried
     from crypten_ext import dealer
-    from crypten_ext.run.training import traffic
+    from crypten_ext.world import traffic
 
     import crypten
     from crypten import communicator

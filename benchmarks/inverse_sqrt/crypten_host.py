@@ -22,7 +22,7 @@ from crypten_ext import dealer
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
-from crypten_ext.run.training import traffic
+from crypten_ext.world import traffic
 from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
 
 import crypten

@@ -76,7 +76,7 @@ def _measure(
     import numpy as np
 
     from crypten_ext import dealer
-    from crypten_ext.run.training import traffic
+    from crypten_ext.world import traffic
 
     import crypten
 

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from crypten_ext.dealer.material import Material
+from crypten_ext.world import exchange
 from extensions.errors import ArgumentError, MaterialError
+from extensions.protocols.agreement import Subject, agree
 
 from crypten import communicator
+
+MATERIAL = Subject("material", "valid at every party", "No file was used.")
 
 
 def check_matching(path: Path, settings: dict[str, Any]) -> Material:
@@ -20,7 +22,8 @@ def check_matching(path: Path, settings: dict[str, Any]) -> Material:
         MaterialError: as `Material` says.
     """
     world = communicator.get()
-    material, problem = None, None
+    material: Material | None = None
+    problem: ArgumentError | MaterialError | None = None
     try:
         material = Material(path)
         material.header.check(world.get_rank(), settings)
@@ -28,13 +31,11 @@ def check_matching(path: Path, settings: dict[str, Any]) -> Material:
     except (ArgumentError, MaterialError) as error:
         problem = error
     try:
-        _compare(material if problem is None else None)
-    except ArgumentError as error:
-        problem = problem or error
-    if problem is not None:
+        _compare(material, problem)
+    except (ArgumentError, MaterialError):
         if material is not None:
             material.finish()
-        raise problem
+        raise
     assert material is not None
     return material
 
@@ -47,19 +48,10 @@ def _check_parties(material: Material, parties: int) -> None:
         )
 
 
-def _compare(material: Material | None) -> None:
+def _compare(material: Material | None, problem: ArgumentError | MaterialError | None) -> None:
     run = bytes(16) if material is None else bytes.fromhex(material.header.run)
     halves = [int.from_bytes(half, "big", signed=True) for half in (run[:8], run[8:])]
-    own = torch.tensor([int(material is None), *halves], dtype=torch.int64)
-    everybody = [row.tolist() for row in communicator.get().all_gather(own)]
-    refused = [rank for rank, row in enumerate(everybody) if row[0]]
-    if refused:
-        raise ArgumentError(
-            "material",
-            f"refused by party {refused[0]}",
-            "valid at every party",
-            f"No file was used. The reason is in the output of party {refused[0]}.",
-        )
+    everybody = agree(exchange, [halves], {}, problem, MATERIAL)
     odd = [rank for rank, row in enumerate(everybody) if row != everybody[0]]
     if odd:
         raise ArgumentError(

@@ -9,7 +9,7 @@ import torch
 
 from crypten_ext.nn.tape import PublicBatch, SharedBatch
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
-from crypten_ext.run.agreement import Announcement, agree
+from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
@@ -21,6 +21,7 @@ from extensions.privacy.sampling import (
     check_sample_rate,
     draw_rows,
 )
+from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.ring.fixed_point import ENCODING_SLACK, Integers
 from extensions.ring.interface import NoiseSource
 
@@ -80,7 +81,12 @@ def poisson_batches(
     if steps < 1:
         raise ArgumentError("steps", steps, "at least 1")
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    settings = (sample_rate, steps, max_feature_norm, overflow_probability, ring.frac_bits, *agreed)
+    settings = {
+        "sample_rate": float(sample_rate),
+        "steps": int(steps),
+        "overflow_probability": float(overflow_probability),
+        "agreed": [float(number) for number in agreed],
+    }
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
     each = overflow_probability / (steps * ring.parties)
     sizes = [a.records for a in announcements]
@@ -164,8 +170,7 @@ def share_records(
     Args and errors are those of `poisson_batches`.
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    settings = (max_feature_norm, ring.frac_bits)
-    records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
+    records, announcements = _prepare(x, y, ring, classes, max_feature_norm, {})
     rows = [a.records for a in announcements]
     widths = (
         max(a.features for a in announcements),
@@ -182,7 +187,7 @@ def _prepare(
     ring: CrypTenRing,
     classes: int | None,
     max_feature_norm: float,
-    settings: tuple[float, ...],
+    settings: dict[str, Any],
 ) -> tuple[OwnRecords | None, list[Announcement]]:
     """Checks this party's records and compares shapes with the others, in one round.
 
@@ -209,7 +214,13 @@ def _prepare(
             )
     except ArgumentError as error:
         problem = error
-    announcements = agree(own, (*settings, classes or 0), problem)
+    settings = {
+        **settings,
+        "classes": None if classes is None else int(classes),
+        "max_feature_norm": float(max_feature_norm),
+        "frac_bits": ring.frac_bits,
+    }
+    announcements = agree_on_records(exchange, [own], settings, problem)
     if not any(a.records for a in announcements):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
     if features is None or labels is None:

@@ -120,14 +120,8 @@ def train_task(
     checkpoints: CheckpointOptions | None,
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
-    return train_here(
-        TrainConfig(**config),
-        records,
-        context.emit,
-        save,
-        material=material,
-        options=checkpoints,
-    )
+    options = RunOptions(save=save, material=material, checkpoints=checkpoints)
+    return train_here(TrainConfig(**config), records, context.emit, options)
 
 
 def _check_provider(config: TrainConfig) -> None:
@@ -180,14 +174,7 @@ def train_party(
     )
     _join(meeting.rendezvous, config.parties, meeting.join_timeout)
     with watch_parties():
-        report = train_here(
-            config,
-            records,
-            progress,
-            options.save,
-            material=options.material,
-            options=options.checkpoints,
-        )
+        report = train_here(config, records, progress, options)
         dealing.disconnect()
     crypten.uninit()
     return report

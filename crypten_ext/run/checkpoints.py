@@ -8,8 +8,9 @@ import torch
 
 from crypten_ext.nn.recorded_step import RecordedStep
 from crypten_ext.ring.crypten_ring import ring_of
+from crypten_ext.world import exchange
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints
+from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
 
 from crypten import communicator
 
@@ -83,8 +84,7 @@ class Checkpoints:
             ArgumentError: nothing to resume, or what does not fit, in every party and before
                 anything is shared.
         """
-        offers = [Offer.from_bytes(each) for each in _exchange(self._party.offer().to_bytes())]
-        base = self._party.settle(offers)
+        (base,) = settle_together([self._party], exchange)
         if base is None:
             return None
         for name, parameter in self._parameters.items():
@@ -116,13 +116,3 @@ class Checkpoints:
     def resumed(self) -> tuple[int, ...]:
         """The steps from which the run was continued, in order."""
         return self._party.resumed
-
-
-def _exchange(message: bytes) -> list[bytes]:
-    """Returns the messages of all parties, by rank; two rounds."""
-    length = torch.tensor([len(message)], dtype=torch.int64)
-    lengths = [int(each) for each in communicator.get().all_gather(length)]
-    padded = message.ljust(8 * -(-max(lengths) // 8))
-    words = torch.frombuffer(bytearray(padded), dtype=torch.int64)
-    received = communicator.get().all_gather(words)
-    return [each.numpy().tobytes()[:size] for each, size in zip(received, lengths, strict=True)]

@@ -7,12 +7,12 @@ import numpy as np
 
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
-from crypten_ext.run.agreement import Announcement, agree
+from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, relu, sigmoid
+from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.protocols.initialization import (
     STRATEGIES,
-    WEIGHTINGS,
     Strategy,
     Weighting,
     check_weighting,
@@ -69,10 +69,10 @@ def initialize(
             raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
     except ArgumentError as error:
         problem = error
-    number = STRATEGIES.index(strategy) if strategy in STRATEGIES else -1
-    weighted = WEIGHTINGS.index(weighting) if weighting in WEIGHTINGS else -1
-    settings = (number, weighted, ring.frac_bits)
-    everybody = agree(Announcement(records=max(records, 0)), settings, problem)
+    settings = {"strategy": strategy, "weighting": weighting, "frac_bits": ring.frac_bits}
+    everybody = agree_on_records(
+        exchange, [Announcement(records=max(records, 0))], settings, problem
+    )
     shapes = [tuple(part.size()) for pair in pairs for part in pair]
     shares = share_rows([1] * ring.parties, shapes, own)
     stacked = list(zip(shares[::2], shares[1::2], strict=True))

@@ -11,7 +11,7 @@ from crypten_ext import dealer
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
-from crypten_ext.run.training import train
+from crypten_ext.run.training import rehearse
 from extensions.errors import ArgumentError, PeaError
 from extensions.owners.data import Sizes, Split, write_private
 from extensions.runs.config import TrainConfig
@@ -84,7 +84,7 @@ def _zeros(sizes: Sizes, rank: int) -> Split:
 def rehearse_task(context: Context, *, config: dict[str, Any], records: str) -> list[list[Request]]:
     """Returns what one party asked for: before the first step, in each, and after the last."""
     asked = dealer.current().rehearse()
-    train(TrainConfig(**config), Path(records), lambda event: None, rehearsed=REHEARSED)
+    rehearse(TrainConfig(**config), Path(records), REHEARSED)
     return asked
 
 

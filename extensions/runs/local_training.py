@@ -10,10 +10,11 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.initialization import MAX_NORM
+from extensions.protocols.settings import account
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
 from extensions.runs.config import TrainConfig
-from extensions.runs.descent import account, descend
+from extensions.runs.descent import descend
 
 PHASE = "local training"
 _FIRST_STREAM = 64

@@ -1,7 +1,6 @@
 """Where the rows of a step come from: from owners who sample in private, or from shares."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.privacy.sampling import OwnRecords, capacity, check_records
+from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.records import RecordTable
 from tfe_ext.ring.aby3_ring import ABY3Ring
@@ -16,19 +16,8 @@ from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.servers import Servers
-from tfe_ext.ring.shares import Share
 
 import tf_encrypted as tfe
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Shares of a batch; norms and padding are None where no owner supplied them."""
-
-    x: Share
-    y: Share
-    squared_norms: Share | None
-    padding: Share | None
 
 
 class OwnersRecords:

@@ -9,8 +9,8 @@ from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters, forward
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
-from tfe_ext.keras.batches import Batch
 from tfe_ext.keras.layers import Chain
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of

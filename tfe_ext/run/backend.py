@@ -92,7 +92,7 @@ def train_task(
     """Returns the report, from inside the servers' process."""
     from tfe_ext.run.training import train as train_here
 
-    return train_here(config, files, emit, options.save, options.players, options.checkpoints)
+    return train_here(config, files, emit, options)
 
 
 def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.protocols.agreement import Subject, check_equal
+
+CHECKPOINT = Subject("checkpoint", "accepted by every party", "Nothing was shared.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,27 +65,13 @@ def settle(offers: Sequence[Offer]) -> Agreed:
         ArgumentError: a party refuses; some resume and others do not; settings differ; the
             checkpoints are of different runs or have no step in common.
     """
-    refusing = [rank for rank, offer in enumerate(offers) if offer.problem]
-    if refusing:
-        raise ArgumentError(
-            "checkpoint",
-            f"refused by party {refusing[0]}",
-            "accepted by every party",
-            f"Nothing was shared. The reason is in the output of party {refusing[0]}.",
-        )
+    CHECKPOINT.check([offer.problem for offer in offers])
     first = offers[0]
+    given = [rank for rank, offer in enumerate(offers) if offer.resume]
+    if len(given) not in (0, len(offers)):
+        raise ArgumentError("resume", f"given at parties {given} only", "given at all or none")
+    check_equal([offer.settings for offer in offers])
     for rank, offer in enumerate(offers):
-        if offer.resume != first.resume:
-            given = [rank for rank, offer in enumerate(offers) if offer.resume]
-            raise ArgumentError("resume", f"given at parties {given} only", "given at all or none")
-        for name in sorted({*offer.settings, *first.settings}):
-            here, there = (each.settings.get(name) for each in (first, offer))
-            if here != there:
-                raise ArgumentError(
-                    name,
-                    f"{here!r} at party 0, {there!r} at party {rank}",
-                    "equal at every party",
-                )
         if offer.run != first.run:
             raise ArgumentError(
                 "checkpoint",

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from extensions.owners.data import read_party_file
+from extensions.protocols.agreement import Exchange, exchange_bytes
+from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
 from extensions.runs.config import TrainConfig
@@ -52,13 +54,22 @@ def check_files(options: CheckpointOptions, config: TrainConfig, files: Sequence
     )
 
 
-def settle_together(parties: Sequence[PartyCheckpoints]) -> list[Checkpoint | None]:
-    """Returns what each party resumes from, where one process has the files of all.
+def settle_together(
+    parties: Sequence[PartyCheckpoints], exchange: Exchange | None = None
+) -> list[Checkpoint | None]:
+    """Returns what each party of this process resumes from.
+
+    Args:
+        parties: of this process.
+        exchange: how they hear of the others; None if there are no others.
 
     Raises:
         ArgumentError: of `PartyCheckpoints.settle`; what is wrong at a party comes first.
     """
     offers = [party.offer() for party in parties]
+    if exchange is not None:
+        own = [offer.to_bytes() for offer in offers]
+        offers = [Offer.from_bytes(each) for each in exchange_bytes(exchange, own)]
     for party in parties:
         party.check()
     return [party.settle(offers) for party in parties]

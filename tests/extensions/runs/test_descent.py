@@ -7,6 +7,7 @@ from scipy.special import bdtrc
 from extensions.network.spec import ModelSpec
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_records, draw_rows
+from extensions.protocols import host
 from extensions.ring.fixed_point import encode
 from extensions.runs import descent
 from extensions.runs.config import TrainConfig
@@ -21,7 +22,7 @@ def test_overflow_is_shared_out_over_owners_and_steps(monkeypatch, owners, steps
         overflows.append(bdtrc(rows, len(records), sample_rate))
         return draw_rows(records, party=party, sample_rate=sample_rate, rows=rows, source=source)
 
-    monkeypatch.setattr(descent, "draw_rows", noting)
+    monkeypatch.setattr(host, "draw_rows", noting)
     config = TrainConfig(
         backend="clear",
         parties=owners,

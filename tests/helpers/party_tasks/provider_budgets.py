@@ -10,7 +10,7 @@ from crypten_ext import dealer
 from crypten_ext.dealer import provider as dealing
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
-from crypten_ext.run.training import traffic
+from crypten_ext.world import traffic
 from extensions.ring.circuits import first_monomials
 from extensions.ring.tuples import BitWords, RandomWords, TruncationPair, WordMasks
 from tests.helpers.party_tasks.dealer import use

@@ -6,7 +6,11 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.host import flat, share_public
+from extensions.protocols.pea import public_start
 from extensions.ring.fixed_point import encode
+from extensions.runs.config import TrainConfig
 from tests.helpers.rival_models import rivals
 from tests.helpers.tfe_tasks.keras import F, model_of
 from tests.helpers.tfe_tasks.session import (
@@ -14,13 +18,14 @@ from tests.helpers.tfe_tasks.session import (
     DEVICES,
     OTHER,
     OWNER,
+    PROTOCOL,
     graph,
     operations,
     private,
     sent_by,
 )
 from tfe_ext.keras import DPSGD, BinaryCrossentropy
-from tfe_ext.run.training import build
+from tfe_ext.run.host import ABY3Host
 
 X = np.eye(5)[[0, 1, 2, 0, 1, 2]] * 0.5
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -112,12 +117,14 @@ def candidates_are_tried_with_the_activations_that_the_model_has():
 
 
 def a_public_start_is_the_one_that_is_named():
-    spec = ModelSpec.parse("logistic", 5, 3)
+    host = ABY3Host(PROTOCOL, SystemSource())
     for start in ("zero", "random"):
-        ((weight, bias),) = spec.initial_parameters(start)
-        for own, part in zip(build(spec, start).get_weights(), (weight.T, bias), strict=True):
-            np.testing.assert_array_equal(own, encode(part, F) * 2.0**-F)
-        assert np.any(weight) == (start == "random")
+        expected = ModelSpec.parse("logistic", 5, 3).initial_parameters(start)[0]
+        settings = TrainConfig(backend="tfe", private=False, classes=3, init=start)
+        opened = host.open(flat, share_public(host, public_start(settings, 5)))
+        for own, part in zip(opened, expected, strict=True):
+            np.testing.assert_array_equal(own, encode(part, F))
+        assert np.any(expected[0]) == (start == "random")
 
 
 def what_does_not_fit_is_refused():

@@ -1,0 +1,67 @@
+"""CrypTen as a host: each party is a process, which has its own records and shares alone."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from crypten_ext import dealer
+from crypten_ext.nn.batches import share_rows
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from crypten_ext.ring.opening import open_sum
+from crypten_ext.world import exchange, traffic
+from extensions.network.chain import Parameters
+from extensions.protocols.agreement import Words
+from extensions.protocols.host import Batch, Host, Placed, Traffic, flat, pairs
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource, Share
+
+
+class CrypTenHost(Host):
+    """This party of the running CrypTen process group.
+
+    Args:
+        frac_bits: fractional bits.
+        source: of this party's sampling and noise.
+        dealt: whether a dealer's corrections belong to the traffic.
+    """
+
+    def __init__(self, frac_bits: int, source: NoiseSource, *, dealt: bool) -> None:
+        ring = CrypTenRing(frac_bits)
+        self.ring = ring
+        self.noise = source
+        self.ranks = self.holders = (ring.rank,)
+        self._dealt = dealt
+
+    def exchange(self, own: Sequence[Words]) -> list[list[int]]:
+        """Returns every party's words by rank; one round."""
+        return exchange(own)
+
+    def share_rows(self, rows: Sequence[int], own: Placed) -> list[torch.Tensor]:
+        """Returns this party's shares of all parties' rows; local."""
+        (arrays,) = own
+        return share_rows(rows, [array.shape[1:] for array in arrays], arrays)
+
+    def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
+        """Returns a fresh sample of all parties' records; a step begins for the dealer."""
+        dealer.begin_step()
+        return super().sample(records, rows, rate)
+
+    def summands(self, model: Parameters) -> list[list[Integers]]:
+        """Returns this party's share."""
+        return [[part.numpy() for part in flat(model)]]
+
+    def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
+        """Returns the share that `summands` returned."""
+        (own,) = summands
+        return pairs([torch.from_numpy(np.array(part)) for part in own])
+
+    def open(
+        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
+    ) -> list[Integers]:
+        """Returns to every party what is computed of the model; one round to open it."""
+        return [opened.numpy() for opened in open_sum(compute(model))]
+
+    def traffic(self) -> Traffic:
+        """Returns what this party sent and received by CrypTen's own count."""
+        return Traffic(*traffic(), dealer.corrected_bytes() if self._dealt else None)

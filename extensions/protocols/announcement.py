@@ -1,0 +1,114 @@
+"""Owners' records whose public sizes all parties know before anything is shared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, capacity
+from extensions.protocols.agreement import Exchange, agree
+from extensions.protocols.settings import Settings
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """Public facts about one party's records.
+
+    Attributes:
+        records: their number.
+        features: columns of the features.
+        classes: outputs that the labels need.
+        columns: columns of the labels if they are targets, 0 if they are integers.
+    """
+
+    records: int = 0
+    features: int = 0
+    classes: int = 0
+    columns: int = 0
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The facts as parties send them."""
+        return self.records, self.features, self.classes, self.columns
+
+
+@dataclass(frozen=True)
+class Announced:
+    """Records of which all parties know the sizes.
+
+    Attributes:
+        records: of each rank of the host.
+        sizes: number of records of each party.
+        features: their columns.
+    """
+
+    records: Sequence[OwnRecords]
+    sizes: tuple[int, ...]
+    features: int
+
+    def rows(self, config: Settings) -> list[int]:
+        """Returns each party's public number of rows in a batch.
+
+        Over all steps of a run a sample exceeds its rows with probability OVERFLOW_PROBABILITY.
+        """
+        each = OVERFLOW_PROBABILITY / (config.steps * len(self.sizes))
+        return [capacity(size, config.sample_rate, each) for size in self.sizes]
+
+
+def announce(
+    exchange: Exchange,
+    records: Sequence[OwnRecords],
+    settings: Mapping[str, Any],
+    problem: ArgumentError | None = None,
+) -> Announced:
+    """Returns the records of a program's owners with the sizes of all parties'; one round.
+
+    Args:
+        exchange: how parties hear of each other.
+        records: of each rank of the host.
+        settings: that must be equal everywhere.
+        problem: what is wrong with this program's records, if anything.
+
+    Raises:
+        ArgumentError: of `agree_on_records`, in every party.
+    """
+    own = [
+        Announcement(len(each), each.features.shape[1], each.labels.shape[1]) for each in records
+    ]
+    everybody = agree_on_records(exchange, own or [Announcement()], settings, problem)
+    return Announced(
+        records=records,
+        sizes=tuple(each.records for each in everybody),
+        features=everybody[0].features,
+    )
+
+
+def agree_on_records(
+    exchange: Exchange,
+    own: Sequence[Announcement],
+    settings: Mapping[str, Any],
+    problem: ArgumentError | None,
+) -> list[Announcement]:
+    """Returns every party's announcement, by rank, or fails in every party; one round.
+
+    Args:
+        exchange: how parties hear of each other.
+        own: what each party of this program announces.
+        settings: that must be equal everywhere.
+        problem: what is wrong with this program's records, if anything.
+
+    Raises:
+        ArgumentError: of `agree`, or features or targets of different widths.
+    """
+    rows = agree(exchange, [each.words for each in own], settings, problem)
+    everybody = [Announcement(*row) for row in rows]
+    widths = {each.features for each in everybody if each.records}
+    if len(widths) > 1:
+        raise ArgumentError(
+            "x", f"rows of {sorted(widths)} features", "of one width at every party"
+        )
+    outputs = max(each.classes for each in everybody)
+    if any(each.columns not in (0, outputs) for each in everybody):
+        needed = sorted({each.classes for each in everybody if each.records})
+        raise ArgumentError("y", f"labels for {needed} classes", "for one number of classes")
+    return everybody

@@ -1,0 +1,193 @@
+"""What Protocol 5 needs of a host: a ring, and how owners' records come into it.
+
+In some hosts each party is a process of its own, whose program computes with that party's records
+and shares alone. In others one program computes for all parties, whose records and shares lie on
+devices that it directs, or all in one place. A protocol that is written against `Host` cannot tell.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from extensions.network.chain import Parameters
+from extensions.privacy.sampling import OwnRecords, draw_rows
+from extensions.protocols.agreement import Words
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource, Ring, Share
+
+Step = Callable[[Parameters], Parameters]
+Arrays = Sequence[Integers]
+Placed = Any
+"""What the parties of this program have, where their host wants it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Shares of rows of all owners, in the order of their ranks.
+
+    Attributes:
+        x: features, (rows, features).
+        y: targets, (rows, classes).
+        squared_norms: exact ||x_j||^2 with 2f fractional bits, (rows,); None where no owner
+            supplied them.
+        padding: 1 in rows that count for nothing, else 0, (rows,); None if all rows count.
+    """
+
+    x: Share
+    y: Share
+    squared_norms: Share | None
+    padding: Share | None
+
+
+class Traffic(NamedTuple):
+    """What a run took so far.
+
+    Attributes:
+        rounds: of this program's parties.
+        bytes: that one party sent and received among the parties.
+        corrections: bytes from a dealer to the last party; None without a dealer.
+    """
+
+    rounds: int = 0
+    bytes: int = 0
+    corrections: int | None = None
+
+
+class Host(Protocol):
+    """One host of secure computation, as one program sees it.
+
+    A host overrides what it must, and what it does in another way; the rest is that of a host in
+    which all parties share one program, and arrays are shared as they come.
+
+    Attributes:
+        ring: its arithmetic.
+        noise: where sampling and noise come from.
+        ranks: the parties whose records this program has, in order.
+        holders: the parties whose shares it has, in order.
+    """
+
+    ring: Ring
+    noise: NoiseSource
+    ranks: Sequence[int]
+    holders: Sequence[int]
+
+    def exchange(self, own: Sequence[Words]) -> Sequence[Words]:
+        """Returns every party's words by rank, given those of this program's parties; one round."""
+        return own
+
+    def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
+        """Returns what this program's owners have, there where the host shares it from.
+
+        Args:
+            own: of each of `ranks` its records, or equally many arrays.
+        """
+        return own
+
+    def share_rows(self, rows: Sequence[int], own: Placed) -> list[Share]:
+        """Returns shares of all parties' rows, one party's after the other's.
+
+        Args:
+            rows: public number of rows of each party.
+            own: arrays of so many rows, placed.
+        """
+        ...
+
+    def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
+        """Returns a fresh Poisson sample of every owner's records, padded to its number of rows.
+
+        It is where a step begins. Each owner draws in private.
+
+        Args:
+            records: placed.
+            rows: public number of rows of each party.
+            rate: Poisson sampling rate q.
+        """
+        drawn = [
+            draw_rows(own, party=rank, sample_rate=rate, rows=rows[rank], source=self.noise)
+            for rank, own in zip(self.ranks, records, strict=True)
+        ]
+        return Batch(
+            *self.share_rows(
+                rows, [[own.features, own.labels, own.squared_norms, own.padding] for own in drawn]
+            )
+        )
+
+    def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
+        """Returns all records, unpadded.
+
+        Args:
+            records: placed.
+            rows: public number of records of each party.
+        """
+        x, y = self.share_rows(rows, [[own.features, own.labels] for own in records])
+        return Batch(x, y, None, None)
+
+    def summands(self, model: Parameters) -> list[list[Integers]]:
+        """Returns, for each of `holders`, its share of each weight and bias in turn.
+
+        The sum over all holders of all programs, modulo 2^64, is the model.
+        """
+        ...
+
+    def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
+        """Returns the model of which `summands` returned these."""
+        ...
+
+    def compile(self, step: Step) -> Step:
+        """Returns what computes the step, as often as it is called with one and the same model."""
+        return step
+
+    def open(
+        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
+    ) -> list[Integers]:
+        """Returns in the clear what the shares add up to that `compute` makes of a model.
+
+        Nothing else of the model, and of what is computed, is opened.
+        """
+        ...
+
+    def traffic(self) -> Traffic:
+        """Returns what was sent since the host was made."""
+        return Traffic()
+
+    def noise_failure(self, parameters: int) -> float:
+        """Returns how probable it is that one step's noise deviates from a discrete Gaussian."""
+        return 0.0
+
+
+def share_public(host: Host, values: Sequence[Integers]) -> Parameters:
+    """Returns shares of a public model: party 0's are its values, and all others are zero.
+
+    Args:
+        host: that holds them.
+        values: each weight and bias in turn.
+    """
+    return host.restore(
+        [
+            [value if rank == 0 else np.zeros_like(value) for value in values]
+            for rank in host.holders
+        ]
+    )
+
+
+def pairs(parts: Sequence[Share]) -> Parameters:
+    """Returns weights and biases, given in turn, as the parameters of layers."""
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def flat(model: Parameters) -> list[Share]:
+    """Returns the weight and the bias of each layer in turn."""
+    return [part for pair in model for part in pair]
+
+
+def named(parts: Sequence[Integers]) -> dict[str, Integers]:
+    """Returns weights and biases, given in turn, by the names that they have in files."""
+    return {f"{'bias' if i % 2 else 'weight'}_{i // 2}": part for i, part in enumerate(parts)}
+
+
+def unnamed(arrays: Mapping[str, Integers]) -> list[Integers]:
+    """Returns what `named` was given."""
+    layers = range(len(arrays) // 2)
+    return [arrays[f"{kind}_{i}"] for i in layers for kind in ("weight", "bias")]

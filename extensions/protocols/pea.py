@@ -1,0 +1,195 @@
+"""Protocol 5: private, efficient and accurate training on the records of several owners.
+
+Numbers at the right margin are lines of the paper's protocols: 5.2 is line 2 of Protocol 5.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from extensions.errors import ArgumentError
+from extensions.network.chain import Parameters, forward
+from extensions.network.spec import ModelSpec
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.agreement import agree
+from extensions.protocols.announcement import Announced, Announcement, announce
+from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.host import Host, pairs, share_public
+from extensions.protocols.initialization import encode_model, initialize
+from extensions.protocols.settings import Settings, account, network_of, plan_of
+from extensions.ring.fixed_point import Integers, Reals, encode
+
+LocalModel = Sequence[tuple[Reals, Reals]]
+"""Weight and bias of each layer."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a program has of its owners.
+
+    Attributes:
+        train: features to train on, of each rank of the host, extracted by their owner alone.
+        held_out: likewise, to compare models on.
+        problem: what is wrong with one of them, which are empty then; None if nothing is.
+        learn: trains a model by DPSGD on one owner's records, given its rank and them.
+        account: enters into a ledger what all local models cost a record.
+    """
+
+    train: Sequence[OwnRecords]
+    held_out: Sequence[OwnRecords]
+    problem: ArgumentError | None
+    learn: Callable[[int, OwnRecords], LocalModel]
+    account: Callable[[Ledger], None]
+
+
+class Keep(Protocol):
+    """Who follows a run, and keeps what it needs to go on.
+
+    Attributes:
+        facts: public settings of its own that must be equal at all parties.
+    """
+
+    facts: Mapping[str, Any]
+
+    def resume(self) -> tuple[Parameters, Ledger] | None:
+        """Returns the model of a run that goes on, and what it cost; None for a new run."""
+
+    def steps(self, config: Settings) -> Iterable[int]:
+        """Returns the numbers of the steps that are to be made."""
+
+    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
+        """Takes the model after so many steps; 0 is the start of a new run."""
+
+
+def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameters, Ledger]:
+    """Returns shares of the trained model, and the account of what it cost the records.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        own: of this program's owners.
+        keep: follows the run.
+
+    Guarantees:
+        Nothing is opened. The model is differentially private for every record, as the ledger
+        composes local models and joint steps.
+
+    Cost:
+        One round to agree, that of `start`, and that of `descend`.
+
+    Source:
+        Ruan et al., S&P 2023, Protocol 5.
+
+    Deviation:
+        Records are not shared once and for all (line 3): for each step every owner draws its sample
+        in private, and shares that, padded to a public number of rows.
+
+    Raises:
+        ArgumentError: in every party and before anything is shared: records that do not fit,
+            settings that differ, or steps for which the bounds are not proven.
+    """
+    settings = {**config.workload(), **keep.facts}
+    records = announce(host.exchange, own.train, settings, own.problem)  # 5.1
+    begun = keep.resume()
+    if begun is None:
+        begun = start(host, config, own, records)  # 5.2
+        keep(0, *begun)
+    model, ledger = begun
+    return descend(host, config, records, model, ledger, keep), ledger  # 5.3, 5.4
+
+
+def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[Parameters, Ledger]:
+    """Returns shares of the model that joint training starts from, and what that cost.
+
+    Cost:
+        None for a public start. From local models two rounds to agree, and those of `initialize`.
+
+    Source:
+        Ruan et al., S&P 2023, Protocol 4.
+
+    Deviation:
+        The public start, from which local training starts too, takes the place of a random one.
+
+    Raises:
+        ArgumentError: in every party: held-out records or a local model that do not fit.
+    """
+    network, ledger = network_of(config, records.features), Ledger()
+    model = share_public(host, public_start(config, records.features))  # 4.3
+    if config.strategy is None:
+        return model, ledger
+    strategy = config.strategy
+    learnt = [
+        own.learn(rank, each) for rank, each in zip(host.ranks, records.records, strict=True)
+    ]  # 4.1
+    own.account(ledger)
+    tried = announce(host.exchange, own.held_out, {})
+    local = host.place(_encoded(host, config, learnt, records.sizes))
+    placed = host.place(tried.records)
+
+    def aggregate(model: Parameters) -> Parameters:
+        shared = host.share_rows([1] * len(records.sizes), local)  # 4.2
+        batch = None if strategy == "local-average" else host.everything(placed, tried.sizes)
+        return initialize(  # 4.4-4.12
+            host.ring,
+            strategy,
+            pairs(shared),
+            records.sizes,
+            start=model,
+            held_out=None if batch is None else (batch.x, batch.y),
+            weighting=config.init_weighting,
+            activations=network.activations,
+        )
+
+    return host.compile(aggregate)(model), ledger
+
+
+def descend(
+    host: Host, config: Settings, records: Announced, model: Parameters, ledger: Ledger, keep: Keep
+) -> Parameters:
+    """Returns the model after all steps of secure DPSGD.
+
+    Source:
+        Ruan et al., S&P 2023, Protocol 3.
+
+    Raises:
+        ArgumentError: steps for which the bounds are not proven.
+    """
+    network, rows = network_of(config, records.features), records.rows(config)
+    placed = host.place(records.records)
+    plan = plan_of(config, network, sum(rows), config.sample_rate * sum(records.sizes))
+
+    def step(model: Parameters) -> Parameters:
+        batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
+        trace = forward(host.ring, network, model, batch.x)
+        gradients = trace.backward(batch.y, batch.squared_norms)  # 3.5
+        updates = dpsgd_step(host.ring, gradients, plan, host.noise, batch.padding)  # 3.6-3.16
+        return [(w - dw, b - db) for (w, b), (dw, db) in zip(model, updates, strict=True)]  # 3.17
+
+    compiled = host.compile(step)
+    for number in keep.steps(config):  # 3.3
+        model = compiled(model)
+        account(ledger, "training", config, 1, host.noise_failure(plan.parameters))
+        keep(number, model, ledger)
+    return model
+
+
+def public_start(config: Settings, features: int) -> list[Integers]:
+    """Returns each weight and bias of the public start in turn."""
+    spec = ModelSpec.parse(config.model, features, config.classes)
+    pairs = spec.initial_parameters(config.public_init)
+    return [encode(part, config.frac_bits) for pair in pairs for part in pair]
+
+
+def _encoded(
+    host: Host, config: Settings, learnt: Sequence[LocalModel], sizes: Sequence[int]
+) -> list[list[Integers]]:
+    """The local models as ring integers, once all parties have one that fits; one round."""
+    local, problem = [], None
+    try:
+        local = [encode_model(model, config.frac_bits) for model in learnt]
+    except ArgumentError as error:
+        problem = error
+    own = [Announcement(records=sizes[rank]).words for rank in host.ranks]
+    agree(host.exchange, own, {}, problem)
+    return local

@@ -1,0 +1,135 @@
+"""The public settings of Protocol 5, and the constants that follow from them."""
+
+from typing import Any, Protocol
+
+from extensions.network.chain import Network
+from extensions.network.losses import Loss
+from extensions.network.spec import ModelSpec, Start
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.initialization import Strategy, Weighting
+
+
+class Settings(Protocol):
+    """What all parties of a run have in common; `extensions.runs.config.TrainConfig` says more."""
+
+    @property
+    def parties(self) -> int:
+        """Number of parties over which the noise is summed."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model (`extensions.network.spec.ModelSpec.parse`)."""
+
+    @property
+    def classes(self) -> int:
+        """Number of outputs."""
+
+    @property
+    def loss(self) -> Loss:
+        """Whose gradients are taken."""
+
+    @property
+    def steps(self) -> int:
+        """Number of updates T."""
+
+    @property
+    def lr(self) -> float:
+        """Learning rate."""
+
+    @property
+    def sample_rate(self) -> float:
+        """Poisson rate q of each record in each step."""
+
+    @property
+    def private(self) -> bool:
+        """Whether gradients are clipped, and noise is added."""
+
+    @property
+    def max_grad_norm(self) -> float:
+        """The bound C of each example's gradient."""
+
+    @property
+    def noise_multiplier(self) -> float | None:
+        """The noise's standard deviation over C."""
+
+    @property
+    def max_feature_norm(self) -> float:
+        """Bound of the norm of a record's features."""
+
+    @property
+    def frac_bits(self) -> int:
+        """Fractional bits of the ring."""
+
+    @property
+    def public_init(self) -> Start | None:
+        """The public start, that of the local models if there are any; None for the default."""
+
+    @property
+    def strategy(self) -> Strategy | None:
+        """How local models make the start, or None if there are none."""
+
+    @property
+    def init_weighting(self) -> Weighting:
+        """What owners count in the average of local models."""
+
+    def workload(self) -> dict[str, Any]:
+        """Returns by name, as JSON has them, all settings that decide what parties compute."""
+
+
+def network_of(config: Settings, features: int) -> Network:
+    """Returns the public facts about the model for records with so many features."""
+    return ModelSpec.parse(config.model, features, config.classes, config.loss).network
+
+
+def plan_of(config: Settings, network: Network, rows: int, expected: float) -> StepPlan:
+    """Returns the public constants of each step.
+
+    Args:
+        config: of the run.
+        network: of the model.
+        rows: of a batch, padding included.
+        expected: expected number of real ones.
+
+    Raises:
+        ArgumentError: the step's integers do not fit the ring, or the weights of hidden layers
+            might leave their bound within all steps.
+    """
+    plan = StepPlan(
+        frac_bits=config.frac_bits,
+        layers=network.shapes(
+            max_feature_norm=config.max_feature_norm, max_weight_norm=DEFAULT_WEIGHT_NORM
+        ),
+        rows=rows,
+        learning_rate=config.lr,
+        expected_batch_size=expected,
+        max_grad_norm=config.max_grad_norm,
+        noise_multiplier=config.noise_multiplier or 0.0,
+        parties=config.parties,
+        private=config.private,
+    )
+    plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
+    return plan
+
+
+def account(
+    ledger: Ledger, name: str, config: Settings, steps: int, noise_failure: float = 0.0
+) -> None:
+    """Records that many steps of a run, if it is private.
+
+    Args:
+        ledger: that takes them.
+        name: of the phase.
+        config: of the run.
+        steps: number of steps.
+        noise_failure: how probable it is that noise of these steps is not what it should be.
+    """
+    if config.private:
+        ledger.record(
+            name,
+            noise_multiplier=config.noise_multiplier or 0.0,
+            sample_rate=config.sample_rate,
+            steps=steps,
+            overflow_probability=OVERFLOW_PROBABILITY * steps / config.steps + noise_failure,
+        )

@@ -1,0 +1,57 @@
+"""Plaintext as a host: the same arithmetic, sampling and noise, and nobody to hide from."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from extensions.network.chain import Parameters
+from extensions.protocols.host import Host, Placed, flat, pairs
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource, Share
+
+
+class ClearHost(Host):
+    """One program that has all records in the clear.
+
+    Args:
+        frac_bits: fractional bits.
+        parties: over how many draws the noise is summed.
+        owners: how many have records.
+        source: of sampling and noise.
+        coins: of rounding; by default fresh ones.
+    """
+
+    holders = (0,)
+
+    def __init__(
+        self,
+        frac_bits: int,
+        *,
+        parties: int,
+        owners: int,
+        source: NoiseSource,
+        coins: np.random.Generator | None = None,
+    ) -> None:
+        self.ring = ClearRing(frac_bits, parties=parties, seed=coins)
+        self.noise = source
+        self.ranks = range(owners)
+
+    def share_rows(self, rows: Sequence[int], own: Placed) -> list[Integers]:
+        """Returns all owners' rows, one's after the other's."""
+        return [np.concatenate(column) for column in zip(*own, strict=True)]
+
+    def summands(self, model: Parameters) -> list[list[Integers]]:
+        """Returns the model itself, as the only summand."""
+        return [flat(model)]
+
+    def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
+        """Returns the model."""
+        (model,) = summands
+        return pairs(model)
+
+    def open(
+        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
+    ) -> list[Integers]:
+        """Returns what is computed of the model."""
+        return list(compute(model))

@@ -1,0 +1,174 @@
+"""One run of Protocol 5 on any host, from records to a report."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.network.chain import Parameters, forward
+from extensions.network.evaluation import count_misses
+from extensions.owners.data import Labels, Split, write_private
+from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.protocols import pea
+from extensions.protocols.announcement import Announced, announce
+from extensions.protocols.host import Host, flat, named, pairs
+from extensions.protocols.settings import network_of
+from extensions.ring.fixed_point import Reals, decode
+from extensions.ring.interface import Share
+from extensions.runs.checkpoints import run_settings
+from extensions.runs.config import TrainConfig
+from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
+from extensions.runs.local_training import account_for_local_training, train_locally
+from extensions.runs.options import RunOptions
+from extensions.runs.report import Outcome, result
+
+COUNT = "the number of correct predictions on held-out records"
+MODEL = "the model"
+
+
+def run(
+    host: Host,
+    config: TrainConfig,
+    parts: Sequence[Split],
+    progress: Progress,
+    options: RunOptions,
+) -> dict[str, Any]:
+    """Returns the report of a run of this program's parties; all programs return the same.
+
+    Args:
+        host: whose parties own the records.
+        config: resolved settings, the same at every party.
+        parts: records of each rank of the host.
+        progress: called with {"step", "steps", "rounds", "bytes"} after each step.
+        options: where shares and checkpoints go.
+
+    Raises:
+        ArgumentError: records or settings that do not fit, or a run that cannot be resumed.
+        PeaError: another continuation of the run was finished.
+    """
+    keep: Following
+    if options.checkpoints is None:
+        keep = Following(host, config, progress)
+    else:
+        facts = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
+        settings = run_settings(config, facts)
+        keep = Keeping(host, config, progress, options.checkpoints, settings)
+    return _run(host, config, parts, keep, options.save)
+
+
+def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
+    """Does all that a run does, but for so many steps only."""
+    _run(host, config, parts, Rehearsing(host, config, steps), None, steps)
+
+
+def _run(
+    host: Host,
+    config: TrainConfig,
+    parts: Sequence[Split],
+    keep: Following,
+    save: Path | None,
+    local_steps: int | None = None,
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    own = own_of(host, config, parts, local_steps)
+    model, ledger = pea.train(host, config, own, keep)
+    traffic = host.traffic()
+    held_out = announce(host.exchange, own.held_out, {})
+    keep.finish()
+    opened, parameters = [COUNT], None
+    if config.evaluate == "opened":
+        opened, parameters = [MODEL, COUNT], open_model(host, model)
+    elif save is not None:
+        save_shares(host, model, save)
+    return result(
+        config,
+        Outcome(
+            accuracy=accuracy(host, config, model, held_out),
+            ledger=ledger,
+            traffic=traffic,
+            seconds=time.perf_counter() - started,
+            opened=opened,
+            parameters=parameters,
+            resumed_from=keep.resumed,
+        ),
+    )
+
+
+def own_of(
+    host: Host, config: TrainConfig, parts: Sequence[Split], local_steps: int | None = None
+) -> pea.Own:
+    """Returns what a program has of its owners, checked and encoded.
+
+    Args:
+        host: whose parties they are.
+        config: resolved settings.
+        parts: records of each rank of the host.
+        local_steps: of a rehearsal, instead of `config.init_steps`.
+    """
+    train, held_out, problem = [], [], None
+    for rank, part in zip(host.ranks, parts, strict=True):
+        try:
+            train.append(checked_records(part.train_x, part.train_y, config))
+            held_out.append(checked_records(part.test_x, part.test_y, config))
+        except ArgumentError as error:
+            error.add_note(f"These are the records of party {rank}.")
+            train, held_out, problem = [], [], error
+            break
+
+    def learn(rank: int, own: OwnRecords) -> pea.LocalModel:
+        return train_locally(config, own, owner=rank, source=host.noise, steps=local_steps)
+
+    return pea.Own(
+        train=train,
+        held_out=held_out,
+        problem=problem,
+        learn=learn,
+        account=lambda ledger: account_for_local_training(ledger, config),
+    )
+
+
+def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records, checked and encoded."""
+    return check_records(
+        x,
+        y,
+        frac_bits=config.frac_bits,
+        classes=config.classes,
+        max_feature_norm=config.max_feature_norm,
+    )
+
+
+def accuracy(host: Host, config: TrainConfig, model: Parameters, held_out: Announced) -> float:
+    """Returns the part of the held-out records that a model gets right; opens their number only.
+
+    Cost:
+        That of a forward pass and `extensions.network.evaluation.count_misses`, and an opening.
+    """
+    network = network_of(config, held_out.features)
+    placed = host.place(held_out.records)
+
+    def misses(model: Parameters) -> list[Share]:
+        batch = host.everything(placed, held_out.sizes)
+        logits = forward(host.ring, network, model, batch.x).logits
+        return [count_misses(host.ring, logits, batch.y, ties="right").reshape(1)]
+
+    ((count,),) = host.open(misses, model)
+    records = sum(held_out.sizes)
+    return float((records - int(count)) / records)
+
+
+def open_model(host: Host, model: Parameters) -> list[tuple[Reals, Reals]]:
+    """Returns weight and bias of each layer, **opened** to every party."""
+    return pairs([decode(part, host.ring.frac_bits) for part in host.open(flat, model)])
+
+
+def save_shares(host: Host, model: Parameters, folder: Path) -> list[Path]:
+    """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
+
+    The sum of all parties' files modulo 2^64, times 2^-frac_bits, is the model.
+    """
+    return [
+        write_private(folder / f"party-{rank}.npz", frac_bits=host.ring.frac_bits, **named(own))
+        for rank, own in zip(host.holders, host.summands(model), strict=True)
+    ]

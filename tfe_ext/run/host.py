@@ -1,0 +1,147 @@
+"""ABY3 as a host: one program directs three servers, on whose devices their records lie."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.network.chain import Parameters
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.host import Arrays, Batch, Host, Placed, Step, Traffic, flat, pairs
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource
+from extensions.ring.interface import Share as AnyShare
+from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.cost.cost import cost_of_graph
+from tfe_ext.keras.batches import OwnersRecords
+from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.inputs import share_from
+from tfe_ext.ring.placed import concatenate
+from tfe_ext.ring.shares import Replicated, Share
+
+
+class ABY3Host(Host):
+    """The servers of a protocol, each the owner of its records.
+
+    A model is replicated shares whose parts are variables on the servers' devices; a step changes
+    them in place.
+
+    Args:
+        prot: the protocol.
+        source: of sampling and noise.
+    """
+
+    ranks = holders = range(ABY3Ring.parties)
+
+    def __init__(self, prot: ABY3, source: NoiseSource) -> None:
+        self.ring = prot.ring
+        self.noise = source
+        self._servers = prot.ring.servers
+        self._names = [server.name for server in prot.servers]
+        self._on = prot.ring.servers.devices
+        self._sent = Traffic()
+
+    def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
+        """Returns variables on the device of each owner, and on no other.
+
+        They are no constants of a graph, of which every player gets a copy.
+        """
+        records = [each for each in own if isinstance(each, OwnRecords)]
+        if records:
+            return OwnersRecords(self._servers, dict(zip(self._names, records, strict=True)))
+        placed = []
+        for device, arrays in zip(self._on, cast(Sequence[Arrays], own), strict=True):
+            with tf.device(device):
+                placed.append([tf.Variable(array, trainable=False) for array in arrays])
+        return placed
+
+    def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
+        """Returns a fresh sample whenever the graph runs; each server draws on its own device."""
+        batch: Batch = records.sample(list(rows), rate, self.noise)
+        return batch
+
+    def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
+        """Returns all records."""
+        batch: Batch = records.everything()
+        return batch
+
+    def share_rows(self, rows: Sequence[int], own: Placed) -> list[Share]:
+        """Returns shares of what every server has."""
+        shared = []
+        for device, variables in zip(self._on, own, strict=True):
+            with tf.device(device):
+                values = [variable.read_value() for variable in variables]
+            shared.append(share_from(self._servers, values, device))
+        return [concatenate(column) for column in zip(*shared, strict=True)]
+
+    def summands(self, model: Parameters) -> list[list[Integers]]:
+        """Returns x_R of every weight and bias, for each server R."""
+        return [[part.parts[2 * rank].numpy() for part in flat(model)] for rank in self.holders]
+
+    def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
+        """Returns the model, every part on its server."""
+        return pairs([self._stored(column) for column in zip(*summands, strict=True)])
+
+    def _stored(self, summands: Sequence[Integers]) -> Replicated:
+        parts = []
+        for rank, device in enumerate(self._on):
+            with tf.device(device):
+                for held in (rank, (rank + 1) % len(self._on)):
+                    parts.append(tf.Variable(summands[held], trainable=False, name="model"))
+        return Replicated(self._on, parts)
+
+    def compile(self, step: Step) -> Step:
+        """Returns the step as one graph, which is traced when it is first called.
+
+        Its traffic is that of the graph.
+        """
+        traced: Any = None
+        each = Traffic()
+
+        def run(model: Parameters) -> Parameters:
+            nonlocal traced, each
+            if traced is None:
+                traced = _traced(lambda: self._store(model, step(_read(model))))
+                cost = cost_of_graph(traced.graph)
+                each = Traffic(cost.rounds, round(2 * cost.bytes / ABY3Ring.parties))
+            traced()
+            self._sent = Traffic(self._sent.rounds + each.rounds, self._sent.bytes + each.bytes)
+            return model
+
+        return run
+
+    def _store(self, model: Parameters, after: Parameters) -> None:
+        for kept, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):
+            for place, variable, part in zip(kept.PLACES, kept.parts, share.parts, strict=True):
+                with tf.device(self._on[place]):
+                    variable.assign(part)
+
+    def open(
+        self, compute: Callable[[Parameters], Sequence[AnyShare]], model: Parameters
+    ) -> list[Integers]:
+        """Returns to this program what is computed of the model, in one graph."""
+
+        def opened() -> list[tf.Tensor]:
+            summands = [share.additive3().parts for share in compute(_read(model))]
+            return [tf.add_n([part for part in parts if part is not None]) for parts in summands]
+
+        return [np.asarray(value.numpy()) for value in _traced(opened)()]
+
+    def traffic(self) -> Traffic:
+        """Returns the rounds, and the bytes of a server on the average of the three."""
+        return self._sent
+
+    def noise_failure(self, parameters: int) -> float:
+        """Returns a bound of the probability that a draw of one step lies beyond its table."""
+        return noise_failure(parameters, 1)
+
+
+def _traced(body: Callable[[], object]) -> Any:
+    return tf.function(body, autograph=False).get_concrete_function()
+
+
+def _read(model: Parameters) -> Parameters:
+    """The model as it is now, or whenever the graph runs that is being traced."""
+    return pairs([share.each(lambda variable: variable.read_value()) for share in flat(model)])
