@@ -14,6 +14,7 @@ from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.recipes import RECIPES
 from tests.conftest import SHARED, Pools
 from tests.helpers.tfe_process import TFEProcess
+from tests.helpers.toy_ext.ring import ToyRing
 
 TASKS = "tests.conformance.arenas.parties"
 SERVERS = "tests.conformance.arenas.servers"
@@ -47,6 +48,19 @@ class ClearArena:
     ) -> list[Integers]:
         ring = ClearRing(frac_bits, parties=self.parties, rounding=self._rounding, seed=6)
         return [np.asarray(r) for r in RECIPES[recipe](ring, *inputs, **options)]
+
+
+class ToyArena:
+    """Additive shares of three parties in this process."""
+
+    parties = 3
+
+    def evaluate(
+        self, recipe: str, inputs: Sequence[Integers], *, frac_bits: int = 16, **options: Any
+    ) -> list[Integers]:
+        ring = ToyRing(frac_bits, self.parties)
+        shares = [ring.share(value) for value in inputs]
+        return ring.open_sum(RECIPES[recipe](ring, *shares, **options))
 
 
 @dataclass(frozen=True)
@@ -143,6 +157,7 @@ ARENAS: dict[str, Callable[[pytest.FixtureRequest], Arena]] = {
     "clear-floor": lambda _: ClearArena("floor"),
     "clear-ceiling": lambda _: ClearArena("ceiling"),
     "clear-extreme": lambda _: ClearArena("extreme"),
+    "toy": lambda _: ToyArena(),
     "crypten-2": _crypten(2),
     "crypten-3": _crypten(3),
     "aby3": lambda request: ABY3Arena(request.getfixturevalue("tfe_process")),
@@ -169,5 +184,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [*marks, pytest.mark.long] if name in LONG else marks
 
 
-UNBIASED = parameters(["clear-probabilistic", "crypten-2", "crypten-3", "aby3", "aby3-players"])
+UNBIASED = parameters(
+    ["clear-probabilistic", "toy", "crypten-2", "crypten-3", "aby3", "aby3-players"]
+)
 """Hosts whose truncation has the expected value z / 2^m."""

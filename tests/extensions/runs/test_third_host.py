@@ -1,0 +1,82 @@
+"""A host that the core has never heard of: found by an entry point alone, it trains like others."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.commands import PROGRAM, report_of
+from tests.helpers.paths import ROOT
+
+TOY = ROOT / "tests" / "helpers" / "toy_ext"
+RUN = ("train", "--epsilon", "2", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
+SHORT = ("--steps", "6", "--init", "local", "--epsilon-init", "1", "--init-steps", "3")
+
+
+def pea(*arguments: object, installed: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs the command where the toy's distribution is on the path, or is not."""
+    path = os.pathsep.join([str(ROOT), *([str(TOY.parent)] if installed else [])])
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def trained(folder: Path, *options: object) -> tuple[dict[str, object], Path]:
+    model = folder / "model"
+    done = pea(*RUN, *options, "--json", folder / "report.json", "--save", model)
+    assert done.returncode == 0, done.stderr
+    return report_of(folder / "report.json"), model
+
+
+def test_it_is_small_and_the_core_does_not_know_it():
+    sources = [*TOY.glob("*.py")]
+    assert sum(len(path.read_text().splitlines()) for path in sources) <= 300
+    for path in (ROOT / "extensions").rglob("*.py"):
+        assert re.search(r"\btoy", path.read_text()) is None, path
+
+
+def test_a_run_on_it_is_that_of_the_clear_backend(tmp_path):
+    """With equal sampling and noise rounding alone tells the models apart: a few ulps a step."""
+    weights = {}
+    for backend in ("toy", "clear"):
+        report, model = trained(tmp_path, "--backend", backend, *SHORT, "--evaluate", "opened")
+        with np.load(model / "model.npz") as arrays:
+            weights[backend] = np.concatenate([arrays[n].ravel() for n in sorted(arrays.files)])
+        if backend == "toy":
+            assert (report["backend"], report["parties"], report["steps"]) == ("toy", 3, 6)
+            assert report["rounds"] > 6 * 20
+    np.testing.assert_allclose(weights["toy"], weights["clear"], rtol=0, atol=2.0**-16)
+    assert np.abs(weights["clear"]).max() > 0.1
+
+
+def test_its_shares_and_checkpoints_are_kept_as_anywhere(tmp_path):
+    kept = tmp_path / "kept"
+    report, model = trained(
+        tmp_path, "--backend", "toy", "--parties", 2, "--steps", 4, "--checkpoint", kept
+    )
+    assert report["opened"] == ["the number of correct predictions on held-out records"]
+    assert sorted(path.name for path in model.iterdir()) == ["party-0.npz", "party-1.npz"]
+    assert sorted(path.name for path in kept.iterdir()) == ["party-0.finished", "party-1.finished"]
+    again = pea(
+        *RUN, "--backend", "toy", "--parties", 2, "--steps", 4, "--checkpoint", kept, "--resume"
+    )
+    assert "of a run that was finished" in again.stderr
+
+
+def test_its_own_rules_hold_and_it_is_gone_with_its_distribution():
+    assert "parties = 1: must be in 2..64" in pea(*RUN, "--backend", "toy", "--parties", 1).stderr
+    missing = pea(*RUN, "--backend", "toy", installed=False)
+    assert "pea: backend = 'toy': must be one of ['clear', 'crypten', 'tfe']" in missing.stderr

@@ -1,0 +1,42 @@
+"""What `pea train --backend toy` finds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import read_party_file
+from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.runs import training
+from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.hosts import Progress
+from extensions.runs.options import RunOptions
+
+from .host import ToyHost
+
+
+def check(config: TrainConfig) -> None:
+    if config.parties < 2:
+        raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
+
+
+def notices(config: TrainConfig) -> list[str]:
+    return ["The toy backend has all shares in one process: it hides nothing."]
+
+
+def failure_probability(config: TrainConfig, features: int) -> float:
+    return OVERFLOW_PROBABILITY
+
+
+def train(
+    config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions
+) -> dict[str, Any]:
+    seed = config.insecure_seed
+    source = SystemSource() if seed is None else InsecureSeededSource(seed)
+    host = ToyHost(config.frac_bits, config.parties, source)
+    return training.run(host, config, [read_party_file(f) for f in files], progress, options)
+
+
+def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+    raise ArgumentError("backend", "toy", "a backend with one process for each party")
