@@ -122,6 +122,7 @@ def test_training_on_aby3_of_the_guide_is_that_of_the_example():
     assert blocks(GUIDE, "python")[1] in (ROOT / "examples" / "aby3_session.py").read_text()
 
 
+@pytest.mark.long
 def test_script_runs_under_a_standard_launcher(tmp_path):
     (command,) = [block for block in blocks(GUIDE, "sh") if "torchrun" in block]
     assert "epsilon = " in passed(

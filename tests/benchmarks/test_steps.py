@@ -116,6 +116,7 @@ def test_training_is_compared_with_and_without_privacy_everywhere():
     assert len(kinds_of(TrainConfig(parties=2, epsilon=2.0, delta=1e-5))) == 4
 
 
+@pytest.mark.long
 @linux
 def test_training_command(tmp_path, monkeypatch):
     arguments = ["dpsgd-train", "--parties", "2", "--seeds", "1", "--steps", "3"]

@@ -92,7 +92,7 @@ def test_every_bit_is_fair():
         assert abs(int(((drawn >> bit) & 1).sum()) - words / 2) < slack
 
 
-@pytest.mark.parametrize("parties", [2, 3])
+@pytest.mark.parametrize("parties", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_masks_of_running_parties(parties):
     with Parties(parties) as pool:
         before = pool.run("tests.helpers.party_tasks.masks:draw", enable=False)

@@ -220,6 +220,7 @@ def test_files_of_different_runs_are_refused_and_not_used(tmp_path: Path):
     assert squares == [[0.0, 1.0, 4.0, 9.0]] * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -241,6 +242,7 @@ def test_a_party_with_another_file_ends_the_run_before_any_is_used(tmp_path, giv
 RUN = ("--noise-multiplier", 1.0, "--delta", 1e-5, "--steps", 4, "--parties", 2)
 
 
+@pytest.mark.long
 def test_a_prepared_run_needs_no_dealer_and_happens_once(tmp_path: Path):
     made = pea("prepare", *RUN, "--out", tmp_path / "m")
     assert made.returncode == 0, made.stderr

@@ -148,6 +148,7 @@ def test_a_party_that_dies_is_named_though_the_third_party_follows():
         assert not any(map(is_alive, [*parties.pids, parties.dealer_pid]))
 
 
+@pytest.mark.long
 def test_what_the_third_party_cannot_answer_ends_the_run_with_its_last_lines():
     with (
         Parties(2, timeout=PATIENCE, provider="ttp") as parties,
@@ -186,6 +187,7 @@ def test_a_third_party_ends_with_its_launcher():
 # --- the command --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_run_reports_its_provider(tmp_path):
     report = tmp_path / "run.json"
     arguments = "train --parties 2 --epsilon 2 --delta 1e-5 --steps 2 --provider ttp --json"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from extensions.ring.fixed_point import encode
+from tests.conftest import SHARED
 from tests.extensions.cli.test_cli import NOISE, F, correct
 from tests.helpers.commands import KEYS, pea, report_of, started
 from tests.helpers.patience import wait_until
@@ -16,6 +17,7 @@ from tests.helpers.players import SERVERS, free_addresses, running_players, writ
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [
+    pytest.mark.xdist_group(SHARED["tfe_process"]),
     needs_tensorflow,
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
 ]

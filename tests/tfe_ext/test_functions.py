@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.helpers.strategies import PRESETS
-
 TASKS = "tests.helpers.tfe_tasks.functions"
-presets = pytest.mark.parametrize("frac_bits", PRESETS)
+LONG = pytest.mark.long
+"""A graph is traced for each precision; the grid of both runs without graphs elsewhere."""
+presets = pytest.mark.parametrize("frac_bits", [16, pytest.param(20, marks=LONG)])
 
 
 @presets
@@ -18,14 +18,16 @@ def test_clip_factor(tfe_process, frac_bits):
     tfe_process.run(f"{TASKS}:clip_factor_keeps_its_promise", frac_bits=frac_bits)
 
 
-@pytest.mark.parametrize(("frac_bits", "max_norm"), [(16, 1.0), (20, 7.7)])
+@pytest.mark.parametrize(("frac_bits", "max_norm"), [(16, 1.0), pytest.param(20, 7.7, marks=LONG)])
 def test_clip_by_norm(tfe_process, frac_bits, max_norm):
     tfe_process.run(
         f"{TASKS}:clip_by_norm_keeps_its_promise", frac_bits=frac_bits, max_norm=max_norm
     )
 
 
-@pytest.mark.parametrize(("frac_bits", "sigma", "colluders"), [(16, 0.8, 1), (20, 60.0, 2)])
+@pytest.mark.parametrize(
+    ("frac_bits", "sigma", "colluders"), [(16, 0.8, 1), pytest.param(20, 60.0, 2, marks=LONG)]
+)
 def test_noise(tfe_process, frac_bits, sigma, colluders):
     arguments = {"frac_bits": frac_bits, "sigma": sigma, "colluders": colluders}
     tfe_process.run(f"{TASKS}:noise_has_the_stated_variance", **arguments)

@@ -7,12 +7,12 @@ import pytest
     "task",
     [
         "the_best_local_model_is_taken",
-        "the_average_and_the_start_compete_with_local_models",
+        pytest.param("the_average_and_the_start_compete_with_local_models", marks=pytest.mark.long),
         "an_average_is_weighted_as_asked",
         pytest.param(
             "candidates_are_tried_with_the_activations_that_the_model_has", marks=pytest.mark.long
         ),
-        "a_public_start_is_the_one_that_is_named",
+        pytest.param("a_public_start_is_the_one_that_is_named", marks=pytest.mark.long),
         "what_does_not_fit_is_refused",
     ],
 )

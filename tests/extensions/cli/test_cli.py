@@ -8,6 +8,7 @@ import pytest
 
 from extensions.owners.data import load
 from extensions.ring.fixed_point import Integers, encode
+from tests.conftest import SHARED
 from tests.helpers.commands import KEYS, pea, report_of
 
 pytestmark = [
@@ -41,7 +42,13 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+IMPORTS_TENSORFLOW = pytest.mark.xdist_group(SHARED["tfe_process"])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=IMPORTS_TENSORFLOW if "ABY3" in case else []) for case in BAD],
+)
 def test_a_bad_argument_is_one_line_that_names_it(case, no_public_data):
     arguments, expected = BAD[case]
     done = pea("train", *arguments)

@@ -211,7 +211,7 @@ def test_a_lost_player_is_named_and_the_run_can_be_resumed(tmp_path, sent):
     with running_players(file) as (_, pids), started(*run, "--checkpoint", folder) as command:
         wait_for(command, folder, 2, 2)
         os.kill(pids["server1"], sent)
-        done = command.finish(120.0)
+        done = command.finish()
     assert done.returncode == 1
     *_, lost, hint = done.stderr.splitlines()
     assert lost == f"pea: player server1 no longer answers at {addresses['server1']}"

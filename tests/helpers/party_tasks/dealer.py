@@ -1,5 +1,6 @@
 """What the parties of test_dealer.py do: they open tuples, compute, and count."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from extensions.ring.tuples import (
     WordMasks,
 )
 from extensions.ring.words import products_of, shift_word
+from tests.helpers.party_tasks.launch import PAUSE
 
 import crypten
 from crypten import communicator
@@ -223,6 +225,7 @@ def multiply_forever(context: Context, provider: str = "DEALER") -> None:
     context.emit({"started": True})
     while True:
         _times(torch.ones(4))
+        time.sleep(PAUSE)
 
 
 def repeat_step(context: Context, steps: int, size: int) -> int:

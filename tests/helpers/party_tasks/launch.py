@@ -21,6 +21,9 @@ from crypten import communicator
 
 NAME = "tests.helpers.party_tasks.launch"
 
+PAUSE = 0.02
+"""Seconds between two rounds of those who work without end, and need not work hard."""
+
 kept: dict[str, Any] = {}
 
 
@@ -85,6 +88,7 @@ def work_forever(context: Context) -> None:
     context.emit({"started": True})
     while True:
         sum_of(1)
+        time.sleep(PAUSE)
 
 
 def sleep_in(context: Context, sleepers: list[int]) -> None:
@@ -127,6 +131,7 @@ def _follow(course: str, rank: int, silence: float) -> None:
         return
     while True:
         sum_of(1)
+        time.sleep(PAUSE)
 
 
 def _exchange_with(peer: int, rank: int) -> None:

@@ -302,8 +302,8 @@ def a_run_goes_on_from_its_checkpoints():
 
     def begin(folder, resume, cut=None):
         optimizer = DPSGD(0.5, 1.0, 1.0, 0.5, source=InsecureSeededSource(4))
-        model = model_of([4, 3, 2], optimizer=optimizer)
-        model.set_weights([np.full(shape, 0.1) for shape in ((4, 3), (3,), (3, 2), (2,))])
+        model = model_of([4, 2], optimizer=optimizer)
+        model.set_weights([np.full(shape, 0.1) for shape in ((4, 2), (2,))])
         kept = Checkpoints(
             model, folder, steps=6, every=2, resume=resume, settings={"lr": 0.5, "seed": 4}
         )
