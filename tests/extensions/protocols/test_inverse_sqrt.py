@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extensions.errors import ArgumentError
-from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_root_of_power, inverse_sqrt
+from extensions.protocols.inverse_sqrt import (
+    P_BITS,
+    U_BITS,
+    InverseSqrtPlan,
+    inverse_root_of_power,
+    inverse_sqrt,
+)
 from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
 from extensions.ring.clear import ClearRing
 from tests.helpers.strategies import (
@@ -106,6 +112,22 @@ def test_any_shape(shape):
 @pytest.mark.parametrize(("degree", "percent"), [(2, "0.64"), (3, "0.096"), (4, "0.015")])
 def test_the_plan_states_the_relative_error(degree, percent):
     assert f"{100 * InverseSqrtPlan(frac_bits=20, degree=degree).relative_error:.2g}" == percent
+
+
+@pytest.mark.parametrize("degree", DEGREES)
+def test_the_constant_is_lowered_by_what_roundings_can_lift_and_little_more(degree):
+    """By truncations of u, of its square and of the sum, each off by less than an ulp."""
+    plan = InverseSqrtPlan(frac_bits=20, degree=degree)
+    c1, c2, c3, c4 = (c * 2.0**-16 for c in (*plan.fit.coefficients, 0, 0)[:4])
+    u, ulp = np.linspace(0.5, 1.0, 501), 2.0**-U_BITS
+
+    def tail(u: np.ndarray, slip: float) -> np.ndarray:
+        w = u * u + (slip if degree > 2 else 0.0)
+        return c1 * u + w * (c2 + c3 * u + c4 * w)
+
+    lifts = [tail(u + a, b) - tail(u, 0.0) for a in (-ulp, ulp) for b in (-ulp, ulp)]
+    least = float(np.max(lifts)) + 2.0**-P_BITS
+    assert least <= plan.lowered_by <= 1.5 * least
 
 
 @PROPERTY

@@ -13,6 +13,8 @@ WEIGHTS = {0: 1, 1: 2, 4: 3}
 ROUND = fl.Round(number=3, size=5, weights=WEIGHTS)
 TERMS = Terms(ROUND, 2, SMALL, {})
 GIVEN = np.zeros(5)
+LATE = ("consent", "unmask")
+"""Messages after which a client's values are in the sum, whatever becomes of it."""
 OTHERS = {
     "number": Terms(fl.Round(number=4, size=5, weights=WEIGHTS), 2, SMALL, {}),
     "size": Terms(fl.Round(number=3, size=6, weights=WEIGHTS), 2, SMALL, {}),
@@ -64,7 +66,7 @@ def test_signed_bytes_differ_with_every_key_client_and_survivor():
 )
 def test_a_message_before_its_turn_gets_no_answer(kind, early):
     def change(message: fl.Message, machines: dict[int, fl.Machine]) -> list[fl.Message]:
-        return [dataclasses.replace(message, kind=early), message]
+        return [dataclasses.replace(message, kind=early, body={}), message]
 
     given = updates(6)
     outcome, _ = run(half(), given, tamper(kind, change, fl.SERVER))
@@ -80,3 +82,14 @@ def test_clients_answer_the_server_alone():
         assert list(client.receive(dataclasses.replace(nonsense, sender=sender), 0.0)) == []
     (refusal,) = client.receive(dataclasses.replace(nonsense, sender=fl.SERVER), 0.0)
     assert isinstance(refusal, fl.Refusal)
+
+
+@pytest.mark.parametrize("kind", ["advertise", "shares", "masked", "consent", "unmask"])
+def test_the_server_refuses_a_message_under_another_name(kind):
+    def change(message: fl.Message, machines: dict[int, fl.Machine]) -> fl.Message:
+        return dataclasses.replace(message, kind="other")
+
+    given = updates(6)
+    outcome, _ = run(half(), given, tamper(kind, change, 2))
+    assert outcome.refusals == (fl.Refusal(2, "a message of kind 'other' out of turn"),)
+    check_exact(half(), given, outcome, [c for c in given if c != 2 or kind in LATE])
