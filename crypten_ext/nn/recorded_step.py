@@ -52,7 +52,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._model = model
         super().__init__(list(model.parameters()), {"lr": lr})
         self._settings = settings
-        self._source = source or SystemSource()
+        self.source = source or SystemSource()
         self._steps = 0
         self._last_batch: SharedBatch | None = None
         self._drift = Drift(settings.max_weight_norm)
@@ -100,7 +100,7 @@ class RecordedStep(crypten.optim.Optimizer):
             )
             for i, r in enumerate(records)
         ]
-        updates = dpsgd_step(ring, gradients, plan, self._source, padding)
+        updates = dpsgd_step(ring, gradients, plan, self.source, padding)
         for record, (weight, bias) in zip(records, updates, strict=True):
             record.weight.share = record.weight.share - weight
             if bias is not None:

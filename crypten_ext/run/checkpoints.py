@@ -35,7 +35,8 @@ class Checkpoints:
 
     Args:
         model: encrypted, trained by the optimizer.
-        optimizer: `optim.DPSGD` or `optim.SGD`; its ledger and counts are kept too.
+        optimizer: `optim.DPSGD` or `optim.SGD`; its ledger and counts are kept too, and
+            where its source of noise stands, if that is seeded.
         folder: of this party's files; a new run needs one without files of this party.
         steps: of the whole run.
         every: number of steps between two checkpoints; by default a tenth of the run.
@@ -43,7 +44,6 @@ class Checkpoints:
         settings: everything else public on which the run depends, as JSON; the same at all parties
             and, to resume, the same as before.
         own: likewise, but this party's alone, such as the number of its records.
-        source: of noise and sampling, if it is seeded: it goes on where it stood.
 
     Cost:
         Two rounds in `begin`; a checkpoint is a local file of 8 bytes a parameter.
@@ -60,10 +60,8 @@ class Checkpoints:
         resume: bool = False,
         settings: Mapping[str, Any] | None = None,
         own: Mapping[str, Any] | None = None,
-        source: InsecureSeededSource | None = None,
     ) -> None:
         self._optimizer = optimizer
-        self._source = source
         self._parameters = dict(model.named_parameters())
         facts = {
             "parameters": {name: list(p.size()) for name, p in self._parameters.items()},
@@ -90,18 +88,19 @@ class Checkpoints:
         for name, parameter in self._parameters.items():
             parameter.share = torch.from_numpy(base.shares[name].copy())
         self._optimizer.load_state_dict(base.optimizer)
-        if self._source is not None:
-            self._source.load_state_dict(base.source or {})
+        if isinstance(self._optimizer.source, InsecureSeededSource):
+            self._optimizer.source.load_state_dict(base.source or {})
         return base.step
 
     def after(self, step: int) -> None:
         """This party's shares after so many steps are on disk, if a checkpoint is due."""
         if self._party.is_due(step):
+            source = self._optimizer.source
             self._party.write(
                 step,
                 {name: p.share.numpy() for name, p in self._parameters.items()},
                 optimizer=self._optimizer.state_dict(),
-                source=None if self._source is None else self._source.state_dict(),
+                source=source.state_dict() if isinstance(source, InsecureSeededSource) else None,
             )
 
     def finish(self) -> None:

@@ -58,7 +58,6 @@ def train(
             resume=resume,
             settings={"lr": lr},
             own={"records": len(x)},
-            source=source,
         )
         made: list[int | None] = []
         with recorded() as traffic:
