@@ -1,8 +1,8 @@
-"""CrypTen 0.4.1 imports, converts models and loads its files on torch 2.9 and later.
+"""CrypTen 0.4.1 can be imported, converts models and loads its files on torch 2.9 and later.
 
-Each function answers one change made upstream after CrypTen's last release, and does nothing
-where that change is absent. Only CrypTen's own modules stay altered: what is lent to ``torch``
-and to ``sys.modules`` during the import is taken back before `apply` returns.
+Each function makes up for one change in another package after CrypTen's last release ("Answers
+..."), and does nothing where that change is absent. Only CrypTen's own modules stay altered: what
+the import needs in ``torch`` and ``sys.modules`` is removed before `apply` returns.
 """
 
 import importlib

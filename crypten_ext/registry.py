@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, type[AutogradFunction]] = {
 
 
 def enable() -> None:
-    """Encrypted tensors have our methods from here on; calling it twice changes nothing more.
+    """Encrypted tensors have our methods from here on; a second call changes nothing.
 
     Adds ``inverse_sqrt``, ``clip_factor``, ``clip_by_norm`` (and what `crypten_ext.nn` calls) to
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
@@ -74,8 +74,8 @@ def enable() -> None:
     CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks.install`), and so do the
     tuples of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the
     parties agree on keys now. Openings of few words go straight from party to party
-    (`crypten_ext.ring.exchange`). So all parties must call this, and `disable`. ``cfg.mpc.provider
-    = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
+    (`crypten_ext.ring.exchange`). All parties must call this, or none; likewise `disable`.
+    ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
 
     Raises:
         InsecureError: CrypTen is configured for its replicated protocol or for active security,
@@ -98,7 +98,7 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """CrypTen is as it was before `enable`; calling it twice changes nothing more."""
+    """CrypTen is as it was before `enable`; a second call changes nothing."""
     for name, cls in FUNCTIONS.items():
         if FUNCTION_REGISTRY.get(name) is cls:
             del FUNCTION_REGISTRY[name]

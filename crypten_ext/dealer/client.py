@@ -129,12 +129,12 @@ class Client:
             self.source.begin_step(self._sequence)
 
     def rehearse(self) -> list[list[Request]]:
-        """Returns a list that fills with what is asked for: before the first step, and in each."""
+        """Returns a list that grows: the requests before the first step, then those of each."""
         self._rehearsal = [[]]
         return self._rehearsal
 
     def close(self) -> None:
-        """This party needs nothing more."""
+        """The dealer is told that this party needs no more, or the prepared file is closed."""
         self._leave()
 
 
@@ -166,7 +166,7 @@ def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None =
 
     Args:
         path: of the file that `pea prepare` wrote for this rank.
-        settings: what this run is; names that the file has, too, must have equal values there.
+        settings: of this run, by name; those that the file has as well must be equal there.
 
     Guarantees:
         A file is used for one run: before the first tuple its key is overwritten, and a copy of it
@@ -188,7 +188,7 @@ def use_material(path: str | os.PathLike[str], settings: dict[str, Any] | None =
 
 
 def disconnect() -> None:
-    """The dealer knows that this process needs no more tuples; a later request connects anew."""
+    """The dealer is told that this process needs no more tuples; a later request connects anew."""
     global _client
     if _client is not None:
         _client.close()

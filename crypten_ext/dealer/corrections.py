@@ -1,8 +1,8 @@
 """The corrections that the last party receives: asked for one by one, or streamed ahead of need.
 
-A step that begins where the step before it was just complete is expected to need the same tuples
-again. The dealer then sends their corrections unasked. A correction is used only if it carries the
-tag of the very tuple that is due; those that a change of plan made useless are dropped.
+After a whole step the next one is expected to need the same tuples, and the dealer sends their
+corrections without being asked. A correction is used only for the tuple that its tag names; those
+of an outdated plan are dropped.
 """
 
 import threading
@@ -77,7 +77,7 @@ class Corrections:
         return torch.frombuffer(bytearray(payload), dtype=torch.int64)
 
     def begin_step(self, sequence: int) -> None:
-        """A step begins; if another one was just complete, the next are expected to be like it."""
+        """A step begins; if one was just completed, the next are expected to ask for the same."""
         recorded, self._recorded = self._recorded, []
         if not recorded or len(recorded) > LONGEST_STEP:
             return
@@ -89,9 +89,10 @@ class Corrections:
             self._announce(sequence, recorded, plan=True)
 
     def finish(self) -> None:
-        """The dealer knows that no more is needed, and what it had sent ahead is read and dropped.
+        """The dealer is told that no more is needed, and what it had sent ahead is dropped.
 
-        A connection closed with unread messages would be reset, and the goodbye lost with it.
+        All of it is read first: closing with unread messages would reset the connection, and the
+        goodbye would be lost.
         """
         self._outdate()
         with suppress(OSError):
@@ -100,7 +101,7 @@ class Corrections:
         self._link.close()
 
     def _outdate(self) -> None:
-        """All corrections of announcements so far are of no use."""
+        """The corrections for all announcements so far are dropped, also those still to come."""
         with self._changed:
             self._generation += 1
             self._queue.clear()
@@ -148,7 +149,7 @@ class Corrections:
             self._changed.notify_all()
 
     def _put(self, tag: Tag, payload: memoryview) -> None:
-        """The correction is queued, as soon as there is room, unless a later plan replaced it."""
+        """The correction is queued once there is room, or dropped if a later plan replaced it."""
         with self._changed:
             while tag.generation == self._generation and self._queued > QUEUE_BYTES:
                 self._changed.wait()

@@ -46,7 +46,7 @@ class Header:
         rank: whose file it is.
         parties: number of parties.
         tuples: number of tuples.
-        settings: what the run was expected to be; a run of other settings asks for other tuples.
+        settings: of the run that it was dealt for, by name; another run asks for other tuples.
     """
 
     run: str

@@ -29,7 +29,7 @@ class Tag:
 def announcement(
     generation: int, sequence: int, requests: Sequence[Request], *, plan: bool
 ) -> bytes:
-    """Returns the message that asks for one tuple, or that foretells those of every next step."""
+    """Returns the message that asks for one tuple, or that announces those of each step to come."""
     message = {
         "say": "plan" if plan else "tuple",
         "generation": generation,
@@ -66,7 +66,7 @@ def farewell(lost: PartyLostError) -> bytes:
 
 
 def party_lost(tag: Tag, payload: memoryview) -> PartyLostError | None:
-    """Returns the loss that a farewell tells; None if it is a correction."""
+    """Returns the loss for which the dealer ended; None if the message is a correction."""
     if tag.generation != _FAREWELL:
         return None
     return PartyLostError(tag.sequence, bytes(payload).decode(errors="replace"))

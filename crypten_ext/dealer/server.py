@@ -103,7 +103,7 @@ class _Dealer:
                     self._view(rank, public)
 
     def _hear(self, rank: int) -> bool:
-        """Whether what this party said was goodbye."""
+        """Returns whether the message that this party sent was its goodbye."""
         try:
             message = self._links[rank].receive()
         except (BrokenFrameError, OSError) as error:

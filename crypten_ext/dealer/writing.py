@@ -34,7 +34,7 @@ def prepare(
         folder: where to; it is made, for its owner only, if it does not exist.
         parties: number of parties.
         requests: all tuples of the run, in order.
-        settings: what the run is expected to be, by name.
+        settings: of the run, by name.
         progress: called with the number of tuples dealt so far.
 
     Raises:

@@ -35,8 +35,7 @@ def install() -> None:
     """CrypTen draws its masks from keyed streams from here on.
 
     If CrypTen is initialised, keys are agreed at once, in one round, so that every party must
-    call it; otherwise `crypten.init` agrees on them. Calling it twice
-    changes nothing more.
+    call it; otherwise `crypten.init` agrees on them. A second call changes nothing.
     """
     crypten._setup_prng = _setup_keyed
     read_keystreams()

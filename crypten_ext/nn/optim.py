@@ -26,8 +26,8 @@ class DPSGD(RecordedStep):
             subtract their own; the total standard deviation is sqrt(1.5) times that (3 parties or
             more) or sqrt(2) times (2 parties).
         sample_rate: Poisson sampling rate of the batches; with 1.0 every batch is the whole data.
-        expected_batch_size: public divisor; by default what the batch says, else its rows.
-        max_feature_norm: public bound of the norm of an input row; by default what the batch says,
+        expected_batch_size: public divisor; by default that of the batch, else its number of rows.
+        max_feature_norm: public bound of the norm of an input row; by default that of the batch,
             else 32. You declare it; `poisson_batches` checks it.
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
             for models of more than one linear layer. A quarter of it is for the initial weights;
@@ -39,9 +39,10 @@ class DPSGD(RecordedStep):
         source: where noise comes from; by default each party's operating system.
 
     Guarantees:
-        Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), eta
-        documented in `extensions.protocols.dpsgd.StepPlan.eta`, against the other parties
-        (semi-honest, at most `colluders` together) and whoever sees the model. Nothing is opened.
+        Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), where
+        `extensions.protocols.dpsgd_plan.StepPlan.eta` is eta. It protects against whoever sees
+        the model and against the other parties, semi-honest, of whom at most `colluders` pool what
+        they know. Nothing is opened.
 
     Cost:
         One step of a linear model is 19 rounds after the backward pass.
@@ -129,7 +130,7 @@ class DPSGD(RecordedStep):
 class SGD(RecordedStep):
     """Plain SGD with our truncation: no clipping, no noise, **no privacy of the model**.
 
-    It exists to be compared with; lr and expected_batch_size mean what they mean in `DPSGD`.
+    For comparisons. The arguments are those of `DPSGD`.
     """
 
     private = False

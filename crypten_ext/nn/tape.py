@@ -1,4 +1,4 @@
-"""What one backward pass leaves for the optimizer: per-layer inputs and deltas, never gradients."""
+"""What one backward pass leaves for the optimizer: each layer's inputs and deltas, no gradients."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,12 +1,12 @@
-"""Word from every party while a computation runs, for parties started by hand on several hosts.
+"""Parties watch each other while a computation runs, though started by hand on several hosts.
 
     crypten.init()
     with watch_parties():
         ...                      # the computation
 
-Each party writes its latest word to the store at which the parties met: a count that rises while
-it lives, at the end a farewell. A party whose word stops changing is lost. If one is, every other
-party ends and names it, rather than wait for it inside a collective operation.
+Each party writes its status to the store at which the parties met: a count that rises while it
+works, and at the end a farewell. A party whose status stops changing is lost. Every other party
+then ends and names it, rather than wait for it inside a collective operation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _sessions = itertools.count()
 class Watch:
     """The other parties' state, kept by two threads until the `with` block ends.
 
-    One thread exchanges words through the store. The other notices when the store no longer
+    One thread exchanges statuses through the store. The other notices when the store no longer
     answers, and ends the process if a party is lost while the main thread is blocked.
 
     Edge cases:
@@ -103,7 +103,7 @@ class Watch:
 
         Args:
             error: What a collective operation raised when a connection broke.
-            wait: Seconds for the parties' words to tell; the default suffices for a silent one.
+            wait: Seconds to wait for the parties' statuses; the default finds a silent party.
         """
         self._in_hand.set()
         self._limit = min(self._silence, 5 * self._interval)
@@ -120,8 +120,8 @@ class Watch:
     def _conclude(self, lost: PartyLostError) -> None:
         """The first verdict stands, the other parties are told, and this process can end.
 
-        gloo's threads may wait for each other across parties while the interpreter shuts down;
-        an alarm, which needs no interpreter, bounds that.
+        gloo's threads may wait for each other across parties while the interpreter shuts down; an
+        alarm, which needs no interpreter, ends the process then.
         """
         with self._lock:
             if self._verdict is None:
@@ -166,7 +166,7 @@ class Watch:
             self._wake.clear()
 
     def _exchange(self, own: str) -> dict[int, str]:
-        """The peers' latest words; one round trip each, none waits for a word not yet said."""
+        """Returns the peers' latest statuses; one round trip each, without waiting for new ones."""
         self._store.set(f"{self._key}{self._rank}", own)
         heard = {}
         for peer in self._peers.ranks:
@@ -209,9 +209,9 @@ def watch_parties(*, interval: float = 2.0, silence: float = 20.0) -> Watch:
     is blocked prints the same message to stderr and ends with status 70.
 
     Args:
-        interval: Seconds between two words of one party.
-        silence: Seconds without a new word after which a party is lost, at least three intervals.
-            Once a connection broke, five intervals are enough.
+        interval: Seconds between two statuses of one party.
+        silence: Seconds without a new status after which a party is lost, at least three
+            intervals. Once a connection broke, five intervals are enough.
 
     Raises:
         PeaError: CrypTen is not initialised with one process a party.

@@ -29,7 +29,7 @@ def install() -> None:
     """Tuples of the third party come from keyed streams from here on; a second call does nothing.
 
     If CrypTen was initialised with the third party, keys are agreed at once, so that every party
-    must call it; otherwise `crypten.init` agrees on them, if it is initialised so.
+    must call it; otherwise `crypten.init` agrees on them, if it then has the third party.
 
     Raises:
         InsecureError: the third party knows no keyed streams, as CrypTen's own does not.
@@ -91,7 +91,7 @@ def _agree() -> None:
 
 
 def _tell(function: str) -> None:
-    """The third party will do so between its answers; party 0 is the one that it listens to."""
+    """The third party calls its function of that name next; party 0 alone sends the request."""
     world = communicator.get()
     if world.get_rank() == 0:
         message = {"function": function, "device": "cpu", "args": (), "kwargs": {}}
