@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from crypten_ext.nn.plain_records import as_arrays
 from crypten_ext.nn.tape import PublicBatch, SharedBatch
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from crypten_ext.world import exchange
@@ -30,9 +31,6 @@ from crypten import communicator
 from crypten.mpc import MPCTensor
 from crypten.mpc.primitives import ArithmeticSharedTensor
 
-LABELS = 4096
-"""Labels given as numbers are 0..LABELS - 1."""
-
 
 def poisson_batches(
     x: npt.ArrayLike | None,
@@ -44,7 +42,6 @@ def poisson_batches(
     max_feature_norm: float = 1.0,
     overflow_probability: float = OVERFLOW_PROBABILITY,
     source: NoiseSource | None = None,
-    agreed: Sequence[float] = (),
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
     """Yields encrypted batches in which each record of each party is present with `sample_rate`.
 
@@ -60,18 +57,15 @@ def poisson_batches(
         classes: number of outputs; by default the largest that any party's labels need, which
             tells the others this party's largest label.
         max_feature_norm: public bound of the Euclidean norm of a row of x.
-        overflow_probability: probability over the whole run that a sample exceeds its rows; the
-            accounting adds it to delta.
+        overflow_probability: of a sample beyond its rows in the whole run; it adds to delta.
         source: where the sampling comes from; by default the operating system.
-        agreed: further numbers that must be the same at every party.
 
     Yields:
-        (features, targets), (rows, features) and (rows, classes): pass them on unchanged; they
+        features (rows, features) and targets (rows, classes): pass them on unchanged, since they
         carry what the optimizer needs.
 
     Cost:
-        One round before the first batch, in which shapes and settings are compared; none and not a
-        byte for each batch.
+        One round before the first batch, to compare shapes and settings; not a byte for a batch.
 
     Raises:
         ArgumentError: in every party and before anything is shared: NaN or infinite features,
@@ -85,7 +79,6 @@ def poisson_batches(
         "sample_rate": float(sample_rate),
         "steps": int(steps),
         "overflow_probability": float(overflow_probability),
-        "agreed": [float(number) for number in agreed],
     }
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
     each = overflow_probability / (steps * ring.parties)
@@ -97,12 +90,14 @@ def poisson_batches(
         sample_rate=sample_rate,
         overflow_probability=overflow_probability / steps,
     )
-    features = max(a.features for a in announcements)
+    widths = _widths(announcements, classes)
+    return _batches(ring, records, rows, widths, public, steps, source or SystemSource())
+
+
+def _widths(announcements: Sequence[Announcement], classes: int | None) -> tuple[int, int]:
+    """Returns the numbers of features and of outputs."""
     outputs = classes or max(a.classes for a in announcements)
-    drawn_from = source or SystemSource()
-    return _batches(
-        ring, records, rows, (features, outputs), public, sample_rate, steps, drawn_from
-    )
+    return max(a.features for a in announcements), outputs
 
 
 def _batches(
@@ -111,17 +106,17 @@ def _batches(
     rows: list[int],
     widths: tuple[int, int],
     public: PublicBatch,
-    sample_rate: float,
     steps: int,
     source: NoiseSource,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    assert public.sample_rate is not None
     for _ in range(steps):
         own: Rows | None = None
         if records is not None:
             own = draw_rows(
                 records,
                 party=ring.rank,
-                sample_rate=sample_rate,
+                sample_rate=public.sample_rate,
                 rows=rows[ring.rank],
                 source=source,
             )
@@ -172,10 +167,7 @@ def share_records(
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, {})
     rows = [a.records for a in announcements]
-    widths = (
-        max(a.features for a in announcements),
-        classes or max(a.classes for a in announcements),
-    )
+    widths = _widths(announcements, classes)
     own = None if records is None else [records.features, records.labels]
     features, targets = share_rows(rows, [(widths[0],), (widths[1],)], own)
     return as_tensor(ring, features), as_tensor(ring, targets)
@@ -196,7 +188,7 @@ def _prepare(
     problem: ArgumentError | None = None
     own = Announcement()
     try:
-        features, labels = _as_arrays(x, y)
+        features, labels = as_arrays(x, y)
         if features is not None and labels is not None:
             needed = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
             check_records(
@@ -233,36 +225,3 @@ def _prepare(
         max_feature_norm=max_feature_norm,
     )
     return records, announcements
-
-
-def _as_arrays(
-    x: Any, y: Any
-) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.generic] | None]:
-    for name, value in (("x", x), ("y", y)):
-        if isinstance(value, crypten.CrypTensor):
-            raise ArgumentError(
-                name,
-                "an encrypted tensor",
-                "this party's own plaintext records",
-                "Private sampling is drawn by the owner of a record, before it is shared.",
-            )
-    if x is None or y is None:
-        if x is not y:
-            raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
-        return None, None
-    try:
-        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
-        finite = np.isfinite(labels.astype(np.float64)).all()
-    except (TypeError, ValueError) as error:
-        raise ArgumentError("x, y", "something else", "arrays of numbers") from error
-    if features.ndim != 2 or 0 in features.shape:
-        raise ArgumentError("x", features.shape, "a shape (records, features), both at least 1")
-    if labels.ndim not in (1, 2) or len(labels) != len(features):
-        raise ArgumentError(
-            "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"
-        )
-    if not finite:
-        raise ArgumentError("y", "NaN or infinity", "finite")
-    if labels.ndim == 1 and labels.max() >= LABELS:
-        raise ArgumentError("y", labels.max().item(), f"a label below {LABELS}")
-    return features, labels

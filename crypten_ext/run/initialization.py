@@ -37,49 +37,45 @@ def initialize(
     """Sets an encrypted model's parameters to a start made of all parties' local models.
 
     Every party calls it with its own local model, trained by DPSGD on its own records from the
-    parameters that `model` has now; it is shared, never sent. Nothing is opened
-    (`extensions.protocols.initialization.initialize`). Charge the local training to the optimizer's
-    ledger: ``optimizer.ledger.record("local training", ...)``.
+    parameters that `model` has now; it is shared, and nothing is opened. Charge the local training
+    to the optimizer's ledger: ``optimizer.ledger.record("local training", ...)``.
 
     Args:
         model: an encrypted model of Linear layers with biases, and ReLU or Sigmoid between them.
         local: this party's (weight, bias) of each layer; their norm together is at most 100.
         records: number of this party's training records, public.
         strategy: "local", "local-average" or "local-accuracy".
-        held_out: encrypted features and one-hot labels (`share_records`) to try candidates on;
-            "local-average" does without.
+        held_out: encrypted features and one-hot labels, of use but for "local-average".
         weighting: of the average: "records" by the parties' numbers of records, or "uniform".
 
     Cost:
         One round in which numbers of records are exchanged, and those of the protocol.
 
     Raises:
-        ArgumentError: in every party and before anything is shared: a local model of other
-            shapes or too large, a strategy or weighting that differs between parties, a weighting
-            where nothing is averaged, or missing held-out records.
+        ArgumentError: in every party and before anything is shared: a local model of other shapes
+            or too large, another strategy or weighting than the other parties', a weighting where
+            nothing is averaged, or missing held-out records.
+
+    Source:
+        Protocol 4, `extensions.protocols.initialization.initialize`.
     """
     pairs = parameter_pairs(model)
     functions = _activations(model, len(pairs))
     ring = ring_of(pairs[0][0])
     problem, own = None, None
     try:
-        own = _encoded(ring, pairs, local, records, strategy)
-        check_weighting(strategy, weighting)
-        if strategy != "local-average" and held_out is None:
-            raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
+        _check(strategy, weighting, held_out)
+        own = _encoded(ring, pairs, local, records)
     except ArgumentError as error:
         problem = error
     settings = {"strategy": strategy, "weighting": weighting, "frac_bits": ring.frac_bits}
     everybody = agree_on_records(
         exchange, [Announcement(records=max(records, 0))], settings, problem
     )
-    shapes = [tuple(part.size()) for pair in pairs for part in pair]
-    shares = share_rows([1] * ring.parties, shapes, own)
-    stacked = list(zip(shares[::2], shares[1::2], strict=True))
     started = initialize_shares(
         ring,
         strategy,
-        stacked,
+        _shared(ring, pairs, own),
         [announced.records for announced in everybody],
         start=[(weight.share, bias.share) for weight, bias in pairs],
         held_out=None if held_out is None else (held_out[0].share, held_out[1].share),
@@ -89,6 +85,15 @@ def initialize(
     for pair, values in zip(pairs, started, strict=True):
         for parameter, value in zip(pair, values, strict=True):
             parameter.share = value
+
+
+def _shared(
+    ring: CrypTenRing, pairs: Sequence[tuple[Any, Any]], own: Sequence[Integers] | None
+) -> list[tuple[Any, Any]]:
+    """Returns shares of all parties' (weight, bias) of each layer, stacked by rank."""
+    shapes = [tuple(part.size()) for pair in pairs for part in pair]
+    shares = share_rows([1] * ring.parties, shapes, own)
+    return list(zip(shares[::2], shares[1::2], strict=True))
 
 
 def parameter_pairs(model: Any) -> list[tuple[Any, Any]]:
@@ -118,16 +123,22 @@ def _activations(model: Any, layers: int) -> list[PiecewiseLinear]:
     ]
 
 
+def _check(strategy: Strategy, weighting: Weighting, held_out: object) -> None:
+    """Raises ArgumentError unless the strategy is known and has what it needs."""
+    if strategy not in STRATEGIES:
+        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
+    check_weighting(strategy, weighting)
+    if strategy != "local-average" and held_out is None:
+        raise ArgumentError("held_out", None, f"encrypted records for strategy {strategy!r}")
+
+
 def _encoded(
     ring: CrypTenRing,
     pairs: Sequence[tuple[Any, Any]],
     local: Sequence[tuple[Reals, Reals]],
     records: int,
-    strategy: str,
 ) -> list[Integers]:
     """This party's model as ring integers with a leading axis of one, checked."""
-    if strategy not in STRATEGIES:
-        raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
     if records < 1:
         raise ArgumentError("records", records, "at least 1")
     wanted = [(tuple(w.size()), tuple(b.size())) for w, b in pairs]

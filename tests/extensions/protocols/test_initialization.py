@@ -392,11 +392,11 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
     found = pools.run(
         2,
         "tests.helpers.party_tasks.batches:attempt",
-        per_party=[{"attempts": [{**common, "agreed": (rank, 7.0)}]} for rank in range(2)],
+        per_party=[{"attempts": [{**common, "steps": 3 + rank}]} for rank in range(2)],
     )
     for (((kind, message), collectives),) in found:
         assert kind == "ArgumentError"
-        assert "agreed = '[0.0, 7.0] at party 0, [1.0, 7.0] at party 1'" in message
+        assert "steps = '3 at party 0, 4 at party 1'" in message
         assert collectives == ["all_gather"] * 3
 
 

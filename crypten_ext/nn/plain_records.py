@@ -1,0 +1,52 @@
+"""What a party gives as its own records: arrays of numbers, before anything is shared."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+
+import crypten
+
+LABELS = 4096
+"""Labels given as numbers are 0..LABELS - 1."""
+
+
+def as_arrays(
+    x: Any, y: Any
+) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.generic] | None]:
+    """Returns features and labels as arrays that fit together; None, None for no records.
+
+    Raises:
+        ArgumentError: encrypted tensors, no numbers, shapes that do not fit, labels beyond the
+            range.
+    """
+    for name, value in (("x", x), ("y", y)):
+        if isinstance(value, crypten.CrypTensor):
+            raise ArgumentError(
+                name,
+                "an encrypted tensor",
+                "this party's own plaintext records",
+                "Private sampling is drawn by the owner of a record, before it is shared.",
+            )
+    if x is None or y is None:
+        if x is not y:
+            raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
+        return None, None
+    try:
+        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
+        finite = np.isfinite(labels.astype(np.float64)).all()
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("x, y", "something else", "arrays of numbers") from error
+    if features.ndim != 2 or 0 in features.shape:
+        raise ArgumentError("x", features.shape, "a shape (records, features), both at least 1")
+    if labels.ndim not in (1, 2) or len(labels) != len(features):
+        raise ArgumentError(
+            "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"
+        )
+    if not finite:
+        raise ArgumentError("y", "NaN or infinity", "finite")
+    if labels.ndim == 1 and labels.max() >= LABELS:
+        raise ArgumentError("y", labels.max().item(), f"a label below {LABELS}")
+    return features, labels
