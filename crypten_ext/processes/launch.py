@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from crypten_ext.processes.dealing import DealingProcess, check_provider, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.processes import Failure, Process
 from extensions.runs.providers import Provider
@@ -57,9 +58,9 @@ class Parties:
         nor this process if it is killed. Arguments and results are never logged.
 
     Edge cases:
-        a party counts as silent only if none of its threads can run (it is stopped, or native code
-        holds the interpreter); an endless loop in a task is found by the timeout. Time during which
-        this process is itself stopped does not count.
+        a party is silent only if none of its threads can run (it is stopped, or native code holds
+        the interpreter); the timeout finds endless loops. Time in which this process is itself
+        stopped does not count.
     """
 
     def __init__(
@@ -75,8 +76,9 @@ class Parties:
             raise ArgumentError("world_size", world_size, "at least 1")
         check_provider(provider, world_size)
         self.world_size = world_size
-        self._timeout = _positive("timeout", timeout)
-        self._silence = _positive("silence", silence)
+        check_seconds("timeout", timeout)
+        check_seconds("silence", silence)
+        self._timeout, self._silence = timeout, silence
         self._env = dict(env or {})
         self._parties: list[Process] = []
         self._provider = provider
@@ -155,7 +157,7 @@ class Parties:
         if len(own) != self.world_size:
             allowed = f"a list of {self.world_size} dicts, one a party"
             raise ArgumentError("per_party", f"{len(own)} entries", allowed)
-        limit = self._timeout if timeout is None else _positive("timeout", timeout)
+        check_seconds("timeout", limit := self._timeout if timeout is None else timeout)
         frames = [pickle.dumps((task, {**common, **extra})) for extra in own]
         with self._busy:
             if self._closed:
@@ -246,9 +248,3 @@ class Parties:
             for _ in range(self._inbox.qsize()):
                 rank, frame = self._inbox.get_nowait()
                 yield rank, *pickle.loads(frame)
-
-
-def _positive(name: str, seconds: float) -> float:
-    if not seconds > 0:
-        raise ArgumentError(name, seconds, "a positive number of seconds")
-    return seconds

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from crypten_ext.processes.failures import is_connection_loss
 from crypten_ext.processes.peers import UNSAID, Peers
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.processes import Failure
 
@@ -222,8 +223,7 @@ def watch_parties(*, interval: float = 2.0, silence: float = 20.0) -> Watch:
 
     from crypten import communicator
 
-    if not interval > 0:
-        raise ArgumentError("interval", interval, "a positive number of seconds")
+    check_seconds("interval", interval)
     if not silence >= 3 * interval:
         raise ArgumentError("silence", silence, f"at least three intervals, {3 * interval:g} s")
     if not (communicator.is_initialized() and dist.is_initialized()):

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import tensorflow as tf
 
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
 from tfe_ext.players.status import Statuses, task_of
 from tfe_ext.players.watch import Watch
@@ -176,6 +177,5 @@ def remote_config(file: str | Path, *, join_timeout: float = 60.0) -> RemotePlay
         ArgumentError: the file is not as it should be.
         PlayerLostError: a player did not answer in time, or is another one than the file says.
     """
-    if not join_timeout > 0:
-        raise ArgumentError("join_timeout", join_timeout, "a positive number of seconds")
+    check_seconds("join_timeout", join_timeout)
     return RemotePlayers(read_players(file), join_timeout)
