@@ -38,7 +38,7 @@ def test_noise(tfe_process, frac_bits, sigma, colluders):
     [
         "results_serve_the_host",
         "variables_and_loops",
-        "tracing_is_quick",
+        "graphs_are_small",
         "names_leave_with_the_protocol",
         "servers_may_share_a_device",
         "unsuitable_tensors_are_refused",

@@ -72,23 +72,36 @@ def test_features_are_taken_before_parties_compute_and_material_is_made_for_them
     assert sum(file.stat().st_size for file in files) > 1797 * 32 * 4
 
 
-def test_parties_take_features_themselves_or_before(tmp_path):
-    extractor = ("--features", "tests.helpers.extractors:halves")
+EXTRACTOR = ("--features", "tests.helpers.extractors:halves")
+
+
+def raw_and_ready(tmp_path: Path) -> tuple[Path, Path]:
+    """Returns party 0's raw records, and party 1's features."""
     done = pea("split", "--parties", 2, "--features", "none", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     raw = tmp_path / "party-0.npz"
     assert read_raw_file(raw).train_x.shape == (719, 8, 8)
     ready = tmp_path / "ready" / "party-1.npz"
-    done = pea(*("features", "--records", tmp_path / "party-1.npz", "--out", ready, *extractor))
+    done = pea(*("features", "--records", tmp_path / "party-1.npz", "--out", ready, *EXTRACTOR))
     assert (done.returncode, done.stdout) == (0, f"{ready} 719+179 x 32\n"), done.stderr
     assert stat.S_IMODE(ready.stat().st_mode) == 0o600
+    return raw, ready
+
+
+def test_features_are_taken_from_records_that_were_split_raw(tmp_path):
+    _, ready = raw_and_ready(tmp_path)
     rows = read_party_file(ready).train_x
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+
+
+@pytest.mark.long
+def test_parties_take_features_themselves_or_before(tmp_path):
+    raw, ready = raw_and_ready(tmp_path)
     common = ("--world-size", 2, "--rendezvous", f"tcp://{free_address()}", "--provider", "tfp")
     common = ("party", *common, *NOISE, "--steps", 2)
     with ExitStack() as stack:
         commands = [
-            stack.enter_context(started(*common, "--rank", 0, "--records", raw, *extractor)),
+            stack.enter_context(started(*common, "--rank", 0, "--records", raw, *EXTRACTOR)),
             stack.enter_context(started(*common, "--rank", 1, "--records", ready)),
         ]
         for command in commands:

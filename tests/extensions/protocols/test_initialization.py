@@ -228,6 +228,7 @@ def test_public_starts_are_zero_or_random():
         np.testing.assert_array_equal(own[0], other[0])
 
 
+@pytest.mark.long
 @linux
 def test_secure_and_plaintext_runs_start_alike(tmp_path):
     """Equal noise: only rounding differs, which moves few of 359 predictions."""
