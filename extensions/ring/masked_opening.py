@@ -125,12 +125,11 @@ class MaskedOpening(ABC):
     def bits_to_arithmetic(self, bits: Bits, positions: Sequence[int]) -> Share:
         """Returns the bits at `positions` as integers; one round, one word opened for all.
 
-        Other bits are not opened. Of an opened bit p and the dealt bit d, the XOR is d - 2 p d + p.
+        Of an opened bit p and the dealt bit d, the XOR is d - 2 p d + p.
         """
         ((masks, dealt),) = self.deal([(BitWords(tuple(positions)), bits)])
         (mask,) = masks
-        kept = wrap(sum(1 << position for position in set(positions)))
-        (opened,) = self.open_xor([(bits ^ mask) & kept])
+        (opened,) = self.open_xor([bits ^ mask])
         public = (opened >> self._column(positions, bits)) & 1
         return self.add_public(dealt - dealt * public * 2, public)
 

@@ -17,195 +17,76 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from extensions.ring.words import Monomial, products_of
+from extensions.ring.tuples import BitWords, Correlation, Dealt, Sharing
 from tfe_ext.ring.messages import send
+from tfe_ext.ring.placed import Placed
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Additive2, Additive3, Share
 from tfe_ext.ring.xor_words import DealersWords, Words
 
 Join = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-XOR: Join = tf.bitwise.bitwise_xor
+JOIN: dict[Sharing, Join] = {"sum": tf.add, "xor": tf.bitwise.bitwise_xor}
+PART: dict[Sharing, Join] = {"sum": tf.subtract, "xor": tf.bitwise.bitwise_xor}
+"""What is left of a word without a share of it."""
 
 
-@dataclass(frozen=True)
-class _Request:
-    """Masks of one shape, and words that follow from them."""
+def deal(servers: Servers, wanted: Sequence[tuple[Correlation, Share | Words]]) -> list[Dealt]:
+    """Returns fresh correlations, each to hide one value: see `extensions.ring.tuples`.
 
-    shape: tuple[int, ...]
-    masks: int
-    dependents: int
-    compute: Callable[[list[tf.Tensor]], tf.Tensor]
-    """The dependents, on a leading axis, from the list of masks."""
-    masks_by: Join = tf.add
-    dependents_by: Join = tf.subtract
-    """How the dependents are parted: what is left of a word without a share of it."""
-    for_three: bool = False
-    """Whether server 2 holds a share of the masks too."""
+    Where server 2 has a summand of the value, it draws a share of the masks as well.
 
-
-@dataclass(frozen=True)
-class _Dealt:
-    """The shares of the masks by server, and those of the dependents, on a leading axis."""
-
-    masks: list[tf.Tensor]
-    dependents: list[tf.Tensor]
-
-
-def _deal(servers: Servers, requests: Sequence[_Request]) -> list[_Dealt]:
+    Cost:
+        No round; a word from server 2 to server 1 for each element that follows from the masks.
+    """
     on = servers.devices
-    dealt, corrections = [], []
-    for request in requests:
-        count = request.masks
-        drawn_0 = servers.pairwise[0].draw([count + request.dependents, *request.shape], tf.int64)
-        drawn_1 = servers.pairwise[2].draw([count, *request.shape], tf.int64)
-        with tf.device(on[0]):
-            share_0 = drawn_0.on(on[0])
-            own = _Dealt([share_0[:count], drawn_1.on(on[1])], [share_0[count:]])
-        with tf.device(on[2]):
-            share_0, share_1 = drawn_0.on(on[2]), drawn_1.on(on[2])
-            if request.for_three:
-                drawn = servers.private[on[2]].draw([count, *request.shape], tf.int64)
-                masks = drawn.on(on[2])
-                own.masks.append(masks - share_0[:count] - share_1)
-            else:
-                masks = request.masks_by(share_0[:count], share_1)
-            values = request.compute(tf.unstack(masks))
-            corrections.append(request.dependents_by(values, share_0[count:]))
-        dealt.append(own)
-    for own, correction in zip(dealt, send(corrections, on[2], on[1]), strict=True):
-        own.dependents.append(correction)
+    drawn = [_draw(servers, correlation, value) for correlation, value in wanted]
+    corrections = send([each.correction for each in drawn], on[2], on[1])
+    dealt = []
+    for (correlation, _), each, correction in zip(wanted, drawn, corrections, strict=True):
+        masks = _join_parts(on, correlation.masks_by, each.masks)
+        dependents = [each.dependents_0, correction]
+        dealt.append(Dealt(masks, _join_parts(on, correlation.dependents_by, dependents)))
     return dealt
 
 
 @dataclass(frozen=True)
-class RandomWords:
-    """A uniform word shared additively and bitwise, with products of its shifted bits."""
+class _Drawn:
+    """Shares of the masks by server, server 0's of the dependents, and on server 2 server 1's."""
 
-    value: Share
-    bits: Words
-    products: dict[Monomial, Words]
-
-
-@dataclass(frozen=True)
-class TruncationPair:
-    """A uniform word r, its low 63 bits shifted right by m, and its top bit, additively shared."""
-
-    mask: Share
-    shifted: Additive2
-    top: Additive2
+    masks: list[tf.Tensor]
+    dependents_0: tf.Tensor
+    correction: tf.Tensor
 
 
-class Dealer:
-    """Server 2 as the one who deals."""
-
-    def __init__(self, servers: Servers) -> None:
-        self._servers = servers
-        self._on = servers.devices
-
-    def random_words(
-        self, shape: Sequence[int], products: Sequence[Monomial], *, for_three: bool
-    ) -> RandomWords:
-        """Returns fresh uniform words with the named products of their shifted bits.
-
-        Args:
-            shape: of the words.
-            products: by the first wire's shifts.
-            for_three: whether server 2 is to hold a share of the words as well.
-        """
-
-        def compute(masks: list[tf.Tensor]) -> tf.Tensor:
-            return tf.stack([*masks, *self._products(products, masks)])
-
-        (dealt,) = _deal(
-            self._servers,
-            [
-                _Request(
-                    tuple(shape),
-                    masks=1,
-                    dependents=1 + len(products),
-                    compute=compute,
-                    dependents_by=XOR,
-                    for_three=for_three,
-                )
-            ],
-        )
-        bits, *rest = self._words(dealt.dependents)
-        return RandomWords(self._mask(dealt), bits, dict(zip(products, rest, strict=True)))
-
-    def truncation_pairs(
-        self, shapes: Sequence[Sequence[int]], shifts: Sequence[int], for_three: Sequence[bool]
-    ) -> list[TruncationPair]:
-        """Returns fresh truncation pairs, one for each shape, shift and whether server 2 masks."""
-        requests = [
-            _Request(
-                tuple(shape),
-                masks=1,
-                dependents=2,
-                compute=_truncation_parts(shift),
-                for_three=three,
-            )
-            for shape, shift, three in zip(shapes, shifts, for_three, strict=True)
-        ]
-        pairs = []
-        for dealt in _deal(self._servers, requests):
-            both = Additive2(self._on, dealt.dependents)
-            pairs.append(TruncationPair(self._mask(dealt), both[0], both[1]))
-        return pairs
-
-    def bit_words(self, shape: Sequence[int], positions: Sequence[int]) -> tuple[Words, Additive2]:
-        """Returns uniform words shared bitwise, and additive shares of their bits there."""
-        places = np.reshape(np.array(positions, dtype=np.int64), [-1] + [1] * len(shape))
-
-        def compute(masks: list[tf.Tensor]) -> tf.Tensor:
-            shifted = tf.bitwise.right_shift(masks[0][None], places)
-            return tf.bitwise.bitwise_and(shifted, np.int64(1))
-
-        request = _Request(
-            tuple(shape), masks=1, dependents=len(positions), compute=compute, masks_by=XOR
-        )
-        (dealt,) = _deal(self._servers, [request])
-        (word,) = self._words(dealt.masks)
-        return word, Additive2(self._on, dealt.dependents)
-
-    def word_masks(
-        self, shape: Sequence[int], wires: int, products: Sequence[Monomial]
-    ) -> tuple[list[Words], dict[Monomial, Words]]:
-        """Returns a fresh uniform mask for each wire, and XOR shares of the named products."""
-
-        def compute(masks: list[tf.Tensor]) -> tf.Tensor:
-            return tf.stack(self._products(products, masks))
-
-        request = _Request(
-            tuple(shape), wires, len(products), compute, masks_by=XOR, dependents_by=XOR
-        )
-        (dealt,) = _deal(self._servers, [request])
-        named = zip(products, self._words(dealt.dependents), strict=True)
-        return self._words(dealt.masks), dict(named)
-
-    def _products(
-        self, products: Sequence[Monomial], masks: Sequence[tf.Tensor]
-    ) -> list[tf.Tensor]:
-        words = [DealersWords(self._on, [mask]) for mask in masks]
-        return [product.parts[0] for product in products_of(products, words)]
-
-    def _words(self, stacked: Sequence[tf.Tensor]) -> list[Words]:
-        split = []
-        for device, words in zip(self._on, stacked, strict=False):
-            with tf.device(device):
-                split.append(tf.unstack(words))
-        return [Words(self._on, pair) for pair in zip(*split, strict=True)]
-
-    def _mask(self, dealt: _Dealt) -> Share:
-        form = Additive2 if len(dealt.masks) == 2 else Additive3
-        return form(self._on, dealt.masks)[0]
+def _draw(servers: Servers, correlation: Correlation, value: Share | Words) -> _Drawn:
+    on, sizes = servers.devices, [correlation.masks, correlation.dependents]
+    drawn_0 = servers.pairwise[0].draw([sum(sizes), *value.shape], tf.int64)
+    drawn_1 = servers.pairwise[2].draw([correlation.masks, *value.shape], tf.int64)
+    with tf.device(on[0]):
+        mask_0, dependents_0 = tf.split(drawn_0.on(on[0]), sizes)
+    shares = [mask_0, drawn_1.on(on[1])]
+    with tf.device(on[2]):
+        mask_0, known = tf.split(drawn_0.on(on[2]), sizes)
+        mask_1 = drawn_1.on(on[2])
+        if isinstance(value, Additive3) and value.additive2() is None:
+            drawn_2 = servers.private[on[2]].draw([correlation.masks, *value.shape], tf.int64)
+            masks = drawn_2.on(on[2])
+            shares.append(masks - mask_0 - mask_1)
+        else:
+            masks = JOIN[correlation.masks_by](mask_0, mask_1)
+        dependents = _follow(correlation, DealersWords(on, [masks]))
+        return _Drawn(shares, dependents_0, PART[correlation.dependents_by](dependents, known))
 
 
-def _truncation_parts(shift: int) -> Callable[[list[tf.Tensor]], tf.Tensor]:
-    low = np.int64(2**63 - 1)
+def _follow(correlation: Correlation, masks: DealersWords) -> tf.Tensor:
+    """Returns the dependents on a leading axis; one shift finds the bits at all positions."""
+    if isinstance(correlation, BitWords):
+        places = np.reshape(np.array(correlation.positions), (-1, *(1 for _ in masks.shape[1:])))
+        return ((masks >> places) & 1).parts[0]
+    return tf.stack([word.parts[0] for word in correlation.follow(list(masks))])
 
-    def compute(masks: list[tf.Tensor]) -> tf.Tensor:
-        (r,) = masks
-        shifted = tf.bitwise.right_shift(tf.bitwise.bitwise_and(r, low), np.int64(shift))
-        return tf.stack([shifted, tf.cast(r < 0, tf.int64)])
 
-    return compute
+def _join_parts(on: Sequence[str], sharing: Sharing, shares: Sequence[tf.Tensor]) -> Placed:
+    if sharing == "xor":
+        return Words(on, shares)
+    return (Additive2 if len(shares) == 2 else Additive3)(on, shares)

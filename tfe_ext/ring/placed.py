@@ -1,6 +1,6 @@
 """Tensors of one kind on several servers' devices: one operation works on each, where it lies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import tensorflow as tf
@@ -59,6 +59,14 @@ class Placed:
 
     def __getitem__(self, key: Any) -> Self:
         return self.each(lambda part: part[key])
+
+    def __iter__(self) -> Iterator[Self]:
+        """Returns the values along the first axis."""
+        size = self.shape[0]
+        columns = [
+            self._on(i, tf.unstack, part) or [None] * size for i, part in enumerate(self.parts)
+        ]
+        return iter([self._with(parts) for parts in zip(*columns, strict=True)])
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the parts in another shape, given as one sequence or as integers."""

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from extensions.ring.fixed_point import wrap
 from tfe_ext.ring.placed import Part, Placed
+from tfe_ext.ring.xor_words import Words
 
 
 class Share(Placed):
@@ -39,7 +40,10 @@ class Share(Placed):
         return own._sum(others, tf.add)
 
     def __sub__(self, other: "Share") -> "Share":
-        return self + -other
+        own, others = in_one_form([self, other])
+        if None in own.parts or None in others.parts:
+            return own + -others
+        return own._sum(others, tf.subtract)
 
     def __neg__(self) -> Self:
         return self.each(tf.negative)
@@ -72,10 +76,11 @@ class Share(Placed):
         return self._with(parts)
 
     def add_public(self, value: Any) -> Self:
-        """Returns the sum with public ring integers."""
+        """Returns the sum with public ring integers, or with a word of servers 0 and 1."""
         parts = list(self.parts)
         for i in self.LEADING:
-            parts[i] = self._on(i, lambda part: part + value, parts[i])
+            summand = value.parts[i] if isinstance(value, Words) else value
+            parts[i] = self._on(i, tf.add, parts[i], summand)
         return self._with(parts)
 
     @property
@@ -116,6 +121,12 @@ class Additive2(Share):
 
     PLACES = (0, 1)
     LEADING = (0,)
+
+    def __mul__(self, factor: int | Words) -> Self:
+        if isinstance(factor, int):
+            return super().__mul__(factor)
+        pairs = enumerate(zip(self.parts, factor.parts, strict=True))
+        return self._with([self._on(i, tf.multiply, *pair) for i, pair in pairs])
 
     def additive2(self) -> "Additive2":
         return self

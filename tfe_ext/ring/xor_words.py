@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
-from extensions.ring.fixed_point import wrap
+from extensions.ring.fixed_point import Integers, wrap
 from tfe_ext.ring.placed import Placed
 
 
@@ -37,8 +37,11 @@ class Words(Placed):
     def __lshift__(self, places: int) -> Self:
         return self.each(lambda part: tf.bitwise.left_shift(part, np.int64(places)))
 
-    def __rshift__(self, places: int) -> Self:
+    def __rshift__(self, places: int | Integers) -> Self:
         return self.each(lambda part: tf.bitwise.right_shift(part, np.int64(places)))
+
+    def __sub__(self, integers: Integers) -> Self:
+        return self.each(lambda part: part - integers)
 
 
 class DealersWords(Words):
