@@ -29,7 +29,9 @@ from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
 from tests.crypten_ext.test_launch import assert_all_end, is_alive
+from tests.helpers.openings import uniform_p_value
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.strategies import ALARM
 
 TASKS = "tests.helpers.party_tasks.dealer:"
 
@@ -67,6 +69,11 @@ def test_shares_of_a_mask_differ_between_parties_and_draws(pool):
     draws = [pool.run(TASKS + "shares_of_a_mask") for _ in range(2)]
     words = {word for shares in draws for share in shares for word in share}
     assert len(words) == 2 * 8 * pool.world_size
+
+
+def test_every_opened_word_is_masked(pool):
+    opened, *_ = pool.run("tests.helpers.party_tasks.openings:opened", provider="DEALER")
+    assert uniform_p_value(opened) > ALARM
 
 
 def test_results_and_rounds_are_those_of_the_first_party(pool):

@@ -18,8 +18,10 @@ from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
 from tests.crypten_ext.test_launch import assert_all_end, is_alive
+from tests.helpers.openings import uniform_p_value
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
+from tests.helpers.strategies import ALARM
 
 DEALT = "tests.helpers.party_tasks.dealer:"
 TASKS = "tests.helpers.party_tasks.third_party"
@@ -103,6 +105,11 @@ def test_opened_tuples_fulfil_their_relations(pool, task):
     for right in pool.run(DEALT + task, provider="TTP"):
         assert len(right) > 5
         assert [kind for kind, holds in right.items() if not holds] == []
+
+
+def test_every_opened_word_is_masked(pool):
+    opened, *_ = pool.run("tests.helpers.party_tasks.openings:opened", provider="TTP")
+    assert uniform_p_value(opened) > ALARM
 
 
 def test_results_are_those_of_the_first_party(pool):

@@ -1,0 +1,53 @@
+"""Every word that a host opens is masked: uniform, and independent of all the others it opens.
+
+The dealer and the third party of CrypTen have the same test beside their others. False alarms have
+a probability of ALARM at most for each host. A mask that is zero leaves a bit of all words
+alike, which for uniform words has a probability of 2^(1 - COUNT).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from extensions.ring.fixed_point import Integers
+from tests.helpers.openings import COUNT, KINDS, record_openings, uniform_p_value
+from tests.helpers.strategies import ALARM
+from tests.helpers.toy_ext.ring import ToyRing
+
+TASK = "tests.helpers.{}_tasks.openings:opened"
+BLOCKS = 20
+"""Openings of the blocks: 2 of truncations, 1 + 4 of a decomposition, 1 + 2 x 4 of comparisons with
+two thresholds, 3 of a suffix-or and 1 of a conversion. A host may add those of products."""
+
+Open = Callable[[str], Integers]
+
+
+@pytest.fixture(params=["toy", "crypten-2", "crypten-3", "crypten-2-other-provider", "aby3"])
+def open_words(request: pytest.FixtureRequest) -> Open:
+    host, *rest = request.param.split("-")
+    if host == "toy":
+        return _open_toy
+    if host == "aby3":
+        process = request.getfixturevalue("tfe_process")
+        return lambda kind: np.array(process.run(TASK.format("tfe"), unmasked=kind))
+    pools, parties = request.getfixturevalue("pools"), int(rest[0])
+    options = {"alias": "another"} if rest[1:] else {}
+    return lambda kind: pools.run(parties, TASK.format("party"), unmasked=kind, **options)[0]
+
+
+def _open_toy(kind: str) -> Integers:
+    ring = ToyRing(20, parties=2)
+    opened = record_openings(ring, ring.share(np.zeros(COUNT, dtype=np.int64)), kind)
+    return np.concatenate([words.reshape(-1, COUNT) for words in opened])
+
+
+def test_every_opened_word_is_masked(open_words: Open):
+    words = open_words("")
+    assert len(words) >= BLOCKS
+    assert uniform_p_value(words) > ALARM
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_that_are_not_masked_are_found(open_words: Open, kind: str):
+    assert uniform_p_value(open_words(kind)) < ALARM

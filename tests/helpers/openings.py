@@ -1,0 +1,95 @@
+"""Every word that a host opens under dealt masks, for secrets that are all zero."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from extensions.ring.fixed_point import Integers
+from extensions.ring.masked_opening import MaskedOpening
+from extensions.ring.tuples import (
+    BitWords,
+    Correlation,
+    Dealt,
+    RandomWords,
+    Sharing,
+    TruncationPair,
+    WordMasks,
+)
+from tests.helpers.strategies import count_p_value
+
+COUNT = 400
+KINDS = tuple(kind.__name__ for kind in (RandomWords, TruncationPair, BitWords, WordMasks))
+
+
+def record_openings(
+    ring: MaskedOpening, zeros: Any, unmasked: str = "", seen: list[Any] | None = None
+) -> list[Any]:
+    """Returns all opened words of every block of a ring.
+
+    Args:
+        ring: the host's, which is of no use afterwards.
+        zeros: shares of COUNT zeros.
+        unmasked: name of a correlation of which zeros are dealt; results are as right with it.
+        seen: the list to fill.
+    """
+    seen = [] if seen is None else seen
+    ring.open_sum, ring.open_xor = noting(ring.open_sum, seen), noting(ring.open_xor, seen)
+    ring.deal = _cancelling(ring.deal, unmasked)
+    row = zeros.reshape(1, COUNT)
+    ring.mul([(zeros, zeros)])
+    ring.matmul([(row, row.T)])
+    ring.truncate([(zeros, 0), (zeros, 20)])
+    bits = ring.bit_decompose(zeros)
+    ring.less_than(zeros, [0, 5])
+    ring.suffix_or(bits)
+    ring.bits_to_arithmetic(bits, [0, 40])
+    return seen
+
+
+def noting(open_words: Callable[..., Any], seen: list[Any]) -> Callable[..., Any]:
+    """Returns the same opening, of which every result is added to the list."""
+
+    def run(shares: Sequence[Any]) -> list[Any]:
+        opened: list[Any] = open_words(shares)
+        seen.extend(opened)
+        return opened
+
+    return run
+
+
+def _cancelling(deal: Callable[..., list[Dealt]], unmasked: str) -> Callable[..., list[Dealt]]:
+    def zero(value: Any, sharing: Sharing) -> Any:
+        return value - value if sharing == "sum" else value ^ value
+
+    def run(wanted: Sequence[tuple[Correlation, Any]]) -> list[Dealt]:
+        dealt = deal(wanted)
+        return [
+            Dealt(zero(d.masks, c.masks_by), zero(d.dependents, c.dependents_by))
+            if type(c).__name__ == unmasked
+            else d
+            for (c, _), d in zip(wanted, dealt, strict=True)
+        ]
+
+    return run
+
+
+def uniform_p_value(words: Integers) -> float:
+    """Returns how likely uniform, independent words are at least as odd, at most.
+
+    Args:
+        words: by opening, COUNT each.
+
+    Counted are the ones in each bit of each opening, and of the XOR of every two, where a mask that
+    serves twice shows. Each count is binomial if words are uniform and independent; the p-value of
+    the oddest times the number of counts bounds the probability that any is as odd.
+    """
+    rows = len(words)
+    octets = np.ascontiguousarray(words).view(np.uint8).reshape(rows, COUNT, 8)
+    bits = np.unpackbits(octets, axis=2).astype(np.float64)
+    ones = bits.sum(axis=1)
+    both = np.einsum("icb,jcb->ijb", bits, bits, optimize=True)
+    different = (ones[:, None] + ones[None] - 2 * both)[np.triu_indices(rows, 1)]
+    counts = np.concatenate([ones, different]).ravel()
+    oddest = counts[np.abs(counts - COUNT / 2).argmax()]
+    return float(counts.size * count_p_value(int(oddest), COUNT, 0.5))

@@ -1,0 +1,36 @@
+"""What the parties of CrypTen open between them, by every provider of tuples."""
+
+import numpy as np
+import torch
+
+from crypten_ext.processes.worker import Context
+from crypten_ext.ring import generic_tuples
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from extensions.ring.fixed_point import Integers
+from tests.helpers.openings import COUNT, noting, record_openings
+from tests.helpers.party_tasks.dealer import use
+
+import crypten
+from crypten.mpc.primitives import ArithmeticSharedTensor
+
+
+def opened(context: Context, provider: str = "", alias: str = "", unmasked: str = "") -> Integers:
+    """Returns all opened words, by opening; also those with which tuples are built.
+
+    Args:
+        context: this party's.
+        provider: whom to ask for tuples, by default who is configured.
+        alias: name under which it goes meanwhile.
+        unmasked: as in `record_openings`.
+    """
+    seen: list[torch.Tensor] = []
+    dealing = type(use(provider) if provider else crypten.mpc.get_default_provider())
+    kept = dealing.NAME, generic_tuples.open_xor
+    dealing.NAME = alias or dealing.NAME
+    generic_tuples.open_xor = noting(generic_tuples.open_xor, seen)
+    try:
+        zeros = ArithmeticSharedTensor.PRZS(torch.Size((COUNT,))).share
+        record_openings(CrypTenRing(20), zeros, unmasked, seen)
+    finally:
+        dealing.NAME, generic_tuples.open_xor = kept
+    return np.concatenate([words.numpy().reshape(-1, COUNT) for words in seen])
