@@ -327,7 +327,8 @@ def test_a_party_killed_on_its_host_is_named_by_the_others(
             assert process.returncode in ENDINGS
 
 
-@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_party_stopped_on_its_host_ends_the_blocked_one(victim: int) -> None:
     with by_hand(2, "work", 0.5, 10) as processes:
         processes[victim].send_signal(signal.SIGSTOP)
@@ -344,6 +345,7 @@ def test_every_party_names_the_one_that_raised_first(tmp_path: Path) -> None:
         assert last_line(processes[2]).endswith("ValueError: of no interest to others")
 
 
+@pytest.mark.long
 def test_the_host_of_the_store_may_finish_before_the_others() -> None:
     with by_hand(3, "leave early", 0.5, 8) as processes:
         for process in processes:

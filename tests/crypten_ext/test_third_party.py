@@ -90,6 +90,7 @@ def test_tuples_do_not_come_from_generators_that_a_script_can_seed(tmp_path):
     assert len(drawn) == 2 * 8
 
 
+@pytest.mark.long
 def test_crypten_s_own_server_is_refused(tmp_path):
     status, out, err = by_hand(tmp_path, "CrypTen's server")
     assert (status, out) == (1, "")

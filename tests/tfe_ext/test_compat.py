@@ -68,6 +68,7 @@ def test_tensorflow_may_be_imported_first():
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 @needs_tensorflow
 @pytest.mark.parametrize(
     "use", ["tf.keras.layers", pytest.param("dir(tf.keras)", marks=pytest.mark.long)]
@@ -98,6 +99,7 @@ def test_untested_tensorflow_is_refused_unless_asked_for(version):
     assert "TFE_EXT_UNTESTED_TENSORFLOW=1" in run.stderr
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_traced_while_loop_computes_on_shares():
     run = run_fresh(

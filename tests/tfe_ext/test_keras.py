@@ -41,7 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
     "softmax": {"max_grad_norm": 0.7, "steps": 2, "kind": "softmax"},
     "SGD": {"private": False, "steps": 2},
 }
-SHORT = ("linear", "hidden")
+SHORT = ("linear",)
 """Each case traces a step for seconds; the others differ in what the core computes."""
 COSTS = {"linear": 28, "hidden": 38, "hidden sigmoid, no bias": 40, "softmax": 35, "SGD": 13}
 
@@ -54,7 +54,7 @@ COSTS = {"linear": 28, "hidden": 38, "hidden sigmoid, no bias": 40, "softmax": 3
         "inputs_are_masked",
         "a_fit_opens_nothing_and_ends_where_it_should",
         "a_run_goes_on_from_its_checkpoints",
-        "steps_are_fresh",
+        pytest.param("steps_are_fresh", marks=pytest.mark.long),
         pytest.param("one_output_and_other_layers", marks=pytest.mark.long),
         "wrong_layers_are_refused",
         "wrong_arguments_are_refused",

@@ -177,6 +177,7 @@ def _line_with(part, lines):
     return next(line for line in lines if part in line)
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_interrupted_command_leaves_no_player(tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))

@@ -71,6 +71,7 @@ def test_an_option_that_is_no_number_is_named():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_settings_that_only_the_parties_can_refuse_end_in_one_line_too():
     done = pea("train", *NOISE, "--frac-bits", 24, "--steps", 2, "--parties", 2)
     assert done.returncode == 1
