@@ -2,7 +2,8 @@
 
 This package knows no framework: it imports neither torch nor tensorflow. The protocols and the
 ring (`extensions.protocols`, `extensions.ring`) need NumPy alone, and OpenDP where noise is drawn.
-A host takes part by implementing `extensions.ring.interface.Ring`.
+A host takes part by implementing `extensions.ring.interface.Ring` and, for whole runs,
+`extensions.protocols.host.Host`.
 """
 
 from importlib.metadata import PackageNotFoundError, version
