@@ -16,7 +16,12 @@ from tests.helpers.tfe_process import TFEProcess
 if TYPE_CHECKING:
     from crypten_ext.processes.launch import Parties
 
-SHARED = {"tfe_process": "tensorflow", "tfe_players": "tensorflow", "pools": "crypten"}
+SHARED = {
+    "tfe_process": "tensorflow",
+    "tfe_players": "tensorflow",
+    "pools": "crypten",
+    "dealer_pool": "dealer",
+}
 """Fixtures whose processes start once for the whole session: their tests stay on one worker."""
 
 
@@ -24,7 +29,7 @@ SHARED = {"tfe_process": "tensorflow", "tfe_players": "tensorflow", "pools": "cr
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups tests for ``--dist loadgroup``, by what they share or else by file.
 
-    The two largest groups come first, so that they run beside each other.
+    The largest groups come first, so that they run beside each other.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:

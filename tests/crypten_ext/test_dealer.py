@@ -28,6 +28,7 @@ from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
+from tests.conftest import SHARED
 from tests.crypten_ext.test_launch import assert_all_end, is_alive
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.patience import PATIENCE, wait_until
@@ -38,14 +39,18 @@ TASKS = "tests.helpers.party_tasks.dealer:"
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(2, marks=pytest.mark.long), 3],
+    params=[
+        pytest.param(2, marks=pytest.mark.long),
+        pytest.param(3, marks=pytest.mark.xdist_group(SHARED["dealer_pool"])),
+    ],
     ids=["2 parties", "3 parties"],
 )
 def pool(request: pytest.FixtureRequest) -> Iterator[Parties]:
+    if request.param == 3:
+        yield request.getfixturevalue("dealer_pool")
+        return
     with Parties(request.param, timeout=PATIENCE, provider="dealer") as parties:
         yield parties
-        dealer_pid = parties.dealer_pid
-    assert_all_end([dealer_pid])
 
 
 # --- tuples -------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import statistics
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,19 +9,12 @@ import pytest
 from benchmarks.providers import STEP
 from crypten_ext.processes.launch import Parties
 from extensions.runs.providers import Provider
-from tests.helpers.patience import PATIENCE
 
 TASKS = "tests.helpers.party_tasks.provider_budgets:"
 SMALL = {"batch": 6, "features": 5, "classes": 3}
 ROUNDS = 27
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Parties]:
-    with Parties(3, timeout=PATIENCE, provider="dealer") as parties:
-        yield parties
 
 
 def measured(pool: Parties, provider: Provider, steps: int, **sizes: int) -> list[dict[str, Any]]:
@@ -38,14 +30,14 @@ def measured(pool: Parties, provider: Provider, steps: int, **sizes: int) -> lis
 
 
 @pytest.mark.parametrize("provider", ["DEALER", "TFP"])
-def test_tuples_need_no_message_among_the_parties(pool, provider):
-    assert pool.run(f"{TASKS}cost_of_tuples", provider=provider) == [(0, 0)] * 3
+def test_tuples_need_no_message_among_the_parties(dealer_pool, provider):
+    assert dealer_pool.run(f"{TASKS}cost_of_tuples", provider=provider) == [(0, 0)] * 3
 
 
 @pytest.mark.parametrize("provider", ["dealer", "tfp"])
-def test_a_step_has_the_rounds_of_its_protocols_alone(pool, provider):
+def test_a_step_has_the_rounds_of_its_protocols_alone(dealer_pool, provider):
     """What the first party spends on dealing inline is nothing, so that both are equal."""
-    for party in measured(pool, provider, steps=2, **SMALL):
+    for party in measured(dealer_pool, provider, steps=2, **SMALL):
         assert party["rounds"] == ROUNDS
 
 
@@ -54,8 +46,8 @@ def masks(kind: str, words: list[int]) -> int:
     return sum(words[:2] if kind == "additive" else words[: len(words) // 2])
 
 
-def test_a_correction_is_a_word_for_each_word_that_depends_on_others(pool):
-    for party in pool.run(f"{TASKS}words_of_step", **SMALL):
+def test_a_correction_is_a_word_for_each_word_that_depends_on_others(dealer_pool):
+    for party in dealer_pool.run(f"{TASKS}words_of_step", **SMALL):
         everything = sum(sum(words) for _, words in party["asked"])
         uniform = sum(masks(kind, words) for kind, words in party["asked"])
         assert party["corrected"] == 8 * (everything - uniform)
@@ -63,12 +55,12 @@ def test_a_correction_is_a_word_for_each_word_that_depends_on_others(pool):
 
 
 @pytest.mark.long
-def test_a_step_takes_no_longer_than_with_the_first_party(pool):
+def test_a_step_takes_no_longer_than_with_the_first_party(dealer_pool):
     """Both providers take turns in one run; the ratio of medians, on loopback, is about 0.9."""
     seconds: dict[Provider, list[float]] = {"dealer": [], "tfp": []}
     for _ in range(4):
         for provider, taken in seconds.items():
-            party, *_ = measured(pool, provider, 8, batch=128, features=512, classes=10)
+            party, *_ = measured(dealer_pool, provider, 8, batch=128, features=512, classes=10)
             taken += party["seconds"]
     dealt, first = (statistics.median(taken) for taken in seconds.values())
     assert dealt <= 1.3 * first

@@ -1,0 +1,18 @@
+"""Parties with a dealer, which several files share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from crypten_ext.processes.launch import Parties
+from tests.crypten_ext.test_launch import assert_all_end
+from tests.helpers.patience import PATIENCE
+
+
+@pytest.fixture(scope="session")
+def dealer_pool() -> Iterator[Parties]:
+    """Three parties and a dealer, of which nothing is left in the end."""
+    with Parties(3, timeout=PATIENCE, provider="dealer") as parties:
+        yield parties
+        dealer_pid = parties.dealer_pid
+    assert_all_end([dealer_pid])
