@@ -25,9 +25,10 @@ TOP = RING_BITS - 1
 class MaskedOpening(ABC):
     """The methods of `extensions.ring.interface.Ring` that open masked words.
 
-    A host inherits them and adds local arithmetic, openings and a source of tuples. Beside what
-    `Ring` asks of shares and bits, a share can be multiplied by a public word, and a word, shared
-    or public, by what `constant` returns be shifted (`>>`) and, if public, lessened (`-`).
+    A host inherits them and adds local arithmetic, openings and a source of tuples; it may replace
+    one by a faster way of its own. Its shares and bits do what `Ring` asks, and more: a share is
+    multiplied by a public word, any word is shifted (`>>`) by what `constant` returns, and that is
+    subtracted from a public word. Dealt shares can be iterated along their leading axis.
 
     Guarantees:
         Every opened word is uniform, whatever the secrets are, because it is the sum or the XOR of
