@@ -37,7 +37,8 @@ def record_openings(
     ring.open_sum, ring.open_xor = noting(ring.open_sum, seen), noting(ring.open_xor, seen)
     ring.deal = _cancelling(ring.deal, unmasked)
     row = zeros.reshape(1, COUNT)
-    ring.mul([(zeros, zeros)])
+    for _ in range(2):
+        ring.mul([(zeros, zeros)])
     ring.matmul([(row, row.T)])
     ring.truncate([(zeros, 0), (zeros, 20)])
     bits = ring.bit_decompose(zeros)
