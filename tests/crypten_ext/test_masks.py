@@ -92,8 +92,9 @@ def test_every_bit_is_fair():
         assert abs(int(((drawn >> bit) & 1).sum()) - words / 2) < slack
 
 
-@pytest.mark.parametrize("parties", [pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_masks_of_running_parties(parties):
+    """Of two parties each is both neighbours of the other: masks of one key would cancel."""
     with Parties(parties) as pool:
         before = pool.run("tests.helpers.party_tasks.masks:draw", enable=False)
         assert all(type_name == "Generator" for type_name, *_ in before)
