@@ -19,7 +19,6 @@ HOSTS_SIGNATURES = {"tfe_ext/aby3/protocol.py:ABY3._ot"}
 """Methods that override a host's, with its parameters."""
 VOCABULARY = {
     "crypten_ext/nn/optim.py:DPSGD.__init__",
-    "crypten_ext/run/checkpoints.py:Checkpoints.__init__",
     "tfe_ext/keras/optimizers.py:DPSGD.__init__",
 }
 """Public constructors: keyword-only parameters in a host's or Opacus's vocabulary do not count."""
