@@ -28,6 +28,7 @@ from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import find_for
 from tests.conftest import SHARED
 from tests.crypten_ext.test_launch import assert_all_end, is_alive
 from tests.helpers.openings import uniform_p_value
@@ -499,5 +500,6 @@ def test_a_run_reports_its_provider(tmp_path, provider, title):
 
 
 def test_the_provider_must_be_one_that_can_run():
+    config = TrainConfig(provider="HE", private=False)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'ttp'"):
-        TrainConfig(provider="HE", private=False)  # type: ignore[arg-type]
+        find_for(config)
