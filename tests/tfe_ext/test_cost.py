@@ -7,7 +7,7 @@ import pytest
     "task",
     [
         "known_costs_of_the_host",
-        "costs_of_ours",
+        pytest.param("costs_of_ours", marks=pytest.mark.long),
         "what_is_counted_is_what_is_sent",
         "loops_count_as_often_as_they_turn",
         "conditionals_count_as_their_dearer_branch",

@@ -37,7 +37,7 @@ def test_noise(tfe_process, frac_bits, sigma, colluders):
     "task",
     [
         "results_serve_the_host",
-        "variables_and_loops",
+        pytest.param("variables_and_loops", marks=pytest.mark.long),
         "graphs_are_small",
         "names_leave_with_the_protocol",
         "servers_may_share_a_device",

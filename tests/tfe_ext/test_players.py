@@ -13,8 +13,9 @@ import pytest
 
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
+from tests.extensions.cli.test_cli_checkpoints import NOISE, wait_for
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
-from tests.helpers.commands import ROOT, pea
+from tests.helpers.commands import ROOT, pea, started
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.strategies import boundaries
@@ -87,7 +88,7 @@ def client(file, script, calls=1_000_000):
     "task",
     [
         "shares_lie_in_four_processes",
-        "protocols_compute",
+        pytest.param("protocols_compute", marks=pytest.mark.long),
         "calls_differ",
         "an_error_of_the_script_stays_as_it_is",
         "players_under_other_names_are_refused",
@@ -107,10 +108,23 @@ def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
 
 
 @needs_tensorflow
-def test_player_that_dies_ends_what_is_computed_and_the_others(players, tfe_players):
-    """The last test of these players."""
-    _, (command, pids) = players
-    tfe_players.run(f"{TASKS}:a_player_that_dies_is_named", pid=pids["server1"])
+def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
+    players, tfe_players, tmp_path, monkeypatch
+):
+    """The last test of these players: the others end with the one that dies."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    tfe_players.close()
+    file, (command, pids) = players
+    folder, address = tmp_path / "kept", json.loads(file.read_text())["server1"]
+    run = ("train", "--backend", "tfe", "--players", file, "--steps", 10_000, *NOISE)
+    with started(*run, "--checkpoint-every", 1, "--checkpoint", folder) as training:
+        wait_for(training, folder, 2, 2)
+        os.kill(pids["server1"], signal.SIGKILL)
+        done = training.finish()
+    assert done.returncode == 1
+    *_, lost, hint = done.stderr.splitlines()
+    assert lost == f"pea: player server1 no longer answers at {address}"
+    assert hint == f"What {folder} keeps is not lost: give the same command with --resume."
     ended = command.finish()
     assert ended.returncode == 1
     assert "pea: player server1 ended with status -9" in ended.stderr

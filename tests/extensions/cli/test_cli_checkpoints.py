@@ -190,14 +190,9 @@ def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
     assert report["accuracy"] > 0.5
 
 
+@pytest.mark.long
 @needs_tensorflow
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(signal.SIGKILL, id="dies"),
-        pytest.param(signal.SIGSTOP, id="falls silent", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "falls silent"])
 def test_a_lost_player_is_named_and_the_run_can_be_resumed(tmp_path, sent):
     """TensorFlow raises an error for a player that died, and waits for a silent one."""
     folder, addresses = tmp_path / "kept", free_addresses(SERVERS)

@@ -23,6 +23,7 @@ from extensions.privacy.accounting import epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
+from tests.conftest import SHARED
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 PRIVATE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5}
@@ -78,6 +79,7 @@ def refuse_at_host(name: str, **settings: Any) -> None:
         find_for(config)
 
 
+@pytest.mark.xdist_group(SHARED["tfe_process"])
 @needs_tensorflow
 @pytest.mark.parametrize(("name", "value"), [("parties", 2), ("parties", 4), ("provider", "ttp")])
 def test_aby3_has_three_servers_and_no_dealer(name, value):

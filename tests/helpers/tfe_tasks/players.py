@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -78,14 +77,3 @@ def players_under_other_names_are_refused():
     swapped.write_text(json.dumps(addresses))
     with pytest.raises(PlayerLostError, match="player server0 is not the one that answers"):
         tfe_ext.remote_config(swapped)
-
-
-def a_player_that_dies_is_named(pid):
-    run = graph(lambda: (given() * given()).reveal().to_native())
-    run()
-    os.kill(pid, signal.SIGKILL)
-    address = json.loads(FILE.read_text())["server1"]
-    lost = pytest.raises(PlayerLostError, match=f"^player server1 no longer answers at {address}")
-    with lost, CONFIG:
-        while True:
-            run()
