@@ -23,7 +23,8 @@ from tests.helpers.paths import ROOT
 from tests.mutants.catalogue import Mutant, find_mutants
 
 MAY_SURVIVE = 3
-LONGEST = 900.0
+LONGEST = 600.0
+"""Seconds that the tests of one mutant have."""
 OUTCOMES = {0: "survived", 1: "died"}
 """By pytest's exit status; any other says that no test was run."""
 
@@ -47,8 +48,10 @@ def copy_tree(target: Path) -> None:
             shutil.copy2(ROOT / name, target / name)
 
 
-def run_tests(tree: Path, tests: Sequence[str], *options: str) -> int | None:
-    """Returns pytest's exit status in the tree; None if it took longer than LONGEST seconds."""
+def run_tests(
+    tree: Path, tests: Sequence[str], *options: str, seconds: float | None = None
+) -> int | None:
+    """Returns pytest's exit status in the tree; None if it took longer than so many seconds."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *tests]
     with (tree.parent / "output").open("wb") as output:
         run = subprocess.Popen(
@@ -60,7 +63,7 @@ def run_tests(tree: Path, tests: Sequence[str], *options: str) -> int | None:
             start_new_session=True,
         )
         try:
-            return run.wait(LONGEST)
+            return run.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:
@@ -77,7 +80,7 @@ def try_mutants(tree: Path, mutants: Sequence[Mutant]) -> Iterator[Result]:
         if mutant.apply(tree):
             outcome = "does not apply"
         else:
-            status = run_tests(tree, mutant.tests, "-x")
+            status = run_tests(tree, mutant.tests, "-x", seconds=LONGEST)
             outcome = "timed out" if status is None else OUTCOMES.get(status, "no test was run")
         for file, content in kept.items():
             (tree / file).write_bytes(content)
