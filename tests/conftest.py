@@ -25,17 +25,17 @@ SHARED = {
 """Fixtures whose processes start once for the whole session: their tests stay on one worker."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Groups a test for ``--dist loadgroup``, by what it shares or else by file."""
+    if item.get_closest_marker("xdist_group") is None:
+        names = getattr(item, "fixturenames", ())
+        shared = (group for name, group in SHARED.items() if name in names)
+        item.add_marker(pytest.mark.xdist_group(next(shared, item.nodeid.partition("::")[0])))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups tests for ``--dist loadgroup``, by what they share or else by file.
-
-    The largest groups come first, so that they run beside each other.
-    """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            names = getattr(item, "fixturenames", ())
-            shared = (group for name, group in SHARED.items() if name in names)
-            item.add_marker(pytest.mark.xdist_group(next(shared, item.nodeid.partition("::")[0])))
+    """Puts the largest groups first, so that they run beside each other."""
     first = list(dict.fromkeys(SHARED.values()))
     items.sort(key=lambda item: [*first, _group(item)].index(_group(item)))
 
