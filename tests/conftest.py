@@ -1,6 +1,7 @@
 """What all tests may share: processes of the two hosts, started when a test first asks."""
 
 import importlib.util
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,11 @@ SHARED = {
     "dealer_pool": "dealer",
 }
 """Fixtures whose processes start once for the whole session: their tests stay on one worker."""
+
+
+def pytest_configure() -> None:
+    """Takes interrupts as usual, also in a shell's background job, whose children ignore them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
