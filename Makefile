@@ -3,7 +3,7 @@
 VERSIONS := 3.11 3.12 3.13
 FITS := -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] not in "$(VERSIONS)".split())'
 NAMES := python3 $(VERSIONS:%=python%)
-FOUND = $(foreach name,$(NAMES),$(shell $(name) $(FITS) 2>/dev/null && echo $(name)))
+FOUND := $(foreach name,$(NAMES),$(shell $(name) $(FITS) 2>/dev/null && echo $(name)))
 PYTHON ?= $(firstword $(FOUND) python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check

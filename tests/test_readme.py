@@ -148,6 +148,7 @@ def test_three_terminals(tmp_path):
     assert output.count("dealt ") == 1
 
 
+@pytest.mark.long
 def test_a_dealer_beforehand(tmp_path):
     (block,) = [block for block in blocks(GUIDE, "sh") if "pea prepare" in block]
     script = "".join(f"{line} --steps 2 && " for line in block.strip().splitlines()) + "true"
@@ -170,5 +171,6 @@ def test_researcher_commands_run(tmp_path):
     commands = [line for line in block.splitlines() if any(word in line for word in wanted)]
     assert len(commands) == 4
     for command in commands:
-        short = command.replace("pea fl --agg", "pea fl --rounds 2 --agg")
+        short = command.replace("pea fl", "pea fl --rounds 2")
+        short = short.replace("pea train", "pea train --steps 5")
         passed(run(["bash", "-c", short], tmp_path, PYTHONPATH=str(ROOT)))

@@ -81,6 +81,7 @@ def test_error_command_in_crypten(results, monkeypatch):
         assert (results / image).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_runtime_command_in_crypten(results):
     runtime.main(network=["loopback"], batch=[2], host=[CRYPTEN], repeats=2)
     content = recorded(results, "inverse-sqrt-runtime-loopback")

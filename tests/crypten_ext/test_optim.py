@@ -51,6 +51,8 @@ PRIVATE = [name for name, options in CASES.items() if "optimizer" not in options
 ACCOUNTED = "hidden"
 """The case whose epsilon every party computes, which takes longer than its steps."""
 both_pools = pytest.mark.parametrize("parties", [2, 3])
+BETWEEN_TWO = ("some clipped", ACCOUNTED, "softmax")
+"""Private cases that two parties compute by default; three compute all of them."""
 
 
 def records(rank: int) -> dict[str, Any]:
@@ -143,8 +145,18 @@ def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
     return clipped
 
 
-@both_pools
-@pytest.mark.parametrize("case", PRIVATE)
+@pytest.mark.parametrize(
+    ("case", "parties"),
+    [
+        *((case, 3) for case in PRIVATE),
+        *((case, 2) for case in BETWEEN_TWO),
+        *(
+            pytest.param(case, 2, marks=pytest.mark.long)
+            for case in PRIVATE
+            if case not in BETWEEN_TWO
+        ),
+    ],
+)
 def test_steps_are_dpsgd_with_the_noise_that_was_drawn(pools, parties, case):
     clipped = check_steps(pools, parties, case)
     assert (max(clipped) == 0.0) == (CASES[case]["max_grad_norm"] >= 4.0)

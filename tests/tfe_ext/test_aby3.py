@@ -10,7 +10,7 @@ from tests.tfe_ext.test_compat import needs_tensorflow, run_fresh
     [
         "arithmetic",
         "comparisons",
-        "functions",
+        pytest.param("functions", marks=pytest.mark.long),
         "bit_operations",
         "calls_differ",
         "steps_of_a_loop_differ",

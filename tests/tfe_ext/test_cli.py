@@ -145,6 +145,7 @@ def test_a_run_that_takes_too_long_ends_with_all_its_processes():
     assert done.stderr.splitlines()[-1] == "pea: the servers took longer than 1 s"
 
 
+@pytest.mark.long
 def test_servers_that_die_are_reported():
     with started("train", *NOISE, "--backend", "tfe") as command:
         wait_until(command.running, "the start of the servers")

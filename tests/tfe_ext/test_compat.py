@@ -56,6 +56,7 @@ def test_import_is_without_warnings_and_takes_its_loan_back():
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_tensorflow_may_be_imported_first():
     run = run_fresh(

@@ -133,6 +133,7 @@ def test_a_secure_run_reports_and_saves_shares(tmp_path):
     assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
 
 
+@pytest.mark.long
 def test_an_opened_model_is_saved_in_plaintext(tmp_path):
     done = pea(
         *("train", "--no-dp", "--parties", 2, "--steps", 3, "--evaluate", "opened"),

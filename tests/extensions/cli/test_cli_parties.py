@@ -42,6 +42,7 @@ def parties_by_hand(stack: ExitStack, folder: Path, count: int, *options: object
     ]
 
 
+@pytest.mark.long
 def test_parties_started_by_hand_report_alike(tmp_path):
     with ExitStack() as stack:
         commands = parties_by_hand(stack, tmp_path, 2, "--steps", 3)
