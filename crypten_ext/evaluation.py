@@ -11,7 +11,7 @@ def count_correct(logits: MPCTensor, targets: MPCTensor) -> int:
     """Returns in how many rows no logit exceeds that of the true class; opens that number only.
 
     Args:
-        logits: encrypted (rows, classes), at most 62 classes.
+        logits: encrypted (rows, classes).
         targets: encrypted one-hot rows of the same shape.
 
     Cost:

@@ -9,7 +9,7 @@ from extensions.errors import ArgumentError
 from extensions.ring.interface import Bits, Ring, Share
 
 FLAGS_OF_A_WORD = 62
-"""Bits of a word that hold flags, and so the most classes or candidates that are compared."""
+"""Bits of a word that hold flags."""
 
 
 def count_misses(
@@ -19,8 +19,8 @@ def count_misses(
 
     Args:
         ring: the host.
-        logits: shares of (rows, classes) or (candidates, rows, classes), up to 62 classes; a single
-            one is compared with 0.
+        logits: shares of (rows, classes) or (candidates, rows, classes); a single class is compared
+            with 0.
         targets: shares of one-hot rows (rows, classes), f fractional bits; 0 or 1 for a single
             class.
         ties: what a logit as high as the true class's makes of a row. With "wrong" a model that
@@ -30,17 +30,17 @@ def count_misses(
         Exact while logits stay below 2^(61 - 2f) in magnitude.
 
     Cost:
-        The rounds of a product, a comparison, a suffix-or and a conversion.
+        The rounds of a product, a comparison and `any_of`.
 
     Raises:
-        ArgumentError: other shapes, or more classes.
+        ArgumentError: other shapes.
     """
     shape, labels = tuple(logits.shape), tuple(targets.shape)
     least = 1 if len(shape) == 2 else 2
     if len(labels) != 2 or shape[-2:] != labels:
         raise ArgumentError("targets", labels, f"(rows, classes) of logits {shape}")
-    if not least <= labels[1] <= FLAGS_OF_A_WORD:
-        raise ArgumentError("classes", labels[1], f"in {least}..{FLAGS_OF_A_WORD} to be compared")
+    if labels[1] < least:
+        raise ArgumentError("classes", labels[1], f"at least {least} to be compared")
     if labels[1] == 1:
         logits, targets = _as_two_classes(ring, logits[:, 0], targets[:, 0])
     one, classes = 1 << ring.frac_bits, logits.shape[-1]
@@ -57,10 +57,18 @@ def any_of(ring: Ring, flags: Sequence[Bits]) -> Share:
     """Returns shares of 1 where any flag is set, else 0, for words that hold a flag in bit 0.
 
     Cost:
-        The rounds of one suffix-or and one conversion, for up to `FLAGS_OF_A_WORD` flags together.
+        The rounds of a suffix-or and a conversion for each `FLAGS_OF_A_WORD` flags, and where these
+        are several, of a comparison and a conversion more.
     """
-    word = functools.reduce(operator.xor, (flag << i for i, flag in enumerate(flags)))
-    return ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0]
+    found = []
+    for start in range(0, len(flags), FLAGS_OF_A_WORD):
+        some = flags[start : start + FLAGS_OF_A_WORD]
+        word = functools.reduce(operator.xor, (flag << i for i, flag in enumerate(some)))
+        found.append(ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0])
+    if len(found) == 1:
+        return found[0]
+    positive = ring.less_than(-functools.reduce(operator.add, found), [0])[0]
+    return ring.bits_to_arithmetic(positive, [0])[0]
 
 
 def _as_two_classes(ring: Ring, logit: Share, target: Share) -> tuple[Share, Share]:

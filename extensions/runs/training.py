@@ -7,7 +7,7 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters, forward
-from extensions.network.evaluation import FLAGS_OF_A_WORD, count_misses
+from extensions.network.evaluation import count_misses
 from extensions.owners.data import Labels, Split, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols import pea
@@ -71,10 +71,6 @@ def _run(
     local_steps: int | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    if config.classes > FLAGS_OF_A_WORD:
-        raise ArgumentError(
-            "classes", config.classes, f"at most {FLAGS_OF_A_WORD}, to count correct predictions"
-        )
     own = own_of(host, config, parts, local_steps)
     model, ledger = pea.train(host, config, own, keep)
     traffic = host.traffic()

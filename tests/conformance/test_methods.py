@@ -127,15 +127,16 @@ def test_clip_by_norm_of_vectors_and_cubes(
     np.testing.assert_array_equal(clipped[lengths <= 0.998], cube[lengths <= 0.998])
 
 
-@presets
-def test_count_correct(crypten_arena: CrypTenArena, frac_bits: int):
+@pytest.mark.parametrize(("frac_bits", "classes"), [(16, 7), (20, 7), (20, 70)])
+def test_count_correct(crypten_arena: CrypTenArena, frac_bits: int, classes: int):
     # One ulp of slack: a logit that exceeds the true class's by two ulp makes the row wrong.
-    logits = encode(np.random.default_rng(8).normal(0, 2, (50, 7)), frac_bits)
-    true = np.arange(50) % 7
+    logits = encode(np.random.default_rng(8).normal(0, 2, (50, classes)), frac_bits)
+    true = np.arange(50) % 6
+    logits[np.arange(50), true] += 1 << frac_bits
     own = logits[np.arange(50), true]
     logits[:5, 6], logits[5:10, 6] = own[:5] + 2, own[5:10] - 1
     wrong = (logits > own[:, None] + 1).any(axis=1)
-    targets = np.eye(7, dtype=np.int64)[true] << frac_bits
+    targets = np.eye(classes, dtype=np.int64)[true] << frac_bits
     answers = crypten_arena.run(
         "count_correct", logits=logits, targets=targets, frac_bits=frac_bits
     )

@@ -129,8 +129,23 @@ def test_targets_of_another_shape_are_refused(shape):
         count_misses(ClearRing(F), logits, targets, ties="right")
 
 
-@pytest.mark.parametrize("shape", [(4, 63), (2, 4, 63), (2, 4, 1)])
-def test_another_number_of_classes_is_refused(shape):
-    logits, targets = np.zeros(shape, np.int64), np.zeros(shape[-2:], np.int64)
-    with pytest.raises(ArgumentError, match=f"^classes = {shape[-1]}: must be in [12]..62"):
+@pytest.mark.parametrize("classes", [61, 62, 63, 64, 130])
+@pytest.mark.parametrize("ties", ["right", "wrong"])
+def test_rows_of_any_number_of_classes_are_counted(classes, ties):
+    """Each row has one better class at another place, one as good, or neither."""
+    draws = np.random.default_rng(classes)
+    rows, true = np.arange(3 * classes), draws.integers(0, classes, 3 * classes)
+    others = (true + 1 + np.arange(3 * classes) % (classes - 1)) % classes
+    logits = draws.uniform(-3.0, 0.0, (3 * classes, classes))
+    logits[rows, true] = 1.0
+    logits[rows[::3], others[::3]] = 1.25
+    logits[rows[1::3], others[1::3]] = 1.0
+    targets = encode(np.eye(classes)[true], F)
+    wrong = count_misses(ClearRing(F), encode(logits, F), targets, ties=ties)
+    assert wrong == classes * (1 if ties == "right" else 2)
+
+
+def test_one_class_of_several_candidates_is_refused():
+    logits, targets = np.zeros((2, 4, 1), np.int64), np.zeros((4, 1), np.int64)
+    with pytest.raises(ArgumentError, match="^classes = 1: must be at least 2"):
         count_misses(ClearRing(F), logits, targets, ties="wrong")
