@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from extensions.owners.data import load
-from extensions.ring.fixed_point import Integers, encode
+from extensions.ring.fixed_point import encode
 from tests.conftest import SHARED
-from tests.helpers.commands import KEYS, pea, report_of
+from tests.helpers.commands import pea, report_of
+from tests.helpers.digits import correct
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
@@ -87,50 +87,6 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert str(tmp_path / "file") in done.stderr
-
-
-def correct(weight: Integers, bias: Integers) -> tuple[int, int]:
-    """Returns how many held-out digits a model gets right, and how many are too close to call."""
-    split = load("digits", None, 0)
-    logits = encode(split.test_x, F) @ weight.T + (bias << F)
-    own = logits[np.arange(len(logits)), split.test_y]
-    logits[np.arange(len(logits)), split.test_y] = np.iinfo(np.int64).min
-    lead = own - logits.max(axis=1)
-    return int((lead > 0).sum()), int((np.abs(lead) <= 4 << F).sum())
-
-
-def test_a_secure_run_reports_and_saves_shares(tmp_path):
-    done = pea(
-        *("train", *NOISE, "--parties", 2, "--steps", 3),
-        *("--json", tmp_path / "out" / "report.json", "--save", tmp_path / "model"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("must not collude") == 1
-    assert "Traceback" not in done.stderr
-    report = report_of(tmp_path / "out" / "report.json")
-    for key in KEYS:
-        assert key.replace("_", " ") in done.stdout
-    assert (report["backend"], report["data"], report["parties"]) == ("crypten", "digits", 2)
-    assert (report["steps"], report["delta"]) == (3, 1e-5)
-    assert report["epsilon"] > 0
-    assert report["rounds"] == 3 * 27 + 1
-    assert report["bytes_per_party"] > 100_000
-    assert report["opened"] == ["the number of correct predictions on held-out records"]
-    assert report["provider"] == "dealer"
-
-    shares = sorted((tmp_path / "model").iterdir())
-    assert [path.name for path in shares] == ["party-0.npz", "party-1.npz"]
-    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in shares} == {0o600}
-    arrays = [np.load(path) for path in shares]
-    assert {int(each["frac_bits"]) for each in arrays} == {F}
-    weight, bias = (
-        (arrays[0][name].view(np.uint64) + arrays[1][name].view(np.uint64)).view(np.int64)
-        for name in ("weight_0", "bias_0")
-    )
-    assert 0 < np.abs(weight).max() < 2**40 < np.abs(arrays[0]["weight_0"]).max()
-    count, close = correct(weight, bias)
-    assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
 
 
 @pytest.mark.long

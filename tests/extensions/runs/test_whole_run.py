@@ -6,18 +6,21 @@ below the mean, so that chance alone breaks it with probability below 1e-11.
 """
 
 import math
+import stat
 import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from extensions.owners.data import load, split_among
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
-from tests.helpers.commands import pea, report_of
+from tests.helpers.commands import KEYS, pea, report_of
+from tests.helpers.digits import HELD_OUT, F, correct
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
@@ -30,7 +33,12 @@ def run(folder: Path, *options: object) -> dict[str, Any]:
     path = folder / "report.json"
     done = pea("train", *PRIVATE, *options, "--json", path)
     assert done.returncode == 0, done.stderr
-    return report_of(path)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("must not collude") == ("clear" not in options)
+    report = report_of(path)
+    for key in KEYS:
+        assert key.replace("_", " ") in done.stdout
+    return report
 
 
 def accuracies(seeds: range, **options: Any) -> list[float]:
@@ -73,7 +81,7 @@ def check(report: dict[str, Any], steps: int = 120, floor: float = FLOOR) -> Non
 @pytest.mark.parametrize("steps", [12, pytest.param(120, marks=pytest.mark.long)])
 def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     fixed = ("--insecure-fixed-randomness", 7, "--steps", steps)
-    secure = run(tmp_path, *fixed)
+    secure = run(tmp_path, *fixed, "--save", tmp_path / "model")
     clear = run(tmp_path, *fixed, "--backend", "clear")
     for report in (secure, clear):
         check(report, steps=steps, floor=FLOOR if steps == 120 else 0.5)
@@ -81,6 +89,26 @@ def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
     assert secure["epsilon"] == clear["epsilon"]
     assert secure["noise_multiplier"] == clear["noise_multiplier"]
+    assert (secure["backend"], secure["data"]) == ("crypten", "digits")
+    assert secure["provider"] == "dealer"
+    assert secure["bytes_per_party"] > 30_000 * steps
+    assert secure["opened"] == ["the number of correct predictions on held-out records"]
+    assert_shares_of_the_model(tmp_path / "model", secure["accuracy"])
+
+
+def assert_shares_of_the_model(folder: Path, accuracy: float) -> None:
+    """Each party's share is its owner's alone, hides the model, and adds up to it."""
+    paths = sorted(folder.iterdir())
+    assert [path.name for path in paths] == ["party-0.npz", "party-1.npz", "party-2.npz"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+    shares = [np.load(path) for path in paths]
+    assert {int(each["frac_bits"]) for each in shares} == {F}
+    weight, bias = (sum(each[name] for each in shares) for name in ("weight_0", "bias_0"))
+    assert 0 < np.abs(weight).max() < 2**40
+    assert all(np.abs(each["weight_0"]).max() > 2**40 for each in shares)
+    count, close = correct(weight, bias)
+    assert abs(accuracy * HELD_OUT - count) <= close + 1e-9
 
 
 @pytest.mark.long
