@@ -3,7 +3,7 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -43,17 +43,7 @@ def add_once(registry: str, entry: str) -> bool:
     Raises:
         ArgumentError: the folder cannot be written.
     """
-    path = _path_of(registry)
-    with path.open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
-        if entry in file.read().splitlines():
-            return False
-        file.write(entry + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    _flush_folder(path.parent)
-    return True
+    return _add(registry, entry, lambda other: other == entry) is None
 
 
 def contains(registry: str, entry: str) -> bool:
@@ -62,7 +52,62 @@ def contains(registry: str, entry: str) -> bool:
     Raises:
         ArgumentError: the folder cannot be written, so that `add_once` would fail.
     """
-    return entry in _path_of(registry).read_text().splitlines()
+    return entry in _complete(_path_of(registry).read_text())
+
+
+def claim(registry: str, name: str, value: str) -> str:
+    """Returns the value of a name in this user's registry: the first that anybody claimed for it.
+
+    Args:
+        registry: as in `add_once`.
+        name: words, of which no other name may be the beginning.
+        value: one word; the name has it from now on, on disk, unless it had another before.
+
+    Raises:
+        ArgumentError: the folder cannot be written.
+    """
+    entry = f"{name} {value}"
+    before = _add(registry, entry, lambda other: _value(other, name) is not None)
+    return value if before is None else _value(before, name) or ""
+
+
+def claimed(registry: str, name: str) -> str | None:
+    """Returns the value that a name has in this user's registry, empty if it stands there alone.
+
+    Raises:
+        ArgumentError: the folder cannot be written, so that `claim` would fail.
+    """
+    values = (_value(entry, name) for entry in _complete(_path_of(registry).read_text()))
+    return next((value for value in values if value is not None), None)
+
+
+def _add(registry: str, entry: str, is_there: Callable[[str], bool]) -> str | None:
+    """Returns the first entry like that; if there is none, `entry` has become one."""
+    path = _path_of(registry)
+    with path.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        text = file.read()
+        before = next(filter(is_there, _complete(text)), None)
+        if before is None:
+            file.seek(text.rfind("\n") + 1)  # over what an interrupted write has left
+            file.truncate()
+            file.write(entry + "\n")
+            file.flush()
+        os.fsync(file.fileno())
+    _flush_folder(path.parent)
+    return before
+
+
+def _complete(text: str) -> list[str]:
+    """The lines that were written to their end."""
+    return text.split("\n")[:-1]
+
+
+def _value(entry: str, name: str) -> str | None:
+    """What an entry says of a name; None if it is another's."""
+    if entry == name:
+        return ""
+    return entry[len(name) + 1 :] if entry.startswith(name + " ") else None
 
 
 def _path_of(registry: str) -> Path:

@@ -1,18 +1,30 @@
 """Checkpoints of an encrypted model in training: each party keeps its own shares, and goes on."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from crypten_ext.nn.recorded_step import RecordedStep
 from crypten_ext.ring.crypten_ring import ring_of
+from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import exchange
+from extensions.errors import ArgumentError
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
+from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.runs.checkpoints import (
+    CheckpointOptions,
+    PartyCheckpoints,
+    complete_together,
+    settle_together,
+    store_together,
+)
 
 from crypten import communicator
+from crypten.mpc import MPCTensor
 
 
 class Checkpoints:
@@ -28,7 +40,7 @@ class Checkpoints:
         for step, (x, y) in enumerate(islice(batches, 500 - made), start=made + 1):
             ...                             # zero_grad, backward, step
             checkpoints.after(step)
-        checkpoints.finish()                # and only now open something
+        opened = checkpoints.release()      # the model, or what is computed of it; nothing else
 
     Where the model does not start from public values, share the start if `begin` returns None and
     call `after(0)` then.
@@ -46,7 +58,8 @@ class Checkpoints:
         own: likewise, but this party's alone, such as the number of its records.
 
     Cost:
-        Two rounds in `begin`; a checkpoint is a local file of 8 bytes a parameter.
+        Two rounds in `begin`, three in `release`; a checkpoint is a local file of 8 bytes a
+        parameter.
     """
 
     def __init__(
@@ -63,10 +76,12 @@ class Checkpoints:
     ) -> None:
         self._optimizer = optimizer
         self._parameters = dict(model.named_parameters())
+        self._frac_bits = min(ring_of(p).frac_bits for p in self._parameters.values())
         facts = {
             "parameters": {name: list(p.size()) for name, p in self._parameters.items()},
-            "frac_bits": sorted({ring_of(p).frac_bits for p in self._parameters.values()})[0],
+            "frac_bits": self._frac_bits,
         }
+        self._outputs: Mapping[str, Integers] | None = None
         self._party = PartyCheckpoints(
             CheckpointOptions(folder=Path(folder), every=every, resume=resume),
             communicator.get().get_rank(),
@@ -90,26 +105,59 @@ class Checkpoints:
         self._optimizer.load_state_dict(base.optimizer)
         if isinstance(self._optimizer.source, InsecureSeededSource):
             self._optimizer.source.load_state_dict(base.source or {})
+        self._outputs = base.outputs if base.recipients else None
         return base.step
 
     def after(self, step: int) -> None:
         """This party's shares after so many steps are on disk, if a checkpoint is due."""
         if self._party.is_due(step):
-            source = self._optimizer.source
-            self._party.write(
-                step,
-                {name: p.share.numpy() for name, p in self._parameters.items()},
-                optimizer=self._optimizer.state_dict(),
-                source=source.state_dict() if isinstance(source, InsecureSeededSource) else None,
-            )
+            self._party.write(step, self._shares(), **self._state())
 
-    def finish(self) -> None:
-        """The run is marked as finished; call it before anything is opened.
+    def release(
+        self, compute: Callable[[], Mapping[str, MPCTensor]] | None = None
+    ) -> dict[str, Reals]:
+        """Returns to every party what is opened of the run, which can be done once for a run.
+
+        If it is interrupted, a script that resumes makes no step, and calls it again: then exactly
+        the words that were stored are opened, and nothing is computed. The result is also in the
+        folder, ``party-R-opened.npz``.
+
+        Args:
+            compute: returns by name what is opened, of the model's fractional bits; by default the
+                model's parameters.
 
         Raises:
-            PeaError: another continuation of the run was finished.
+            PeaError: another continuation of the run was finished, or a party cannot write.
         """
-        self._party.finish()
+        party = [self._party]
+        if self._outputs is None:
+            made = self._parameters if compute is None else compute()
+            self._outputs = {name: self._words(name, value) for name, value in made.items()}
+            store_together(party, exchange, [(self._shares(), self._outputs)], **self._state())
+        self._party.mark()
+        words = [torch.from_numpy(np.array(own)) for own in self._outputs.values()]
+        values = [value.numpy() for value in open_sum(words)] if words else []
+        decoded = [decode(value, self._frac_bits) for value in values]
+        opened = dict(zip(self._outputs, decoded, strict=True))
+        complete_together(party, exchange, json.dumps({"opened": [*opened]}), opened)
+        return opened
+
+    def _shares(self) -> dict[str, Integers]:
+        return {name: p.share.numpy() for name, p in self._parameters.items()}
+
+    def _words(self, name: str, value: MPCTensor) -> Integers:
+        if ring_of(value).frac_bits != self._frac_bits:
+            allowed = f"of {self._frac_bits} fractional bits, as the model is"
+            raise ArgumentError(name, f"of {ring_of(value).frac_bits} fractional bits", allowed)
+        words: Integers = value.share.numpy()
+        return words
+
+    def _state(self) -> dict[str, Any]:
+        source = self._optimizer.source
+        return {
+            "optimizer": self._optimizer.state_dict(),
+            "source": source.state_dict() if isinstance(source, InsecureSeededSource) else None,
+        }
 
     @property
     def resumed(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """CrypTen as a host: each party is a process, which has its own records and shares alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,9 +12,9 @@ from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import exchange, traffic
 from extensions.network.chain import Parameters
 from extensions.protocols.agreement import Words
-from extensions.protocols.host import Batch, Host, Placed, Traffic, flat, pairs
+from extensions.protocols.host import Batch, Compute, Host, Placed, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
-from extensions.ring.interface import NoiseSource, Share
+from extensions.ring.interface import NoiseSource
 
 
 class CrypTenHost(Host):
@@ -47,21 +47,24 @@ class CrypTenHost(Host):
         dealer.begin_step()
         return super().sample(records, rows, rate)
 
-    def summands(self, model: Parameters) -> list[list[Integers]]:
-        """Returns this party's share."""
-        return [[part.numpy() for part in flat(model)]]
+    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
+        """Returns this party's shares."""
+        return [[part.numpy() for part in compute(model)]]
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the share that `summands` returned."""
-        (own,) = summands
-        return pairs([torch.from_numpy(np.array(part)) for part in own])
+        return pairs(_tensors(summands))
 
-    def open(
-        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
-    ) -> list[Integers]:
-        """Returns to every party what is computed of the model; one round to open it."""
-        return [opened.numpy() for opened in open_sum(compute(model))]
+    def open(self, summands: Sequence[Sequence[Integers]]) -> list[Integers]:
+        """Returns to every party what all parties' shares add up to; one round."""
+        return [opened.numpy() for opened in open_sum(_tensors(summands))]
 
     def traffic(self) -> Traffic:
         """Returns what this party sent and received by CrypTen's own count."""
         return Traffic(*traffic(), dealer.corrected_bytes() if self._dealt else None)
+
+
+def _tensors(summands: Sequence[Sequence[Integers]]) -> list[torch.Tensor]:
+    """This party's summands as CrypTen computes with them."""
+    (own,) = summands
+    return [torch.from_numpy(np.array(part)) for part in own]

@@ -30,8 +30,7 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
     host, own = _join(config, records, options.material)
-    report = training.run(host, config, [own], emit, options)
-    return {**report, "provider": DEALINGS[config.provider].title}
+    return training.run(host, config, [own], emit, options, DEALINGS[config.provider].title)
 
 
 def rehearse(config: TrainConfig, records: Path, steps: int) -> None:

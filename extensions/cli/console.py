@@ -1,7 +1,5 @@
 """What the `pea` command shows: notices, progress and the report."""
 
-import json
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from rich.table import Table
 from extensions.owners.data import write_private
 from extensions.privacy.accounting import Ledger
 from extensions.runs.config import TrainConfig
+from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
 
@@ -153,15 +152,7 @@ def show(report: dict[str, Any]) -> None:
 
 def write(report: dict[str, Any], path: Path) -> None:
     """Writes a report as JSON, in which a number that is not finite is null."""
-    path.write_text(json.dumps(_finite(report), indent=2, allow_nan=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    path.write_text(as_json(report))
 
 
 def _show(value: Any) -> str:

@@ -7,7 +7,7 @@ devices that it directs, or all in one place. A protocol that is written against
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
 
 Step = Callable[[Parameters], Parameters]
+T = TypeVar("T")
+Compute = Callable[[Parameters], Sequence[Share]]
 Arrays = Sequence[Integers]
 Placed = Any
 """What the parties of this program have, where their host wants it."""
@@ -53,6 +55,11 @@ class Traffic(NamedTuple):
     rounds: int = 0
     bytes: int = 0
     corrections: int | None = None
+
+
+def flat(model: Parameters) -> list[Share]:
+    """Returns the weight and the bias of each layer in turn."""
+    return [part for pair in model for part in pair]
 
 
 class Host(Protocol):
@@ -124,10 +131,14 @@ class Host(Protocol):
         x, y = self.share_rows(rows, [[own.features, own.labels] for own in records])
         return Batch(x, y, None, None)
 
-    def summands(self, model: Parameters) -> list[list[Integers]]:
-        """Returns, for each of `holders`, its share of each weight and bias in turn.
+    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
+        """Returns, for each of `holders`, its summand of each share that is computed of a model.
 
-        The sum over all holders of all programs, modulo 2^64, is the model.
+        The sum over all holders of all programs, modulo 2^64, is what is shared. Nothing is opened.
+
+        Args:
+            model: on this host.
+            compute: by default each weight and bias in turn.
         """
         ...
 
@@ -139,14 +150,15 @@ class Host(Protocol):
         """Returns what computes the step, as often as it is called with one and the same model."""
         return step
 
-    def open(
-        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
-    ) -> list[Integers]:
-        """Returns in the clear what the shares add up to that `compute` makes of a model.
+    def open(self, summands: Sequence[Sequence[Integers]]) -> list[Integers]:
+        """Returns to every party what the summands of all holders add up to; one round.
 
-        Nothing else of the model, and of what is computed, is opened.
+        Exactly these words are sent, so that it tells the same however often it is done.
+
+        Args:
+            summands: of each of `holders`, as `summands` returned them.
         """
-        ...
+        return [np.sum(column, axis=0) for column in zip(*summands, strict=True)]
 
     def traffic(self) -> Traffic:
         """Returns what was sent since the host was made."""
@@ -177,12 +189,7 @@ def pairs(parts: Sequence[Share]) -> Parameters:
     return list(zip(parts[::2], parts[1::2], strict=True))
 
 
-def flat(model: Parameters) -> list[Share]:
-    """Returns the weight and the bias of each layer in turn."""
-    return [part for pair in model for part in pair]
-
-
-def named(parts: Sequence[Integers]) -> dict[str, Integers]:
+def named(parts: Sequence[T]) -> dict[str, T]:
     """Returns weights and biases, given in turn, by the names that they have in files."""
     return {f"{'bias' if i % 2 else 'weight'}_{i // 2}": part for i, part in enumerate(parts)}
 

@@ -1,14 +1,14 @@
 """Plaintext as a host: the same arithmetic, sampling and noise, and nobody to hide from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from extensions.network.chain import Parameters
-from extensions.protocols.host import Host, Placed, flat, pairs
+from extensions.protocols.host import Compute, Host, Placed, flat, pairs
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
-from extensions.ring.interface import NoiseSource, Share
+from extensions.ring.interface import NoiseSource
 
 
 class ClearHost(Host):
@@ -41,17 +41,11 @@ class ClearHost(Host):
         """Returns all owners' rows, one's after the other's."""
         return [np.concatenate(column) for column in zip(*own, strict=True)]
 
-    def summands(self, model: Parameters) -> list[list[Integers]]:
-        """Returns the model itself, as the only summand."""
-        return [flat(model)]
+    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
+        """Returns what is computed itself, as the only summand."""
+        return [list(compute(model))]
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model."""
         (model,) = summands
         return pairs(model)
-
-    def open(
-        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
-    ) -> list[Integers]:
-        """Returns what is computed of the model."""
-        return list(compute(model))

@@ -1,6 +1,6 @@
-"""Who follows a run: shows its progress, and keeps checkpoints of it where it is asked to."""
+"""Who follows a run: shows its progress, and keeps it, up to its result, where it is asked to."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from extensions.network.chain import Parameters
@@ -8,9 +8,20 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.host import Host, named, unnamed
 from extensions.protocols.settings import Settings
-from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
+from extensions.ring.fixed_point import Integers, Reals
+from extensions.runs.checkpoints import (
+    CheckpointOptions,
+    PartyCheckpoints,
+    complete_together,
+    settle_together,
+    store_together,
+)
+from extensions.runs.report import as_json
 
 Progress = Callable[[dict[str, Any]], None]
+Names = Sequence[str]
+Words = list[list[Integers]]
+Compute = Callable[[], Words]
 
 
 class Following:
@@ -42,8 +53,19 @@ class Following:
             rounds, sent, _ = self._host.traffic()
             self._progress({"step": step, "steps": self._steps, "rounds": rounds, "bytes": sent})
 
-    def finish(self) -> None:
-        """Takes note that the result is about to be opened."""
+    def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
+        """Returns the holders' words of all that is to be opened.
+
+        Args:
+            names: of the values.
+            compute: returns for each holder its summand of each.
+            model: trained.
+            ledger: what it cost.
+        """
+        return compute()
+
+    def complete(self, report: Mapping[str, Any], opened: Mapping[str, Reals]) -> None:
+        """Takes note of what came of the run, and of what was opened."""
 
     @property
     def resumed(self) -> tuple[int, ...]:
@@ -93,9 +115,10 @@ class Keeping(Following):
         self.facts = {"checkpoint": True}
         self._parties = [PartyCheckpoints(options, rank, **settings) for rank in host.holders]
         self._made = 0
+        self._outputs: list[Mapping[str, Integers]] = []
 
     def resume(self) -> tuple[Parameters, Ledger] | None:
-        """Returns model and ledger of the newest checkpoint that all parties have.
+        """Returns model and ledger of the newest checkpoint that all parties have, or a release's.
 
         Cost:
             Two rounds.
@@ -109,6 +132,8 @@ class Keeping(Following):
             return None
         first = bases[0]
         self._made = first.step
+        if first.recipients:
+            self._outputs = [base.outputs for base in bases]
         if isinstance(self._host.noise, InsecureSeededSource):
             self._host.noise.load_state_dict(first.source or {})
         model = self._host.restore([unnamed(base.shares) for base in bases])
@@ -121,20 +146,46 @@ class Keeping(Following):
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         """Writes every holder's shares if a checkpoint is due, and shows progress."""
         if self._parties[0].is_due(step):
-            noise = self._host.noise
-            source = noise.state_dict() if isinstance(noise, InsecureSeededSource) else None
             for party, own in zip(self._parties, self._host.summands(model), strict=True):
-                party.write(step, named(own), optimizer={"ledger": ledger.to_json()}, source=source)
+                party.write(step, named(own), **self._state(ledger))
         super().__call__(step, model, ledger)
 
-    def finish(self) -> None:
-        """Marks the run as finished, of every holder, before anything is opened.
+    def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
+        """Returns the words of the run's one release, which every party has stored and marked.
+
+        Those of an interrupted release are returned as they were stored; nothing is computed.
+
+        Cost:
+            One round.
 
         Raises:
-            PeaError: another continuation of the run was finished.
+            PeaError: another release of the run is marked, or a party could not store this one.
         """
+        if not self._outputs:
+            self._outputs = [dict(zip(names, own, strict=True)) for own in compute()]
+            shares = [named(own) for own in self._host.summands(model)]
+            words = [*zip(shares, self._outputs, strict=True)]
+            store_together(self._parties, self._host.exchange, words, **self._state(ledger))
         for party in self._parties:
-            party.finish()
+            party.mark()
+        return [[outputs[name] for name in names] for outputs in self._outputs]
+
+    def complete(self, report: Mapping[str, Any], opened: Mapping[str, Reals]) -> None:
+        """Writes the result, and removes the holders' shares once all parties have it.
+
+        Cost:
+            One round.
+
+        Raises:
+            PeaError: a party could not write the result.
+        """
+        complete_together(self._parties, self._host.exchange, as_json(report), opened)
+
+    def _state(self, ledger: Ledger) -> dict[str, Any]:
+        """What is kept beside shares."""
+        noise = self._host.noise
+        source = noise.state_dict() if isinstance(noise, InsecureSeededSource) else None
+        return {"optimizer": {"ledger": ledger.to_json()}, "source": source}
 
     @property
     def resumed(self) -> tuple[int, ...]:

@@ -1,13 +1,14 @@
 """The report of a training run, with the same keys for every backend."""
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
-from extensions.ring.fixed_point import Reals
 from extensions.runs.config import TrainConfig
 
 
@@ -17,33 +18,34 @@ class Outcome:
 
     Attributes:
         accuracy: on held-out records.
-        ledger: what was spent on the model, in all processes.
+        epsilon: what was spent on the model, in all processes; None without privacy.
         traffic: of training, its start included, of one party.
         seconds: of this process.
         opened: what was opened.
-        parameters: the opened model, or None where it stays shared.
         resumed_from: steps from which an interrupted run was continued, in order.
+        provider: who deals correlated randomness, or None.
     """
 
     accuracy: float
-    ledger: Ledger
+    epsilon: float | None
     traffic: Traffic
     seconds: float
     opened: Sequence[str]
-    parameters: Sequence[tuple[Reals, Reals]] | None
     resumed_from: Sequence[int] = ()
+    provider: str | None = None
+
+
+def epsilon_of(config: TrainConfig, ledger: Ledger) -> float | None:
+    """Returns what a ledger comes to at the run's delta; None without privacy."""
+    return ledger.get_epsilon(config.delta) if config.private and config.delta else None
 
 
 def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
-    """Returns the report of a run with these resolved settings.
-
-    Whoever deals correlated randomness, the host adds as "provider".
-    """
-    delta = config.delta if config.private else None
+    """Returns the report of a run with these resolved settings, without the opened model."""
     return {
         "accuracy": outcome.accuracy,
-        "epsilon": None if delta is None else outcome.ledger.get_epsilon(delta),
-        "delta": delta,
+        "epsilon": outcome.epsilon,
+        "delta": config.delta if config.private else None,
         "steps": config.steps,
         "resumed_from": list(outcome.resumed_from) or None,
         "rounds": outcome.traffic.rounds,
@@ -51,7 +53,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "parties": config.parties,
         "backend": config.backend,
-        "provider": None,
+        "provider": outcome.provider,
         "correction_bytes": outcome.traffic.corrections,
         "data": config.data,
         "features": config.features,
@@ -65,5 +67,17 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "init_steps": None if config.strategy is None else config.local_steps,
         "init_weighting": config.init_weighting if config.init in AVERAGING else None,
         "insecure_seed": config.insecure_seed,
-        "parameters": outcome.parameters,
     }
+
+
+def as_json(report: Mapping[str, Any]) -> str:
+    """Returns a report as JSON, in which a number that is not finite is null."""
+    return json.dumps(_finite(report), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,25 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters, forward
-from extensions.network.evaluation import count_misses
+from extensions.network.chain import Parameters
 from extensions.owners.data import Labels, Split, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols import pea
-from extensions.protocols.announcement import Announced, announce
-from extensions.protocols.host import Host, flat, named, pairs
-from extensions.protocols.settings import network_of
-from extensions.ring.fixed_point import Reals, decode
-from extensions.ring.interface import Share
+from extensions.protocols.announcement import announce
+from extensions.protocols.host import Host, named, pairs
+from extensions.ring.fixed_point import Reals
 from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.local_training import account_for_local_training, train_locally
 from extensions.runs.options import RunOptions
-from extensions.runs.report import Outcome, result
-
-COUNT = "the number of correct predictions on held-out records"
-MODEL = "the model"
+from extensions.runs.outputs import Outputs
+from extensions.runs.report import Outcome, epsilon_of, result
 
 
 def run(
@@ -33,6 +28,7 @@ def run(
     parts: Sequence[Split],
     progress: Progress,
     options: RunOptions,
+    provider: str | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run of this program's parties; all programs return the same.
 
@@ -42,6 +38,7 @@ def run(
         parts: records of each rank of the host.
         progress: called with {"step", "steps", "rounds", "bytes"} after each step.
         options: where shares and checkpoints go.
+        provider: who deals correlated randomness, for the report.
 
     Raises:
         ArgumentError: records or settings that do not fit, or a run that cannot be resumed.
@@ -54,45 +51,46 @@ def run(
         facts = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
         settings = run_settings(config, facts)
         keep = Keeping(host, config, progress, options.checkpoints, settings)
-    return _run(host, config, parts, keep, options.save)
+    return _run(host, config, own_of(host, config, parts), keep, options.save, provider)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
-    _run(host, config, parts, Rehearsing(host, config, steps), None, steps)
+    _run(host, config, own_of(host, config, parts, steps), Rehearsing(host, config, steps))
 
 
 def _run(
     host: Host,
     config: TrainConfig,
-    parts: Sequence[Split],
+    own: pea.Own,
     keep: Following,
-    save: Path | None,
-    local_steps: int | None = None,
+    save: Path | None = None,
+    provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    own = own_of(host, config, parts, local_steps)
     model, ledger = pea.train(host, config, own, keep)
+    epsilon = epsilon_of(config, ledger)  # what it might refuse, it refuses before the release
     traffic = host.traffic()
-    held_out = announce(host.exchange, own.held_out, {})
-    keep.finish()
-    opened, parameters = [COUNT], None
-    if config.evaluate == "opened":
-        opened, parameters = [MODEL, COUNT], open_model(host, model)
-    elif save is not None:
+    outputs = Outputs(host, config, announce(host.exchange, own.held_out, {}))
+    words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)
+    opened = host.open(words)
+    parameters = outputs.parameters(opened)
+    if save is not None and not parameters:
         save_shares(host, model, save)
-    return result(
+    report = result(
         config,
         Outcome(
-            accuracy=accuracy(host, config, model, held_out),
-            ledger=ledger,
+            accuracy=outputs.accuracy(opened),
+            epsilon=epsilon,
             traffic=traffic,
             seconds=time.perf_counter() - started,
-            opened=opened,
-            parameters=parameters,
+            opened=outputs.titles,
             resumed_from=keep.resumed,
+            provider=provider,
         ),
     )
+    keep.complete(report, parameters)
+    return {**report, "parameters": pairs([*parameters.values()]) if parameters else None}
 
 
 def own_of(
@@ -137,30 +135,6 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
     )
-
-
-def accuracy(host: Host, config: TrainConfig, model: Parameters, held_out: Announced) -> float:
-    """Returns the part of the held-out records that a model gets right; opens their number only.
-
-    Cost:
-        That of a forward pass and `extensions.network.evaluation.count_misses`, and an opening.
-    """
-    network = network_of(config, held_out.features)
-    placed = host.place(held_out.records)
-
-    def misses(model: Parameters) -> list[Share]:
-        batch = host.everything(placed, held_out.sizes)
-        logits = forward(host.ring, network, model, batch.x).logits
-        return [count_misses(host.ring, logits, batch.y, ties="right").reshape(1)]
-
-    ((count,),) = host.open(misses, model)
-    records = sum(held_out.sizes)
-    return float((records - int(count)) / records)
-
-
-def open_model(host: Host, model: Parameters) -> list[tuple[Reals, Reals]]:
-    """Returns weight and bias of each layer, **opened** to every party."""
-    return pairs([decode(part, host.ring.frac_bits) for part in host.open(flat, model)])
 
 
 def save_shares(host: Host, model: Parameters, folder: Path) -> list[Path]:

@@ -45,6 +45,29 @@ def test_an_entry_is_new_once_whoever_asks():
     assert not durable.contains("others", "a 1")
 
 
+def test_a_name_keeps_the_value_that_was_claimed_first():
+    assert durable.claimed("finished", "run 0") is None
+    with ThreadPoolExecutor(8) as threads:
+        values = {*threads.map(lambda i: durable.claim("finished", "run 0", f"v{i}"), range(8))}
+    assert values == {durable.claimed("finished", "run 0")}
+    assert durable.claim("finished", "run 1", "other") == "other"
+    durable.add_once("finished", "alone 2")
+    assert durable.claimed("finished", "alone 2") == ""
+    assert durable.claim("finished", "alone 2", "value") == ""
+
+
+@pytest.mark.parametrize("left", ["run 0 val", "run 0", "r"])
+def test_an_entry_that_was_not_written_to_its_end_does_not_count(tmp_path, left):
+    durable.claim("finished", "other 0", "value")
+    path = tmp_path / "state" / "pea" / "finished"
+    with path.open("a") as file:
+        file.write(left)
+    assert durable.claimed("finished", "run 0") is None
+    assert not durable.contains("finished", left)
+    assert durable.claim("finished", "run 0", "value") == "value"
+    assert path.read_text() == "other 0 value\nrun 0 value\n"
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))

@@ -1,15 +1,27 @@
 """Checkpoints of a model on ABY3's servers: a file of shares for each, written by the client."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
+from extensions.protocols.agreement import Words
+from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.runs.checkpoints import (
+    CheckpointOptions,
+    PartyCheckpoints,
+    complete_together,
+    settle_together,
+    store_together,
+)
 from tfe_ext.keras import weights
 from tfe_ext.keras.optimizers import Optimizer
 from tfe_ext.keras.sequential import Sequential
 from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.private_tensors import share_of
 
 
 class Checkpoints:
@@ -18,7 +30,7 @@ class Checkpoints:
         checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
         made = checkpoints.begin() or 0
         model.fit(x, y, steps=500, initial_step=made, progress=checkpoints.after)
-        checkpoints.finish()                # and only now open something
+        opened = checkpoints.release()      # the model, or what is computed of it; nothing else
 
     Where the model does not start from public values, share the start if `begin` returns None and
     call `after(0)` then.
@@ -60,6 +72,7 @@ class Checkpoints:
             )
             for rank in range(ABY3Ring.parties)
         ]
+        self._outputs: Sequence[Mapping[str, Integers]] = []
 
     def begin(self) -> int | None:
         """Restores the model, and returns the number of steps made; None for a new run.
@@ -70,6 +83,7 @@ class Checkpoints:
         bases = [base for base in settle_together(self._parties) if base is not None]
         if not bases:
             return None
+        self._outputs = [base.outputs for base in bases if base.recipients]
         weights.restore(self._model.chain, [base.shares for base in bases])
         optimizer: Optimizer = self._model.optimizer
         optimizer.load_state_dict(bases[0].optimizer)
@@ -81,22 +95,62 @@ class Checkpoints:
         """Writes the servers' shares after so many steps, if a checkpoint is due."""
         if not self._parties[0].is_due(step):
             return
-        optimizer: Optimizer = self._model.optimizer
-        source = optimizer.source
-        state = source.state_dict() if isinstance(source, InsecureSeededSource) else None
         for party, own in zip(self._parties, weights.shares(self._model.chain), strict=True):
-            party.write(step, own, optimizer=optimizer.state_dict(), source=state)
+            party.write(step, own, **self._state())
 
-    def finish(self) -> None:
-        """Marks the run as finished at all servers; call it before anything is opened.
+    def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
+        """Returns what is opened of the run, which can be done once for a run.
+
+        If it is interrupted, a script that resumes makes no step, and calls it again: then exactly
+        the words that were stored are opened, and nothing is computed. The result is also in the
+        folder, ``party-R-opened.npz``.
+
+        Args:
+            compute: returns by name the private tensors that are opened; by default the model:
+                ``weight_i``, (out, in), and ``bias_i`` of the i-th layer.
 
         Raises:
-            PeaError: another continuation of the run was finished.
+            PeaError: another continuation of the run was finished, or the folder cannot be written.
         """
+        if not self._outputs:
+            shares = weights.shares(self._model.chain)
+            self._outputs = [*shares] if compute is None else self._words(compute())
+            words = [*zip(shares, self._outputs, strict=True)]
+            store_together(self._parties, _alone, words, **self._state())
         for party in self._parties:
-            party.finish()
+            party.mark()
+        opened = {
+            name: decode(
+                np.sum([own[name] for own in self._outputs], axis=0), self._model.frac_bits
+            )
+            for name in self._outputs[0]
+        }
+        complete_together(self._parties, _alone, json.dumps({"opened": [*opened]}), opened)
+        return opened
+
+    def _words(self, values: Mapping[str, Any]) -> list[dict[str, Integers]]:
+        """Each server's summands of private tensors."""
+        ring = self._model.chain.flat[0].prot.ring
+        parts = {name: share_of(ring, value, name).parts[::2] for name, value in values.items()}
+        return [
+            {name: own[rank].numpy() for name, own in parts.items()}
+            for rank in range(ABY3Ring.parties)
+        ]
+
+    def _state(self) -> dict[str, Any]:
+        optimizer: Optimizer = self._model.optimizer
+        source = optimizer.source
+        return {
+            "optimizer": optimizer.state_dict(),
+            "source": source.state_dict() if isinstance(source, InsecureSeededSource) else None,
+        }
 
     @property
     def resumed(self) -> tuple[int, ...]:
         """The steps from which the run was continued, in order."""
         return self._parties[0].resumed
+
+
+def _alone(own: Sequence[Words]) -> Sequence[Words]:
+    """What all servers say, whom this program directs."""
+    return own

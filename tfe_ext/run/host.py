@@ -3,15 +3,23 @@
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-import numpy as np
 import tensorflow as tf
 
 from extensions.network.chain import Parameters
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.host import Arrays, Batch, Host, Placed, Step, Traffic, flat, pairs
+from extensions.protocols.host import (
+    Arrays,
+    Batch,
+    Compute,
+    Host,
+    Placed,
+    Step,
+    Traffic,
+    flat,
+    pairs,
+)
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
-from extensions.ring.interface import Share as AnyShare
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.keras.batches import OwnersRecords
@@ -19,7 +27,7 @@ from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.shares import Replicated, Share
+from tfe_ext.ring.shares import Additive3, Replicated, Share
 
 
 class ABY3Host(Host):
@@ -76,9 +84,16 @@ class ABY3Host(Host):
             shared.append(share_from(self._servers, values, device))
         return [concatenate(column) for column in zip(*shared, strict=True)]
 
-    def summands(self, model: Parameters) -> list[list[Integers]]:
-        """Returns x_R of every weight and bias, for each server R."""
-        return [[part.parts[2 * rank].numpy() for part in flat(model)] for rank in self.holders]
+    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
+        """Returns x_R of every share, for each server R; what is computed is one graph."""
+        if compute is flat:
+            return [[part.parts[2 * rank].numpy() for part in flat(model)] for rank in self.holders]
+
+        def parts() -> list[list[tf.Tensor]]:
+            shares = [share.additive3() for share in compute(_read(model))]
+            return [[_whole(share, rank) for share in shares] for rank in self.holders]
+
+        return [[part.numpy() for part in own] for own in _traced(parts)()]
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model, every part on its server."""
@@ -118,17 +133,6 @@ class ABY3Host(Host):
                 with tf.device(self._on[place]):
                     variable.assign(part)
 
-    def open(
-        self, compute: Callable[[Parameters], Sequence[AnyShare]], model: Parameters
-    ) -> list[Integers]:
-        """Returns to this program what is computed of the model, in one graph."""
-
-        def opened() -> list[tf.Tensor]:
-            summands = [share.additive3().parts for share in compute(_read(model))]
-            return [tf.add_n([part for part in parts if part is not None]) for parts in summands]
-
-        return [np.asarray(value.numpy()) for value in _traced(opened)()]
-
     def traffic(self) -> Traffic:
         """Returns the rounds, and the bytes of a server on the average of the three."""
         return self._sent
@@ -140,6 +144,12 @@ class ABY3Host(Host):
 
 def _traced(body: Callable[[], object]) -> Any:
     return tf.function(body, autograph=False).get_concrete_function()
+
+
+def _whole(share: Additive3, rank: int) -> tf.Tensor:
+    """A server's summand of a share, zeros where it has none."""
+    part = share.parts[rank]
+    return tf.zeros(share.shape, tf.int64) if part is None else part
 
 
 def _read(model: Parameters) -> Parameters:

@@ -13,11 +13,17 @@ in steps that are lost.
 Privacy budget:
     Nothing is opened in training, so that every party's view of a step is its own noise and uniform
     shares. Steps that are lost were never released: making them again, with fresh sampling and
-    noise, costs the released model nothing, as long as one continuation alone is released. Hence
-    every party marks a run as finished, on disk, before anything is opened, and a finished run is
-    never resumed. Going back to an older checkpoint of an unfinished run is harmless for the same
-    reason, and allowed. An owner's local model is trained once: the first checkpoint follows the
-    initialisation, before which nothing was released and a run is started anew.
+    noise, costs the released model nothing, as long as one continuation alone is released. Going
+    back to an older checkpoint of an unfinished run is harmless for the same reason, and allowed.
+    An owner's local model is trained once: the first checkpoint follows the initialisation, before
+    which nothing was released and a run is started anew.
+
+**One release**, however often it is opened. All that will be opened is computed first, and stays
+shared until every party has stored its words of it and has marked that release, on disk: a party
+opens what it has marked, and nothing else of the run. Opening it sends the stored words; nothing is
+computed or drawn again, so that opening it once more, after a crash, tells nobody anything new.
+Whoever resumes the run while one party has a mark resumes that release. The words are removed once
+every party has the result on disk; from then on the run is refused (`release` has the order).
 
 **What a file does not hold** is a digest of the party's records. Whoever got hold of the file
 could try out which records have that digest, while a share alone tells nothing. The guarantee
@@ -27,7 +33,12 @@ does not need it: a record that is present in some of the steps only costs less.
 from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
-from extensions.runs.checkpoints.runs import check_files, run_settings, settle_together
+from extensions.runs.checkpoints.runs import check_files, run_settings
+from extensions.runs.checkpoints.together import (
+    complete_together,
+    settle_together,
+    store_together,
+)
 
 __all__ = [
     "Checkpoint",
@@ -35,6 +46,8 @@ __all__ = [
     "Offer",
     "PartyCheckpoints",
     "check_files",
+    "complete_together",
     "run_settings",
     "settle_together",
+    "store_together",
 ]

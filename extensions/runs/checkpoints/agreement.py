@@ -23,6 +23,9 @@ class Offer:
         nonce: its part of the names of run and attempt, random.
         run: of the checkpoints that it has; empty without any.
         held: their (attempt, step).
+        stored: the release of which it has its words; empty without one.
+        marked: the release that it has marked; empty without one.
+        done: whether it has the result, and knows that all parties have it.
     """
 
     problem: bool
@@ -31,6 +34,9 @@ class Offer:
     nonce: str
     run: str
     held: Sequence[tuple[str, int]]
+    stored: str = ""
+    marked: str = ""
+    done: bool = False
 
     def to_bytes(self) -> bytes:
         """Returns the offer as JSON."""
@@ -51,11 +57,15 @@ class Agreed:
         run: name of the run.
         attempt: name of what begins now; never that of an earlier start or continuation.
         base: (attempt, step) of the checkpoint to resume from; None for a new run.
+        release: what all parties open, since one of them has marked it; empty without one.
+        done: whether all parties have the result already.
     """
 
     run: str
     attempt: str
-    base: tuple[str, int] | None
+    base: tuple[str, int] | None = None
+    release: str = ""
+    done: bool = False
 
 
 def settle(offers: Sequence[Offer]) -> Agreed:
@@ -63,7 +73,8 @@ def settle(offers: Sequence[Offer]) -> Agreed:
 
     Raises:
         ArgumentError: a party refuses; some resume and others do not; settings differ; the
-            checkpoints are of different runs or have no step in common.
+            checkpoints are of different runs or have no step in common; a party has marked a
+            release of which another has no words.
     """
     CHECKPOINT.check([offer.problem for offer in offers])
     first = offers[0]
@@ -80,7 +91,11 @@ def settle(offers: Sequence[Offer]) -> Agreed:
             )
     name = hashlib.sha256("".join(offer.nonce for offer in offers).encode()).hexdigest()
     if not first.resume:
-        return Agreed(run=name, attempt=name, base=None)
+        return Agreed(run=name, attempt=name)
+    if any(offer.done for offer in offers):
+        return Agreed(run=first.run, attempt=name, done=True)
+    if any(offer.marked for offer in offers):
+        return Agreed(run=first.run, attempt=name, release=_release(offers))
     common = set.intersection(*({*offer.held} for offer in offers))
     if not common:
         raise ArgumentError(
@@ -91,3 +106,17 @@ def settle(offers: Sequence[Offer]) -> Agreed:
             "start again without --resume, in a new folder.",
         )
     return Agreed(run=first.run, attempt=name, base=max(common, key=lambda each: each[1]))
+
+
+def _release(offers: Sequence[Offer]) -> str:
+    """The one release that parties have marked, of which all have their words."""
+    release, *others = {offer.marked for offer in offers if offer.marked}
+    lacking = [rank for rank, offer in enumerate(offers) if offer.stored != release]
+    if others or lacking:
+        raise ArgumentError(
+            "checkpoint",
+            f"without the release of this run at parties {lacking}",
+            "of the continuation that was finished first, at every party",
+            "No other may be opened. Resume it in the folders in which it was finished.",
+        )
+    return release

@@ -1,10 +1,10 @@
-"""One party's checkpoint as a file: a digest, then arrays, the first of them a header."""
+"""One party's checkpoint, or its release, as a file: a digest, then arrays, the first a header."""
 
 import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
 
-_MAGIC = b"pea checkpoint 1\n"
+_MAGIC = b"pea checkpoint 2\n"
 _HEADER = "header"
-_SHARE = "share:"
+_ARRAYS = {"shares": "share:", "outputs": "output:"}
+"""Attributes that hold arrays, and what their names have before them in the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,8 @@ class Checkpoint:
         source: state of an insecure seeded source; None with the system's generator, which has
             none and is drawn from afresh.
         shares: this party's share of each parameter, ring integers.
+        recipients: the parties to whom `outputs` are opened; empty before that is computed.
+        outputs: this party's summand of each value that is opened at the end.
     """
 
     rank: int
@@ -46,11 +49,20 @@ class Checkpoint:
     optimizer: Mapping[str, Any]
     source: Mapping[str, Any] | None
     shares: Mapping[str, Integers]
+    recipients: tuple[int, ...] = ()
+    outputs: Mapping[str, Integers] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[str, int]:
         """What is equal in all parts of one model."""
         return self.attempt, self.step
+
+    @property
+    def release(self) -> str:
+        """Name of the release that these outputs are of, equal at all parties; no other has it."""
+        shapes = {name: output.shape for name, output in self.outputs.items()}
+        what = (self.run, self.attempt, self.step, shapes, self.recipients)
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 
 def path_of(folder: Path, rank: int, step: int) -> Path:
@@ -70,23 +82,20 @@ def remove(folder: Path, rank: int, kept: Sequence[Path] = ()) -> None:
             path.unlink()
 
 
-def finished_path(folder: Path, rank: int) -> Path:
-    """Returns where a party notes that the run in this folder is finished."""
-    return folder / f"party-{rank}.finished"
-
-
-def write(folder: Path, checkpoint: Checkpoint) -> Path:
+def write(path: Path, checkpoint: Checkpoint) -> None:
     """Writes the checkpoint as a whole or not at all, for its owner alone, and onto the disk."""
-    header = {name: value for name, value in vars(checkpoint).items() if name != "shares"}
-    arrays = {_SHARE + name: share for name, share in checkpoint.shares.items()}
+    header = {name: value for name, value in vars(checkpoint).items() if name not in _ARRAYS}
+    arrays = {
+        prefix + name: array
+        for kind, prefix in _ARRAYS.items()
+        for name, array in getattr(checkpoint, kind).items()
+    }
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     body = io.BytesIO()
     np.savez(body, **{_HEADER: text}, **arrays)  # type: ignore[arg-type]
     content = body.getvalue()
-    path = path_of(folder, checkpoint.rank, checkpoint.step)
     with durable.write(path) as file:
         file.write(_MAGIC + hashlib.sha256(content).digest() + content)
-    return path
 
 
 def read(path: Path, rank: int) -> Checkpoint:
@@ -109,11 +118,13 @@ def read(path: Path, rank: int) -> Checkpoint:
             "Remove it to resume from the one before, if all parties have that.",
         )
     with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-        header = json.loads(arrays[_HEADER].tobytes())
-        shares = {
-            name.removeprefix(_SHARE): arrays[name] for name in arrays.files if name != _HEADER
-        }
-    found = Checkpoint(**header | {"shares": shares, "resumed": tuple(header["resumed"])})
+        fields = json.loads(arrays[_HEADER].tobytes())
+        for kind, prefix in _ARRAYS.items():
+            names = [name for name in arrays.files if name.startswith(prefix)]
+            fields[kind] = {name.removeprefix(prefix): arrays[name] for name in names}
+    for name in ("resumed", "recipients"):
+        fields[name] = tuple(fields[name])
+    found = Checkpoint(**fields)
     if found.rank != rank:
         raise ArgumentError(
             "checkpoint", f"{path} of party {found.rank}", f"a file of party {rank}"

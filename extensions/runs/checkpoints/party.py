@@ -1,23 +1,23 @@
-"""One party's checkpoints of one run, from the first look into its folder to the final mark."""
+"""One party's checkpoints of one run, from the first look into its folder to the result."""
 
-import json
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from extensions import durable
-from extensions.errors import ArgumentError, PeaError
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.ring.fixed_point import Integers
-from extensions.runs.checkpoints import files
+from extensions.runs.checkpoints import files, release
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle
 from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.folder import Held, look, make_new, plain
 
 KEPT = 2
-FINISHED = "finished-runs"
 _PARTS = 10
 
 
@@ -44,7 +44,10 @@ class CheckpointOptions:
 
 
 class PartyCheckpoints:
-    """One party's checkpoints: `offer`, `settle`, `write` after steps that are due, `finish`.
+    """One party's checkpoints: `offer`, `settle`, `write` after due steps, then its release.
+
+    The release is `store`, `mark` once all parties have stored it, `write_result` when it is
+    opened, and `complete` once all have the result (`extensions.runs.checkpoints.release`).
 
     Args:
         options: what the user asks for.
@@ -71,27 +74,36 @@ class PartyCheckpoints:
         self._rank = rank
         self._steps = steps
         self._every = options.every or math.ceil(steps / _PARTS)
-        self._common = _plain({**settings, "steps": steps})
-        self._settings = self._common | _plain(own)
+        self._common = plain({**settings, "steps": steps})
+        self._settings = self._common | plain(own)
         self._problem: ArgumentError | None = None
-        self._held: list[Checkpoint] = []
+        self._held = Held()
         self._agreed: Agreed | None = None
+        self._recipients: tuple[int, ...] = ()
         self._resumed: tuple[int, ...] = ()
         self._kept: list[Path] = []
 
     def offer(self) -> Offer:
         """Returns what to tell all parties; what is wrong here is raised by `settle`."""
+        folder, rank = self._options.folder, self._rank
         try:
-            self._held = self._look()
+            if self._options.resume:
+                self._held = look(folder, rank, self._settings)
+            else:
+                make_new(folder, rank)
         except ArgumentError as error:
             self._problem = error
+        held = self._held
         return Offer(
             problem=self._problem is not None,
             resume=self._options.resume,
             settings=self._common | {"checkpoint_every": self._every},
             nonce=secrets.token_hex(16),
-            run=self._held[0].run if self._held else "",
-            held=[each.identity for each in self._held],
+            run=held.run,
+            held=[each.identity for each in held.checkpoints],
+            stored=held.release.release if held.release else "",
+            marked=held.marked or "",
+            done=held.done,
         )
 
     def check(self) -> None:
@@ -102,22 +114,32 @@ class PartyCheckpoints:
     def settle(self, offers: Sequence[Offer]) -> Checkpoint | None:
         """Returns the checkpoint to resume from, the same at every party; None for a new run.
 
-        Nothing is written or removed.
+        It has `outputs` if it is a release that a party has marked: then these are opened, and no
+        others. Nothing is written; of a run whose result all parties have, the shares are removed.
 
         Args:
             offers: all parties', by rank.
 
         Raises:
-            ArgumentError: this party's files cannot be used, or the parties do not agree; in every
-                party, and before anything is shared.
+            ArgumentError: this party's files cannot be used, the parties do not agree, or all have
+                the result; in every party, and before anything is shared.
         """
         self.check()
-        self._agreed = settle(offers)
-        if self._agreed.base is None:
+        self._agreed = agreed = settle(offers)
+        self._recipients = tuple(range(len(offers)))
+        if agreed.done:
+            if self._held.result is not None:
+                self.complete()
+            raise self._held.finished()
+        if agreed.release:
+            base = self._held.release
+            assert base is not None
+        elif agreed.base is not None:
+            (base,) = (each for each in self._held.checkpoints if each.identity == agreed.base)
+            self._kept = [files.path_of(self._options.folder, self._rank, base.step)]
+        else:
             return None
-        (base,) = (each for each in self._held if each.identity == self._agreed.base)
         self._resumed = (*base.resumed, base.step)
-        self._kept = [files.path_of(self._options.folder, self._rank, base.step)]
         return base
 
     @property
@@ -138,110 +160,94 @@ class PartyCheckpoints:
         source: Mapping[str, Any] | None,
     ) -> None:
         """This party's shares after so many steps are on disk; all but the last two are removed."""
-        assert self._agreed is not None
         folder = self._options.folder
-        path = files.write(
-            folder,
-            Checkpoint(
-                rank=self._rank,
-                run=self._agreed.run,
-                attempt=self._agreed.attempt,
-                step=step,
-                resumed=self._resumed,
-                settings=self._settings,
-                optimizer=optimizer,
-                source=source,
-                shares=shares,
-            ),
-        )
+        path = files.path_of(folder, self._rank, step)
+        files.write(path, self._checkpoint(step, shares, optimizer, source))
         self._kept = [*self._kept, path][-KEPT:]
         files.remove(folder, self._rank, self._kept)
 
-    def finish(self) -> None:
-        """The run is marked as finished, on disk, and its checkpoints are gone.
+    def store(
+        self,
+        shares: Mapping[str, Integers],
+        outputs: Mapping[str, Integers],
+        *,
+        optimizer: Mapping[str, Any],
+        source: Mapping[str, Any] | None,
+    ) -> str:
+        """Returns the name of the release, of which this party's words are on disk.
 
-        To be called before anything is opened. No opening is complete without every party's share,
-        which a party gives after its own mark.
-
-        Edge cases:
-            A run that is interrupted between the marks and the result is lost: its budget counts as
-            spent.
+        Args:
+            shares: of the model.
+            outputs: this party's summands of all that will be opened.
+            optimizer: as for `write`.
+            source: as for `write`.
 
         Raises:
-            PeaError: another continuation of this run was finished in the meantime.
+            ArgumentError: they cannot be written.
+            PeaError: another release of the run is marked.
         """
         assert self._agreed is not None
-        if not durable.add_once(FINISHED, _mark(self._agreed.run, self._rank)):
-            raise PeaError(
-                "Another continuation of this run was finished in the meantime; a second result "
-                "would spend its privacy budget again. Use the first one."
-            )
+        folder, rank = self._options.folder, self._rank
+        release.check_unmarked(folder, rank, self._agreed.run)
+        last = self._checkpoint(self._steps, shares, optimizer, source)
+        last = replace(last, recipients=self._recipients, outputs=outputs)
+        path = release.release_path(folder, rank)
+        try:
+            files.write(path, last)
+        except OSError as error:
+            advice = f"{error}. Then resume the run: nothing was opened."
+            raise ArgumentError("checkpoint", str(path), "a file to write", advice) from error
+        self._held = replace(self._held, release=last)
+        return last.release
+
+    def mark(self) -> None:
+        """The stored release is the only one that this party opens; its checkpoints are gone.
+
+        To be called once all parties have stored it, and before anything is opened. No opening is
+        complete without every party's words, which a party gives after its own mark.
+
+        Raises:
+            PeaError: another release of this run was marked in the meantime.
+        """
+        stored = self._held.release
+        assert stored is not None
         folder = self._options.folder
-        with durable.write(files.finished_path(folder, self._rank)) as file:
-            file.write(self._agreed.run.encode())
+        release.mark(folder, self._rank, stored.run, stored.release)
         files.remove(folder, self._rank)
 
-    def _look(self) -> list[Checkpoint]:
-        folder, rank = self._options.folder, self._rank
-        durable.contains(
-            FINISHED, ""
-        )  # a list that cannot be kept is better missed now than at the end
-        paths = files.paths_in(folder, rank)
-        finished = files.finished_path(folder, rank).exists()
-        if not self._options.resume:
-            if paths or finished:
-                raise ArgumentError(
-                    "checkpoint",
-                    str(folder),
-                    f"a folder without an earlier run of party {rank}",
-                    "Resume that one with --resume, or choose another folder.",
-                )
-            try:
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            except OSError as error:
-                raise ArgumentError(
-                    "checkpoint", str(folder), "a folder that can be made", str(error)
-                ) from error
-            return []
-        found = [files.read(path, rank) for path in paths]
-        if finished or any(durable.contains(FINISHED, _mark(each.run, rank)) for each in found):
-            raise ArgumentError(
-                "checkpoint",
-                f"{folder}, of a run that was finished",
-                "of a run whose result was not opened yet",
-                "Finishing it again would spend its privacy budget again: start a new run.",
-            )
-        if not found:
-            raise ArgumentError(
-                "checkpoint",
-                str(folder),
-                f"a folder with a checkpoint of party {rank}",
-                "If none was written yet, nothing was released: start again without --resume, in "
-                "a new folder.",
-            )
-        if len({each.run for each in found}) > 1:
-            raise ArgumentError("checkpoint", f"{folder}, of several runs", "of one run")
-        for checkpoint in found:
-            self._check(checkpoint)
-        return found
+    def write_result(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
+        """What came of the run, and what was opened, are on disk beside the checkpoints.
 
-    def _check(self, checkpoint: Checkpoint) -> None:
-        for name, value in self._settings.items():
-            before = checkpoint.settings.get(name)
-            if before != value:
-                raise ArgumentError(
-                    name,
-                    value,
-                    f"{before!r}, as when the run was begun",
-                    "Resume with the options of the run.",
-                )
+        Raises:
+            ArgumentError: they cannot be written.
+        """
+        folder = self._options.folder
+        try:
+            release.write_result(folder, self._rank, report, opened)
+        except OSError as error:
+            advice = f"{error}. Then resume the run: it opens the same result."
+            raise ArgumentError("checkpoint", str(folder), "a folder to write", advice) from error
 
+    def complete(self) -> None:
+        """This party's shares are gone; to be called once all parties have the result."""
+        release.remove(self._options.folder, self._rank)
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as JSON gives them back."""
-    plain: dict[str, Any] = json.loads(json.dumps(settings))
-    return plain
-
-
-def _mark(run: str, rank: int) -> str:
-    return f"{run} {rank}"
+    def _checkpoint(
+        self,
+        step: int,
+        shares: Mapping[str, Integers],
+        optimizer: Mapping[str, Any],
+        source: Mapping[str, Any] | None,
+    ) -> Checkpoint:
+        assert self._agreed is not None
+        return Checkpoint(
+            rank=self._rank,
+            run=self._agreed.run,
+            attempt=self._agreed.attempt,
+            step=step,
+            resumed=self._resumed,
+            settings=self._settings,
+            optimizer=optimizer,
+            source=source,
+            shares=shares,
+        )

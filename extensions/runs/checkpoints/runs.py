@@ -1,14 +1,12 @@
-"""Checkpoints of a run of `pea`: what must not change in it, and the parties of one process."""
+"""Checkpoints of a run of `pea`: what must not change in it, and whether it can go on."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from extensions.owners.data import read_party_file
-from extensions.protocols.agreement import Exchange, exchange_bytes
-from extensions.runs.checkpoints.agreement import Offer
-from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
+from extensions.runs.checkpoints.together import settle_together
 from extensions.runs.config import TrainConfig
 
 
@@ -52,24 +50,3 @@ def check_files(options: CheckpointOptions, config: TrainConfig, files: Sequence
             for rank, own in enumerate(facts)
         ]
     )
-
-
-def settle_together(
-    parties: Sequence[PartyCheckpoints], exchange: Exchange | None = None
-) -> list[Checkpoint | None]:
-    """Returns what each party of this process resumes from.
-
-    Args:
-        parties: of this process.
-        exchange: how they hear of the others; None if there are no others.
-
-    Raises:
-        ArgumentError: of `PartyCheckpoints.settle`; what is wrong at a party comes first.
-    """
-    offers = [party.offer() for party in parties]
-    if exchange is not None:
-        own = [offer.to_bytes() for offer in offers]
-        offers = [Offer.from_bytes(each) for each in exchange_bytes(exchange, own)]
-    for party in parties:
-        party.check()
-    return [party.settle(offers) for party in parties]

@@ -88,8 +88,7 @@ def test_a_killed_party_and_a_resumed_run(tmp_path):
     assert report["rounds"] == (STEPS - base) * 27 + 3, "one round to agree, two for checkpoints"
     assert report["epsilon"] == uninterrupted(**STARTED)["epsilon"]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "party-0.finished",
-        "party-1.finished",
+        f"party-{rank}{name}" for rank in range(2) for name in ("-result.json", ".finished")
     ]
 
 

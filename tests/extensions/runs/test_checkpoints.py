@@ -140,7 +140,7 @@ def test_of_two_copies_that_run_at_once_only_one_is_finished(parts, tmp_path):
 def test_a_finished_run_leaves_no_shares_and_is_not_resumed(parts, tmp_path):
     folder = tmp_path / "kept"
     run(parts, folder)
-    assert names(folder) == ["party-0.finished"]
+    assert names(folder) == ["party-0-opened.npz", "party-0-result.json", "party-0.finished"]
     with pytest.raises(ArgumentError, match="a run that was finished"):
         run(parts, folder, resume=True)
     with pytest.raises(ArgumentError, match="without an earlier run"):
@@ -255,7 +255,9 @@ def test_an_older_step_of_an_unfinished_run_may_be_continued_but_not_once_it_is_
         (tmp_path / folder / f"party-{folder}-step-4.checkpoint").unlink()
     parties, step = begun(tmp_path, resume=True)
     assert step == 2
-    parties[0].finish()
+    for one in parties:
+        one.store({}, {"count": np.zeros(1, np.int64)}, optimizer={}, source=None)
+    parties[0].mark()
     for path in (tmp_path / "0").iterdir():
         path.unlink()
     old.write_bytes(kept)

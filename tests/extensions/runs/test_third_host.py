@@ -69,7 +69,9 @@ def test_its_shares_and_checkpoints_are_kept_as_anywhere(tmp_path):
     )
     assert report["opened"] == ["the number of correct predictions on held-out records"]
     assert sorted(path.name for path in model.iterdir()) == ["party-0.npz", "party-1.npz"]
-    assert sorted(path.name for path in kept.iterdir()) == ["party-0.finished", "party-1.finished"]
+    assert sorted(path.name for path in kept.iterdir()) == [
+        f"party-{rank}{name}" for rank in range(2) for name in ("-result.json", ".finished")
+    ]
     again = pea(
         *RUN, "--backend", "toy", "--parties", 2, "--steps", 4, "--checkpoint", kept, "--resume"
     )

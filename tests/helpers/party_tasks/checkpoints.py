@@ -76,8 +76,9 @@ def train(
             checkpoints.after(step)
         shares = [p.share.numpy().copy() for p in model.parameters()]
         if until == steps:
-            checkpoints.finish()
-        weights = [p.get_plain_text().numpy() for p in model.parameters()]
+            weights = [*checkpoints.release().values()]
+        else:
+            weights = [p.get_plain_text().numpy() for p in model.parameters()]
         return result | {
             "made": made[0],
             "resumed": checkpoints.resumed,

@@ -7,7 +7,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.host import flat, share_public
+from extensions.protocols.host import share_public
 from extensions.protocols.pea import public_start
 from extensions.ring.fixed_point import encode
 from extensions.runs.config import TrainConfig
@@ -121,7 +121,7 @@ def a_public_start_is_the_one_that_is_named():
     for start in ("zero", "random"):
         expected = ModelSpec.parse("logistic", 5, 3).initial_parameters(start)[0]
         settings = TrainConfig(backend="tfe", private=False, classes=3, init=start)
-        opened = host.open(flat, share_public(host, public_start(settings, 5)))
+        opened = host.open(host.summands(share_public(host, public_start(settings, 5))))
         for own, part in zip(opened, expected, strict=True):
             np.testing.assert_array_equal(own, encode(part, F))
         assert np.any(expected[0]) == (start == "random")

@@ -1,11 +1,11 @@
 """The shares and records of all parties in one program."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from extensions.network.chain import Parameters
-from extensions.protocols.host import Host, Placed, Traffic, flat, pairs
+from extensions.protocols.host import Compute, Host, Placed, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Share
 
@@ -32,16 +32,12 @@ class ToyHost(Host):
     def share_rows(self, rows: Sequence[int], own: Placed) -> list[Share]:
         return [self.ring.share(np.concatenate(column)) for column in zip(*own, strict=True)]
 
-    def summands(self, model: Parameters) -> list[list[Integers]]:
-        return [[part.parts[rank] for part in flat(model)] for rank in self.holders]
+    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
+        shares = compute(model)
+        return [[part.parts[rank] for part in shares] for rank in self.holders]
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         return pairs([Shares(np.stack(column)) for column in zip(*summands, strict=True)])
-
-    def open(
-        self, compute: Callable[[Parameters], Sequence[Share]], model: Parameters
-    ) -> list[Integers]:
-        return self.ring.open_sum(compute(model))
 
     def traffic(self) -> Traffic:
         return Traffic(self.ring.rounds, 8 * self.ring.words)

@@ -1,0 +1,134 @@
+"""What a party finds in its folder, before it tells the others."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.runs.checkpoints import files, release
+from extensions.runs.checkpoints.files import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What a folder has of one run.
+
+    Attributes:
+        folder: where it lies.
+        run: name of the run; empty without one.
+        checkpoints: of steps.
+        release: the party's words of all that will be opened, or None.
+        marked: the release that the party has marked, or None.
+        result: where the result lies, or None without one.
+    """
+
+    folder: Path = Path()
+    run: str = ""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    release: Checkpoint | None = None
+    marked: str | None = None
+    result: Path | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the party removed its words, since all parties have the result."""
+        return self.marked is not None and self.release is None and self.result is not None
+
+    def finished(self) -> ArgumentError:
+        """Returns why the run is not resumed, and where its result is."""
+        found = "" if self.result is None else f"Its result is in {self.result}. "
+        return ArgumentError(
+            "checkpoint",
+            f"{self.folder}, of a run that was finished",
+            "of a run whose result was not opened yet",
+            f"{found}Finishing it again would spend its privacy budget again: start a new run.",
+        )
+
+
+def make_new(folder: Path, rank: int) -> None:
+    """The folder is there, and has nothing of an earlier run of the party.
+
+    Raises:
+        ArgumentError: it has; or it, or the user's state folder, cannot be written.
+    """
+    release.marked(folder, rank, "")  # a mark that cannot be made is better missed now
+    if files.paths_in(folder, rank) or release.exists(folder, rank):
+        raise ArgumentError(
+            "checkpoint",
+            str(folder),
+            f"a folder without an earlier run of party {rank}",
+            "Resume that one with --resume, or choose another folder.",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ArgumentError(
+            "checkpoint", str(folder), "a folder that can be made", str(error)
+        ) from error
+
+
+def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
+    """Returns what a folder has of the party's run, which can go on.
+
+    Args:
+        folder: of its checkpoints.
+        rank: of the party.
+        settings: of the run.
+
+    Raises:
+        ArgumentError: nothing, or a file that is damaged, of other settings, of another party or
+            of several runs; or a run that was finished, of which the folder has neither the words
+            of the release nor the result.
+    """
+    found = tuple(files.read(path, rank) for path in files.paths_in(folder, rank))
+    path = release.release_path(folder, rank)
+    stored = files.read(path, rank) if path.exists() else None
+    every = (*found, stored) if stored else found
+    runs = {each.run for each in every} | {run for run in [release.run_of(folder, rank)] if run}
+    if not runs:
+        raise ArgumentError(
+            "checkpoint",
+            str(folder),
+            f"a folder with a checkpoint of party {rank}",
+            "If none was written yet, nothing was released: start again without --resume, in "
+            "a new folder.",
+        )
+    if len(runs) > 1:
+        raise ArgumentError("checkpoint", f"{folder}, of several runs", "of one run")
+    for checkpoint in every:
+        _check(checkpoint, settings)
+    (run,) = runs
+    result = release.result_path(folder, rank)
+    held = Held(
+        folder=folder,
+        run=run,
+        checkpoints=found,
+        release=stored,
+        marked=release.marked(folder, rank, run),
+        result=result if result.exists() else None,
+    )
+    if held.marked is None or held.done:
+        return held
+    if stored is None or stored.release != held.marked:
+        raise held.finished()
+    return replace(held, checkpoints=())
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings as JSON gives them back."""
+    back: dict[str, Any] = json.loads(json.dumps(settings))
+    return back
+
+
+def _check(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        before = checkpoint.settings.get(name)
+        if before != value:
+            raise ArgumentError(
+                name,
+                value,
+                f"{before!r}, as when the run was begun",
+                "Resume with the options of the run.",
+            )

@@ -1,0 +1,108 @@
+"""What a party has of the release of its run: its words, its mark, and the result.
+
+A release is named by run, attempt, step, outputs and recipients. In the order of a run
+
+1. ``party-R.release`` holds the party's shares of the model and of all that will be opened;
+2. the mark names the release, in the user's state folder and in ``party-R.finished``: from then on
+   the party opens that release and no other of the run;
+3. ``party-R-opened.npz`` and ``party-R-result.json`` hold what was opened, the latter written last;
+4. once all parties have their results, ``party-R.release`` is removed.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy.typing as npt
+
+from extensions import durable
+from extensions.errors import PeaError
+from extensions.owners.data import write_private
+
+FINISHED = "finished-runs"
+
+
+def release_path(folder: Path, rank: int) -> Path:
+    """Returns where a party keeps its words of all that will be opened."""
+    return folder / f"party-{rank}.release"
+
+
+def result_path(folder: Path, rank: int) -> Path:
+    """Returns where a party keeps what came of the run."""
+    return folder / f"party-{rank}-result.json"
+
+
+def exists(folder: Path, rank: int) -> bool:
+    """Returns whether a folder has anything of a release of that party."""
+    paths = (release_path, result_path, _finished_path)
+    return any(path(folder, rank).exists() for path in paths)
+
+
+def marked(folder: Path, rank: int, run: str) -> str | None:
+    """Returns the release of a run that a party has marked; None if it has marked none.
+
+    Raises:
+        ArgumentError: the state folder cannot be written.
+    """
+    claimed = durable.claimed(FINISHED, f"{run} {rank}")
+    return _noted(folder, rank).get(run) if claimed is None else claimed
+
+
+def run_of(folder: Path, rank: int) -> str | None:
+    """Returns the run that was finished in a folder; None if none was."""
+    return next(iter(_noted(folder, rank)), None)
+
+
+def check_unmarked(folder: Path, rank: int, run: str) -> None:
+    """Returns only if a party has marked no release of a run.
+
+    Raises:
+        PeaError: it has.
+    """
+    if marked(folder, rank, run) is not None:
+        raise _finished_before()
+
+
+def mark(folder: Path, rank: int, run: str, release: str) -> None:
+    """Marks a release of a run, on disk.
+
+    Raises:
+        PeaError: another one of this run is marked.
+    """
+    if durable.claim(FINISHED, f"{run} {rank}", release) != release:
+        raise _finished_before()
+    with durable.write(_finished_path(folder, rank)) as file:
+        file.write(json.dumps({run: release}).encode())
+
+
+def write_result(folder: Path, rank: int, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
+    """Writes what came of a run, as JSON, and what was opened, onto the disk."""
+    if opened:
+        write_private(folder / f"party-{rank}-opened.npz", **opened)
+    with durable.write(result_path(folder, rank)) as file:
+        file.write(report.encode())
+
+
+def remove(folder: Path, rank: int) -> None:
+    """A party's words are gone, and so is what interrupted writes left of them."""
+    for path in folder.glob(f".party-{rank}.release.*"):
+        path.unlink()
+    release_path(folder, rank).unlink(missing_ok=True)
+
+
+def _finished_before() -> PeaError:
+    return PeaError(
+        "Another continuation of this run was finished in the meantime; a second result would "
+        "spend its privacy budget again. Use the first one."
+    )
+
+
+def _finished_path(folder: Path, rank: int) -> Path:
+    return folder / f"party-{rank}.finished"
+
+
+def _noted(folder: Path, rank: int) -> dict[str, str]:
+    """What the mark in a folder says: the release of a run; nothing without one."""
+    path = _finished_path(folder, rank)
+    noted: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return noted
