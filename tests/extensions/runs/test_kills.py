@@ -41,11 +41,11 @@ def own_state(tmp_path, monkeypatch):
 def kill(command: Command, folder: Path, seed: int) -> None:
     """Kills all processes of a run, or one of them, soon after some file appears."""
     draws = np.random.default_rng(seed)
-    watched, delay = WATCHED[draws.integers(len(WATCHED))], draws.exponential(0.02)
+    watched, delay = WATCHED[draws.integers(len(WATCHED))], 10 ** draws.uniform(-5, -1.5)
     deadline = time.monotonic() + PATIENCE
     while not [*folder.glob(watched)] and command.process.poll() is None:
         assert time.monotonic() < deadline, "the run hangs"
-        time.sleep(0.0005)
+        time.sleep(0.0001)
     time.sleep(delay)
     every = [command.process.pid, *command.running()]
     for pid in every if draws.random() < 0.5 else [int(draws.choice(every))]:
