@@ -100,3 +100,18 @@ def test_it_goes_on_from_the_newest_common_step_and_is_finished_once(pools, scra
     assert not any(np.any(x == y) for x, y in pairs)
     for result in run(pools, scratch, "kept", resume=True):
         assert "of a run that was finished" in result["refused"][1]
+
+
+def test_a_release_that_was_cut_off_opens_the_words_that_were_stored(pools, scratch):
+    run(pools, scratch, "cut", cut=True)
+    folders = [scratch / "cut" / str(rank) for rank in range(PARTIES)]
+    stored = [read(folder / f"party-{r}.release", r).outputs for r, folder in enumerate(folders)]
+    assert not [path for folder in folders for path in folder.glob("*.checkpoint")]
+    for rank, result in enumerate(run(pools, scratch, "cut", resume=True)):
+        assert (result["made"], result["resumed"]) == (STEPS, (STEPS,))
+        with np.load(folders[rank] / f"party-{rank}-opened.npz") as opened:
+            for (name, kept), weight in zip(opened.items(), result["weights"], strict=True):
+                np.testing.assert_array_equal(weight, kept)
+                words = np.sum([own[name] for own in stored], axis=0)
+                np.testing.assert_array_equal(words * ULP, weight)
+        assert not (folders[rank] / f"party-{rank}.release").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from crypten_ext import nn
@@ -19,6 +20,10 @@ from tests.helpers.party_tasks.protocols import outcome, recorded, session
 WIDTHS = (4, 3, 2)
 
 
+def interrupted(*_: Any) -> None:
+    raise InterruptedError
+
+
 def train(
     context: Context,
     *,
@@ -30,10 +35,11 @@ def train(
     until: int,
     resume: bool = False,
     lr: float = 0.5,
+    cut: bool = False,
 ) -> dict[str, Any]:
     """Returns what `begin` did and sent, and after the last step weights and the optimizer's state.
 
-    A run that reaches `steps` is finished.
+    A run that reaches `steps` is released, unless that is cut off before anything is opened.
     """
     os.environ["XDG_STATE_HOME"] = str(Path(state) / str(context.rank))
     source = InsecureSeededSource(4)
@@ -75,7 +81,12 @@ def train(
             optimizer.step()
             checkpoints.after(step)
         shares = [p.share.numpy().copy() for p in model.parameters()]
-        if until == steps:
+        if cut:
+            with pytest.MonkeyPatch.context() as patch, pytest.raises(InterruptedError):
+                patch.setattr("crypten_ext.run.checkpoints.open_sum", interrupted)
+                checkpoints.release()
+            weights = []
+        elif until == steps:
             weights = [*checkpoints.release().values()]
         else:
             weights = [p.get_plain_text().numpy() for p in model.parameters()]
