@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from crypten_ext.masks.key_agreement import KeyPair
-from crypten_ext.masks.keystream import Keystream
+from crypten_ext.masks.keystream import KeyedGenerator, Keystream
 
 import crypten
 from crypten import communicator
@@ -99,15 +99,15 @@ def _agree_on_keys() -> None:
     own = KeyPair()
     everybody = world.all_gather(own.public)
 
-    def stream(owner: int, neighbour: int) -> Keystream:
+    def stream(owner: int, neighbour: int) -> KeyedGenerator:
         peer = neighbour if owner == rank else owner
         purpose = f"zero sharing {owner}->{neighbour} of {parties}"
-        return Keystream(own.agree(everybody[peer], purpose))
+        return KeyedGenerator(own.agree(everybody[peer], purpose))
 
     streams = {
         "prev": stream(before, rank),
         "next": stream(rank, after),
-        "local": Keystream.fresh(),
+        "local": KeyedGenerator.fresh(),
     }
     for name, replacement in streams.items():
         _host_generators.setdefault(name, crypten.generators[name][CPU])

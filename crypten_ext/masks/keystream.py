@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from cryptography.hazmat.primitives import hashes
@@ -39,7 +40,7 @@ class Keystream:
         self._cipher = Cipher(algorithms.AES(key), mode).encryptor()
 
     @classmethod
-    def fresh(cls) -> "Keystream":
+    def fresh(cls) -> Self:
         """Returns a stream that only this process knows, keyed by the operating system."""
         return cls(os.urandom(KEY_BYTES))
 
@@ -55,6 +56,32 @@ class Keystream:
         if not result:
             return torch.zeros(size, dtype=torch.int64)
         return torch.frombuffer(result, dtype=torch.int64).reshape(size)
+
+
+class KeyedGenerator(Keystream, torch.Generator):
+    """A keystream in the place of one of CrypTen's generators, with a seed as those have.
+
+    The seed that it starts with follows from the key and tells nothing of it. What torch itself
+    draws with it is as predictable as that seed; masks are `words`, and follow from the key alone.
+    """
+
+    def __new__(cls, key: bytes) -> Self:
+        """Returns a generator whose state is not that of the key yet."""
+        return torch.Generator.__new__(cls)
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(key)
+        digest = derive_key(key, "initial seed")
+        torch.Generator.manual_seed(self, int.from_bytes(digest[:WORD_BYTES]) >> 1)
+
+    def manual_seed(self, seed: int) -> Self:
+        """Takes its words from the seed from here on, as `crypten.manual_seed` asks for.
+
+        CrypTen allows that in debug mode only: whoever knows the seed knows the masks.
+        """
+        Keystream.__init__(self, derive_key(str(seed).encode(), "manual seed"))
+        torch.Generator.manual_seed(self, seed)
+        return self
 
 
 def derive_key(secret: bytes, purpose: str) -> bytes:

@@ -101,7 +101,7 @@ def test_masks_of_running_parties(parties):
         first = pool.run("tests.helpers.party_tasks.masks:draw", enable=True)
         second = pool.run("tests.helpers.party_tasks.masks:draw", enable=True)
     for outcome in (first, second):
-        assert all(type_name == "Keystream" for type_name, *_ in outcome)
+        assert all(type_name == "KeyedGenerator" for type_name, *_ in outcome)
         additive = sum(torch.tensor(share) for _, share, _, _ in outcome)
         binary = torch.zeros(8, dtype=torch.int64)
         for _, _, share, _ in outcome:
@@ -113,3 +113,22 @@ def test_masks_of_running_parties(parties):
     for one, other in zip(first, second, strict=True):
         words = {word for _, *draws in (one, other) for drawn in draws for word in drawn}
         assert len(words | {0}) == 1 + 2 * 3 * 8, "a share of zero hides nothing if it is zero"
+
+
+def test_seeds_of_a_script_are_taken_in_debug_mode_as_crypten_takes_them(pools):
+    """Each seed has another value at each party; shares of zero still cancel, and repeat."""
+    first, second = pools.run(2, "tests.helpers.party_tasks.masks:seeded")
+    for own, other in ((first, second), (second, first)):
+        assert own["before"]["next"] == other["before"]["prev"]
+        assert len(set(own["before"].values())) == 4
+        assert own["after"] == {"next": own["seeds"][0], "prev": other["seeds"][0]} | {
+            "local": own["seeds"][1],
+            "global": 3,
+        }
+        assert own["drawn by torch"][0] != own["drawn by torch"][1]
+        assert "only allowed in debug mode" in own["otherwise"]
+        assert own["shares"][0] == own["shares"][1]
+        assert own["shares"][0] != own["shares"][2]
+    for one, other in zip(first["shares"], second["shares"], strict=True):
+        assert any(one)
+        assert not any((torch.tensor(one) + torch.tensor(other)).tolist())

@@ -1,8 +1,11 @@
 """What the parties of the mask tests draw, after every one of them seeded torch alike."""
 
+from typing import Any
+
 import torch
 
 import crypten_ext
+from crypten_ext.masks.install import CPU
 from crypten_ext.processes.worker import Context
 
 import crypten
@@ -22,3 +25,31 @@ def draw(context: Context, *, enable: bool) -> tuple[str, list[int], list[int], 
         BinarySharedTensor.PRZS((8,)).share.tolist(),
         rng.generate_random_ring_element((8,)).tolist(),
     )
+
+
+def seeded(context: Context) -> dict[str, Any]:
+    """Returns what seeds are before and after a script sets them, and what is drawn then."""
+    crypten_ext.disable()
+    crypten_ext.enable()
+    seeds = (10 + context.rank, 20 + context.rank)
+    result: dict[str, Any] = {"seeds": seeds, "before": _initial_seeds(), "shares": []}
+    try:
+        crypten.manual_seed(*seeds, 3)
+    except ValueError as error:
+        result["otherwise"] = str(error)
+    with crypten.cfg.temp_override({"debug.debug_mode": True}):
+        for added in (0, 0, 1):
+            crypten.manual_seed(seeds[0] + added, seeds[1], 3)
+            result["shares"].append(ArithmeticSharedTensor.PRZS((8,)).share.tolist())
+        crypten.manual_seed(*seeds, 3)
+    result["after"] = _initial_seeds()
+    result["drawn by torch"] = [
+        torch.randint(2**62, (1,), generator=crypten.generators[name][CPU]).item()
+        for name in ("prev", "next")
+    ]
+    crypten_ext.disable()
+    return result
+
+
+def _initial_seeds() -> dict[str, int]:
+    return {name: devices[CPU].initial_seed() for name, devices in crypten.generators.items()}
