@@ -1,15 +1,9 @@
 """Layers, losses and the secure DPSGD optimizer of CrypTen programs."""
 
-from crypten_ext.nn.layers import (
-    LOSSES,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    Linear,
-    Loss,
-    ReLU,
-    Sequential,
-    Sigmoid,
-)
+from crypten_ext.nn.layers import Linear, ReLU, Sigmoid
+from crypten_ext.nn.losses import LOSSES, BCEWithLogitsLoss, CrossEntropyLoss, Loss
+
+from crypten.nn import Sequential
 
 __all__ = [
     "LOSSES",

@@ -36,10 +36,10 @@ def adopt(model: Any, tape: Tape) -> None:
             _check(name, module)
     for graph, name in replacements:
         _fuse(graph, name)
-    for module in model.modules():
+    for name, module in model.named_modules():
         module.__class__ = OURS.get(type(module), type(module))
         if isinstance(module, RECORDING):
-            module.tape = tape
+            module.tape, module.name = tape, name
 
 
 def _check(name: str, module: Any) -> None:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 
 from crypten_ext.nn.plain_records import as_arrays
-from crypten_ext.nn.tape import PublicBatch, SharedBatch
+from crypten_ext.nn.provenance import Batch, Provenance, PublicBatch, SharedBatch, mark
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
@@ -109,7 +109,6 @@ def _batches(
     steps: int,
     source: NoiseSource,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    assert public.sample_rate is not None
     for _ in range(steps):
         own: Rows | None = None
         if records is not None:
@@ -125,11 +124,11 @@ def _batches(
             [(widths[0],), (widths[1],), (), ()],
             None if own is None else [own.features, own.labels, own.squared_norms, own.padding],
         )
-        shared = SharedBatch(squared_norms=norms, padding=padding)
-        batch = as_tensor(ring, x), as_tensor(ring, y)
-        for tensor in batch:
-            tensor.public_batch, tensor.shared_batch = public, shared
-        yield batch
+        batch = Batch(public, SharedBatch(squared_norms=norms, padding=padding))
+        yield (
+            mark(as_tensor(ring, x), Provenance(batch, "features")),
+            mark(as_tensor(ring, y), Provenance(batch, "targets")),
+        )
 
 
 def share_rows(
@@ -160,7 +159,7 @@ def share_records(
     classes: int | None = None,
     max_feature_norm: float = 1.0,
 ) -> tuple[MPCTensor, MPCTensor]:
-    """Returns all parties' records encrypted, in rank order, unpadded: for evaluation.
+    """Returns all parties' records encrypted, in rank order, unpadded: for evaluation only.
 
     Args and errors are those of `poisson_batches`.
     """

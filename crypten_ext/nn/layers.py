@@ -1,33 +1,30 @@
-"""Layers and losses whose gradients a private step can clip example by example.
+"""Layers whose gradients a private step can clip example by example.
 
 A model is built from them with `crypten.nn.Sequential`, or by `crypten.nn.from_pytorch`; in both
 cases our optimizers adopt CrypTen's own modules (`crypten_ext.nn.adoption`).
 """
 
-import math
-from contextlib import ExitStack
-from typing import Any, ClassVar
+from typing import Any, cast
 
-from crypten_ext.nn.autograd import FUNCTIONS, tapes_of
-from crypten_ext.nn.tape import PublicBatch, SharedBatch, SummedLoss, Tape
-from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from crypten_ext.nn.autograd import FUNCTIONS, is_recorded
+from crypten_ext.nn.provenance import (
+    ActivationUse,
+    LinearUse,
+    Provenance,
+    features_of,
+    mark,
+    refusal,
+)
+from crypten_ext.nn.tape import Tape
+from crypten_ext.ring.crypten_ring import ring_of
 from extensions.errors import ArgumentError, GradientError, InsecureError
-from extensions.network import activations, losses
+from extensions.network import activations
+from extensions.network.layers import linear
 
 import crypten
+from crypten.cryptensor import CrypTensor
 from crypten.gradients import FUNCTION_REGISTRY
 from crypten.mpc import MPCTensor
-from crypten.nn import Sequential
-
-__all__ = [
-    "BCEWithLogitsLoss",
-    "CrossEntropyLoss",
-    "Linear",
-    "Loss",
-    "ReLU",
-    "Sequential",
-    "Sigmoid",
-]
 
 
 class Linear(crypten.nn.Linear):
@@ -38,27 +35,30 @@ class Linear(crypten.nn.Linear):
     """
 
     tape: Tape | None = None
+    name = ""
 
     def forward(self, x: MPCTensor) -> MPCTensor:
-        return _apply_linear(x, self.weight, getattr(self, "bias", None), self.tape)
+        return _apply_linear(self, x, self.weight, getattr(self, "bias", None))
 
 
 class Gemm(crypten.nn.Gemm):
     """The Linear of a converted model: without state, its inputs are (x, weight, bias)."""
 
     tape: Tape | None = None
+    name = ""
 
     def forward(self, x: list[MPCTensor]) -> MPCTensor:
-        return _apply_linear(x[0], x[1], x[2], self.tape)
+        return _apply_linear(self, x[0], x[1], x[2])
 
 
 class BiasFree(crypten.nn.MatMul):
     """The Linear without bias of a converted model: its inputs are (x, weight)."""
 
     tape: Tape | None = None
+    name = ""
 
     def forward(self, x: list[MPCTensor]) -> MPCTensor:
-        return _apply_linear(x[0], x[1], None, self.tape)
+        return _apply_linear(self, x[0], x[1], None)
 
 
 class ReLU(crypten.nn.ReLU):
@@ -93,17 +93,15 @@ class Sigmoid(crypten.nn.Sigmoid):
 
 
 class Flatten(crypten.nn.Flatten):
-    """Each record as one vector; the batch keeps what `poisson_batches` says of it."""
+    """Each record as one vector; what is known of the batch stays known."""
 
     def forward(self, x: MPCTensor) -> MPCTensor:
         result = super().forward(x)
-        for name in ("public_batch", "shared_batch"):
-            if hasattr(x, name):
-                setattr(result, name, getattr(x, name))
-        return result
+        origin = features_of(x)
+        return result if origin is None else mark(result, origin)
 
 
-def _apply_linear(x: Any, weight: Any, bias: Any, tape: Tape | None) -> MPCTensor:
+def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
     _check_enabled()
     ring = ring_of(x)
     for name, value in (("weight", weight), ("bias", bias)):
@@ -121,116 +119,47 @@ def _apply_linear(x: Any, weight: Any, bias: Any, tape: Tape | None) -> MPCTenso
             f"(rows, {weight.size(1)})",
             "Flatten records before sharing.",
         )
-    return x.private_linear(weight, bias, tape)
+    if layer.tape is None or not (CrypTensor.AUTOGRAD_ENABLED and weight.requires_grad):
+        return cast(MPCTensor, x.private_linear(weight, bias))
+    origin = _checked_input(layer, x, weight)
+    share = linear(ring, x.share, weight.share, None if bias is None else bias.share)
+    use = LinearUse(inputs=x, origin=origin, weight=weight, bias=bias, tape=layer.tape)
+    return mark(weight.recorded(share), origin.after(use))
+
+
+def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
+    """Returns where the input of a layer in private training comes from.
+
+    Raises:
+        GradientError: from no batch, or by other layers than the model's, each once.
+    """
+    origin = features_of(x)
+    if origin is None or any(use.tape is not layer.tape for use in origin.layers):
+        raise refusal(
+            f"The input of layer {layer.name!r}",
+            x,
+            "the features of a batch or what another trained layer of the model made of them",
+        )
+    if any(use.weight is weight for use in origin.layers):
+        raise GradientError(
+            f"Layer {layer.name!r} is applied to its own output: the layer is used twice, which "
+            "is not supported. Give each place in the model a layer of its own."
+        )
+    return origin
 
 
 def _apply_activation(x: Any, function: activations.PiecewiseLinear) -> MPCTensor:
     _check_enabled()
-    ring_of(x)
-    result = x.piecewise_linear(function)
-    features = math.prod(x.size()[1:])
-    result.public_batch = PublicBatch(
-        feature_norm=activations.OUTPUT_SLACK * function.bound * math.sqrt(features)
-    )
-    return result
+    ring = ring_of(x)
+    origin = features_of(x) if CrypTensor.AUTOGRAD_ENABLED else None
+    if origin is None:
+        if CrypTensor.AUTOGRAD_ENABLED and is_recorded(x):
+            raise refusal("The input of an activation", x, "what a layer of the model returned")
+        return cast(MPCTensor, x.piecewise_linear(function))
+    value, slope = activations.activate(ring, x.share, function)
+    return mark(x.recorded(value), origin.after(ActivationUse(function, slope)))
 
 
 def _check_enabled() -> None:
     if any(FUNCTION_REGISTRY.get(name) is not cls for name, cls in FUNCTIONS.items()):
         raise InsecureError("crypten_ext is not enabled: call crypten_ext.enable() first.")
-
-
-class Loss:
-    """A loss whose value is never computed: only its gradient is, and nothing is opened.
-
-    Raises:
-        GradientError: in `backward`, where the model's output carries no graph.
-    """
-
-    def __init__(self, output: MPCTensor, gradient: MPCTensor, loss: SummedLoss) -> None:
-        self._output, self._gradient, self._loss = output, gradient, loss
-
-    def backward(self) -> None:
-        """Sends the gradient through the model; its layers record what the optimizer needs."""
-        if not self._output.requires_grad:
-            raise GradientError(
-                "The model's output needs no gradient: call model.train(), leave crypten.no_grad()."
-            )
-        with ExitStack() as recording:
-            for tape in tapes_of(self._output):
-                recording.enter_context(tape.begin(self._loss))
-            self._output.backward(self._gradient)
-
-    def get_plain_text(self, dst: int | None = None) -> None:
-        """Raises InsecureError: a loss opened each step is a release that nothing pays for."""
-        raise InsecureError(
-            "The loss of a training step is not computed and cannot be opened: it would "
-            "release training data that nothing accounts for. Evaluate on held-out data."
-        )
-
-
-class _SummedCrossEntropy:
-    """Sum over examples of a cross-entropy, by the gradients of `extensions.network.losses`."""
-
-    kind: ClassVar[losses.Loss]
-
-    def __init__(self, reduction: str = "sum") -> None:
-        if reduction != "sum":
-            raise GradientError(
-                f"reduction = {reduction!r}: must be 'sum'. A mean divides by the batch size "
-                "before clipping; the optimizer divides by the expected batch size after it."
-            )
-
-    def __call__(self, logits: MPCTensor, targets: MPCTensor) -> Loss:
-        ring = ring_of(logits)
-        if logits.size() != targets.size():
-            raise ArgumentError("targets", tuple(targets.size()), f"{tuple(logits.size())}")
-        if ring_of(targets).frac_bits != ring.frac_bits:
-            raise ArgumentError("targets", "another precision", f"{ring.frac_bits} fractional bits")
-        delta_norm = losses.residual_norm(self.kind, logits.size(1))
-        gradient = losses.residual(ring, self.kind, logits.share, targets.share)
-        shared: SharedBatch | None = getattr(targets, "shared_batch", None)
-        padding = None if shared is None else shared.padding
-        loss = SummedLoss(delta_norm=delta_norm, padding=padding)
-        return Loss(logits, as_tensor(ring, gradient), loss)
-
-
-class BCEWithLogitsLoss(_SummedCrossEntropy):
-    """Sum over examples and outputs of the sigmoid cross-entropy; one-vs-all for several classes.
-
-    Args:
-        reduction: "sum", the only one that keeps each example's gradient apart.
-
-    Cost:
-        6 rounds: the gradient is sigmoid(logits) - targets.
-
-    Raises:
-        GradientError: another reduction.
-        ArgumentError: shapes that differ.
-    """
-
-    kind = "sigmoid"
-
-
-class CrossEntropyLoss(_SummedCrossEntropy):
-    """Sum over examples of the softmax cross-entropy; targets are one-hot, as from poisson_batches.
-
-    Args:
-        reduction: "sum", the only one that keeps each example's gradient apart.
-
-    Cost:
-        13 rounds, with two classes 6: the gradient is softmax(logits) - targets, with the error
-        that `extensions.network.softmax` states.
-
-    Raises:
-        GradientError: another reduction.
-        ArgumentError: shapes that differ, or other than 2..128 classes.
-    """
-
-    kind = "softmax"
-
-
-LOSSES: dict[losses.Loss, type[_SummedCrossEntropy]] = {
-    loss.kind: loss for loss in (BCEWithLogitsLoss, CrossEntropyLoss)
-}
-"""Which class of this module computes which loss of `extensions.network.losses`."""

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crypten_ext.nn.provenance import PublicBatch
 from crypten_ext.nn.recorded_step import RecordedStep, StepSettings
-from crypten_ext.nn.tape import PublicBatch, Recorded, SummedLoss
+from crypten_ext.nn.tape import BackwardPass
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import GradientError
@@ -26,12 +27,11 @@ class DPSGD(RecordedStep):
             subtract their own; the total standard deviation is sqrt(1.5) times that (3 parties or
             more) or sqrt(2) times (2 parties).
         sample_rate: Poisson sampling rate of the batches; with 1.0 every batch is the whole data.
-        expected_batch_size: public divisor; by default that of the batch, else its number of rows.
-        max_feature_norm: public bound of the norm of an input row; by default that of the batch,
-            else 32. You declare it; `poisson_batches` checks it.
+        expected_batch_size: public divisor; by default that of the batch.
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
-            for models of more than one linear layer. A quarter of it is for the initial weights;
-            a run that might use up the rest is stopped.
+            for models of more than one linear layer. A quarter of it is for the initial weights,
+            which are checked when the optimizer is built or anything else has set them; a run that
+            might use up the rest is stopped.
         colluders: number of parties whose pooled knowledge must not weaken the guarantee.
         degree: of the clip factor's polynomial (2, 3 or 4).
         steps: number of steps that are planned, if known: a run that could not be completed within
@@ -42,13 +42,19 @@ class DPSGD(RecordedStep):
         Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), where
         `extensions.protocols.dpsgd_plan.StepPlan.eta` is eta. It protects against whoever sees
         the model and against the other parties, semi-honest, of whom at most `colluders` pool what
-        they know. Nothing is opened.
+        they know. Nothing is opened, but for whether the initial weights of a model with hidden
+        layers keep to their part of the bound.
+
+        That holds for whatever a script does: `step` uses only what the model's own layers made of
+        one fresh batch (`crypten_ext.poisson_batches`, or `crypten_ext.vouch_for`), and takes rate,
+        overflow, norms and padding from that batch. All else is refused.
 
     Cost:
-        One step of a linear model is 19 rounds after the backward pass.
+        One step of a linear model is 19 rounds after the backward pass. For a model with hidden
+        layers 7 rounds more, once.
 
     Raises:
-        ArgumentError: when built with values out of range.
+        ArgumentError: when built with values out of range, or initial weights beyond their bound.
     """
 
     private = True
@@ -62,7 +68,6 @@ class DPSGD(RecordedStep):
         sample_rate: float,
         *,
         expected_batch_size: float | None = None,
-        max_feature_norm: float | None = None,
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         colluders: int = 1,
         degree: int = 2,
@@ -76,7 +81,6 @@ class DPSGD(RecordedStep):
         settings = StepSettings(
             max_grad_norm=max_grad_norm,
             noise_multiplier=noise_multiplier,
-            max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
             colluders=colluders,
@@ -95,29 +99,23 @@ class DPSGD(RecordedStep):
         super().load_state_dict(state)
         self.ledger = Ledger.from_json(state["ledger"])
 
-    def _account(self, public: PublicBatch | None) -> None:
+    def _account(self, public: PublicBatch) -> None:
         self.ledger.record(
             "training",
             noise_multiplier=self._settings.noise_multiplier,
             sample_rate=self._sample_rate,
             steps=1,
-            overflow_probability=public.overflow_probability if public else 0.0,
+            overflow_probability=public.overflow_probability,
         )
 
-    def _plan(
-        self,
-        ring: CrypTenRing,
-        records: list[Recorded],
-        loss: SummedLoss,
-        public: PublicBatch | None,
-    ) -> StepPlan:
-        drawn = public.sample_rate if public else None
-        if drawn is not None and drawn != self._sample_rate:
+    def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
+        drawn = recorded.origin.batch.public.sample_rate
+        if drawn != self._sample_rate:
             raise GradientError(
                 f"The batch was drawn with sample_rate = {drawn}, the optimizer accounts for "
                 f"{self._sample_rate}. Give both the same rate."
             )
-        return super()._plan(ring, records, loss, public)
+        return super()._plan(ring, recorded)
 
     def get_epsilon(self, delta: float) -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.
@@ -141,16 +139,14 @@ class SGD(RecordedStep):
         lr: float,
         *,
         expected_batch_size: float | None = None,
-        max_feature_norm: float | None = None,
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
     ) -> None:
         check_positive("lr", lr)
         settings = StepSettings(
-            max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
         )
         super().__init__(model, lr, settings)
 
-    def _account(self, public: PublicBatch | None) -> None:
+    def _account(self, public: PublicBatch) -> None:
         """Nothing to account for: the model is not private."""

@@ -8,19 +8,19 @@ import torch
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.adoption import adopt
-from crypten_ext.nn.tape import PublicBatch, Recorded, SharedBatch, SummedLoss, Tape
+from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, provenance_of
+from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.layers import LayerGradient, chain_of_shapes
+from extensions.network.activations import output_norm
+from extensions.network.layers import LayerGradient, chain_of_shapes, largest_output
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
-from extensions.protocols.drift import Drift
+from extensions.protocols.drift import Drift, check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
 
 import crypten
-
-DEFAULT_FEATURE_NORM = 32.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,6 @@ class StepSettings:
 
     max_grad_norm: float = 1.0
     noise_multiplier: float = 0.0
-    max_feature_norm: float | None = None
     max_weight_norm: float = DEFAULT_WEIGHT_NORM
     expected_batch_size: float | None = None
     colluders: int = 1
@@ -54,8 +53,9 @@ class RecordedStep(crypten.optim.Optimizer):
         self._settings = settings
         self.source = source or SystemSource()
         self._steps = 0
-        self._last_batch: SharedBatch | None = None
         self._drift = Drift(settings.max_weight_norm)
+        self._known: dict[str, tuple[torch.Tensor, int]] = {}
+        self._check_start()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the previous backward pass; call it before each one, in every party.
@@ -76,38 +76,26 @@ class RecordedStep(crypten.optim.Optimizer):
         """
         if closure is not None:
             raise ArgumentError("closure", closure, "None", "Call backward() before step().")
-        records, loss = self._tape.take()
-        self._check_coverage(records)
-        ring = ring_of(records[0].inputs)
-        public: PublicBatch | None = getattr(records[0].inputs, "public_batch", None)
-        shared: SharedBatch | None = getattr(records[0].inputs, "shared_batch", None)
-        padding = self._padding(shared, loss)
-        if shared is not None and shared is self._last_batch:
-            raise GradientError(
-                "The batch was used for the step before: the accounting takes each batch as a "
-                "fresh sample. Take the next one from poisson_batches."
-            )
-        plan = self._plan(ring, records, loss, public)
+        recorded = self._tape.take()
+        layers, batch = recorded.origin.layers, recorded.origin.batch
+        self._check_coverage(layers)
+        self._check_start()
+        ring = ring_of(layers[0].weight)
+        plan = self._plan(ring, recorded)
         if self._steps == 0 and self._settings.steps is not None:
             plan.check_drift(self._settings.steps, self._settings.max_weight_norm)
-        self._drift.add(plan)
-        gradients = [
-            LayerGradient(
-                inputs=r.inputs.share,
-                deltas=r.deltas,
-                squared_norm=shared.squared_norms if shared is not None and i == 0 else None,
-                has_bias=r.bias is not None,
-            )
-            for i, r in enumerate(records)
-        ]
-        updates = dpsgd_step(ring, gradients, plan, self.source, padding)
-        for record, (weight, bias) in zip(records, updates, strict=True):
-            record.weight.share = record.weight.share - weight
+        self._drift.check(plan, 1)
+        batch.use(self)
+        self._drift.count(plan)
+        padding = None if batch.shared is None else batch.shared.padding
+        updates = dpsgd_step(ring, _gradients(recorded), plan, self.source, padding)
+        for layer, (weight, bias) in zip(layers, updates, strict=True):
+            layer.weight.share = layer.weight.share - weight
             if bias is not None:
-                record.bias.share = record.bias.share - bias
+                layer.bias.share = layer.bias.share - bias
         self._steps += 1
-        self._last_batch = shared
-        self._account(public)
+        self._note_parameters()
+        self._account(batch.public)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, public, as values that JSON can hold."""
@@ -117,54 +105,80 @@ class RecordedStep(crypten.optim.Optimizer):
         """What `state_dict` returned counts as done, with the parameters of then."""
         self._steps = int(state["steps"])
         self._drift.restore(state["drift"])
+        self._note_parameters()
 
-    def _account(self, public: PublicBatch | None) -> None:
+    def _note_parameters(self) -> None:
+        """Remembers the parameters, so that any that takes the place of one is told from it."""
+        named = self._model.named_parameters()
+        self._known = {name: (p.share, p.share._version) for name, p in named}
+
+    def _is_known(self, name: str, parameter: Any) -> bool:
+        known = self._known.get(name)
+        return known is not None and (known[0] is parameter.share and known[1] == known[0]._version)
+
+    def _check_start(self) -> None:
+        """Checks the norms of parameters that no step has left behind, if hidden layers need it.
+
+        Raises:
+            ArgumentError: one is beyond its part of the bound; that is opened, nothing else.
+        """
+        parameters = dict(self._model.named_parameters())
+        hidden = sum(p.dim() == 2 for p in parameters.values()) > 1
+        new = {name: p for name, p in parameters.items() if not self._is_known(name, p)}
+        if self.private and hidden and new:
+            ring = ring_of(next(iter(new.values())))
+            bound = self._settings.max_weight_norm
+            within = within_initial_bound(ring, [p.share for p in new.values()], bound)
+            (found,) = ring.open_sum([within])
+            check_start(dict(zip(new, found.tolist(), strict=True)), bound)
+        self._note_parameters()
+
+    def _account(self, public: PublicBatch) -> None:
         raise NotImplementedError
 
-    def _check_coverage(self, records: list[Recorded]) -> None:
-        reached = {id(p) for r in records for p in (r.weight, r.bias) if p is not None}
+    def _check_coverage(self, layers: list[LinearUse]) -> None:
+        """Makes sure that the layers are all of the model, and were applied to what they say."""
+        reached = {id(p) for layer in layers for p in (layer.weight, layer.bias) if p is not None}
         for name, parameter in self._model.named_parameters():
-            if parameter.requires_grad and id(parameter) not in reached:
+            if id(parameter) not in reached:
                 raise GradientError(
                     f"Parameter {name!r} received no per-example gradient. Every trained parameter "
                     "must belong to a layer that the loss depends on."
                 )
-
-    def _padding(self, shared: SharedBatch | None, loss: SummedLoss) -> torch.Tensor | None:
-        if shared is not None and loss.padding is None:
+            if not parameter.requires_grad:
+                raise GradientError(
+                    f"Parameter {name!r} is frozen (requires_grad=False), which is not supported: "
+                    "a step updates all layers. Compute what frozen layers give before sharing."
+                )
+            reached.remove(id(parameter))
+        if reached:
             raise GradientError(
-                "The inputs are a padded batch but the targets are not: pass both tensors that "
-                "poisson_batches yields, unchanged, to the model and to the loss."
+                "A layer was applied with a weight or bias that is no parameter of the model: the "
+                "step would change it, and nothing is known of it. Use the model's own parameters."
             )
-        return loss.padding
+        for layer in layers:
+            if provenance_of(layer.inputs) is not layer.origin:
+                raise GradientError(
+                    "The input of a layer was changed between the forward pass and step(). Leave "
+                    "the tensors of a batch, and what layers return, as they are."
+                )
 
-    def _plan(
-        self,
-        ring: CrypTenRing,
-        records: list[Recorded],
-        loss: SummedLoss,
-        public: PublicBatch | None,
-    ) -> StepPlan:
-        settings, rows = self._settings, records[0].inputs.size(0)
+    def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
+        settings, origin = self._settings, recorded.origin
         expected = settings.expected_batch_size
-        if expected is None:
-            expected = public.expected_size if public and public.expected_size else float(rows)
+        norms = _input_norms(origin, settings.max_weight_norm, ring.frac_bits)
         layers = []
-        for i, record in enumerate(records):
-            batch: PublicBatch | None = getattr(record.inputs, "public_batch", None)
-            input_norm = batch.feature_norm if batch else DEFAULT_FEATURE_NORM
-            if i == 0 and settings.max_feature_norm is not None:
-                input_norm = settings.max_feature_norm
-            out_features, in_features = record.weight.size()
-            layers.append((in_features, out_features, record.bias is not None, input_norm))
+        for layer, norm in zip(origin.layers, norms, strict=True):
+            out_features, in_features = layer.weight.size()
+            layers.append((in_features, out_features, layer.bias is not None, norm))
         return StepPlan(
             frac_bits=ring.frac_bits,
             layers=chain_of_shapes(
-                layers, delta_norm=loss.delta_norm, weight_norm=settings.max_weight_norm
+                layers, delta_norm=recorded.delta_norm, weight_norm=settings.max_weight_norm
             ),
-            rows=rows,
+            rows=origin.layers[0].inputs.size(0),
             learning_rate=self.param_groups[0]["lr"],
-            expected_batch_size=expected,
+            expected_batch_size=expected or origin.batch.public.expected_size,
             max_grad_norm=settings.max_grad_norm,
             noise_multiplier=settings.noise_multiplier,
             parties=ring.parties,
@@ -172,3 +186,29 @@ class RecordedStep(crypten.optim.Optimizer):
             degree=settings.degree,
             private=self.private,
         )
+
+
+def _input_norms(origin: Provenance, max_weight_norm: float, frac_bits: int) -> list[float]:
+    """Returns a bound of the norm of a row of each linear layer's input."""
+    norm, norms = origin.batch.public.feature_norm, []
+    for use in origin.uses:
+        if isinstance(use, LinearUse):
+            norms.append(norm)
+            norm = largest_output(norm, use.weight.size(0), max_weight_norm, frac_bits)
+        else:
+            norm = output_norm(use.function, use.slope[0].numel(), norm)
+    return norms
+
+
+def _gradients(recorded: BackwardPass) -> list[LayerGradient]:
+    """Returns each layer's; squared norms are those of the owners where the batch is its input."""
+    shared = recorded.origin.batch.shared
+    return [
+        LayerGradient(
+            inputs=layer.inputs.share,
+            deltas=deltas,
+            squared_norm=None if shared is None or layer.origin.uses else shared.squared_norms,
+            has_bias=layer.bias is not None,
+        )
+        for layer, deltas in zip(recorded.origin.layers, recorded.deltas, strict=True)
+    ]

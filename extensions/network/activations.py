@@ -1,6 +1,7 @@
 """Piecewise-linear activations: every comparison at once, one product, an exact derivative."""
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,6 +102,19 @@ def relu(max_value: float = 8.0) -> PiecewiseLinear:
         slope_bits=0,
         bound=max_value,
     )
+
+
+def output_norm(function: PiecewiseLinear, features: int, input_norm: float = math.inf) -> float:
+    """Returns a bound of the Euclidean norm of a row of function(x).
+
+    Args:
+        function: which one.
+        features: number of columns.
+        input_norm: bound of the norm of a row of x. ReLU, which is rounded nowhere, makes no row
+            longer.
+    """
+    bound = OUTPUT_SLACK * function.bound * math.sqrt(features)
+    return min(bound, input_norm) if function.name == "relu" else bound
 
 
 def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tuple[Share, Share]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import (
-    OUTPUT_SLACK,
     PiecewiseLinear,
     activate,
     activation_gradient,
+    output_norm,
 )
 from extensions.network.layers import (
     LayerGradient,
@@ -63,7 +63,7 @@ class Network:
             max_weight_norm: bound of each weight's Frobenius norm.
         """
         norms = [max_feature_norm * ENCODING_SLACK] + [
-            OUTPUT_SLACK * function.bound * math.sqrt(width)
+            output_norm(function, width)
             for function, width in zip(self.activations, self.widths[1:-1], strict=True)
         ]
         pairs = itertools.pairwise(self.widths)

@@ -1,5 +1,6 @@
 """Linear layers over a ring: their arithmetic, their bounds, and what a private step remembers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,22 @@ def chain_of_shapes(
         )
         delta_norm *= weight_norm
     return tuple(shapes)
+
+
+def largest_output(
+    input_norm: float, out_features: int, weight_norm: float, frac_bits: int
+) -> float:
+    """Returns a bound of the norm of a row of a linear layer's output.
+
+    |W a + b| <= |W|_F |a| + |b|, and rounding moves each coordinate by an ulp at most.
+
+    Args:
+        input_norm: bound of |a|.
+        out_features: rows of W.
+        weight_norm: bound of the Frobenius norms of W and of b.
+        frac_bits: fractional bits of the output.
+    """
+    return weight_norm * (input_norm + 1.0) + math.ldexp(math.sqrt(out_features), -frac_bits)
 
 
 def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None) -> Share:

@@ -1,10 +1,16 @@
 """How far private steps may have moved the weights, so that norm bounds keep holding."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from extensions.errors import GradientError
+import numpy as np
+
+from extensions.errors import ArgumentError, GradientError
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, StepPlan
+from extensions.ring.interface import Ring, Share
+
+_KEPT_BITS = 10
+_ROUNDING = 1.0 + 2.0**-8
 
 
 class Drift:
@@ -62,3 +68,50 @@ class Drift:
                     "Lower the learning rate, train for fewer steps, or declare a larger "
                     "max_weight_norm."
                 )
+
+
+def within_initial_bound(ring: Ring, parameters: Sequence[Share], max_weight_norm: float) -> Share:
+    """Returns shares of 1 for each parameter that is small enough to start from, else 0.
+
+    Args:
+        ring: the host.
+        parameters: shares of weights and biases.
+        max_weight_norm: bound that each may reach; a part of it is for the start.
+
+    Guarantees:
+        1 for a norm within that part, and 0 for one beyond it by more than the factor 1 + 2^-8 and
+        2^-9 times the root of the number of values, which the plan's rounding of norms covers.
+        Exact for norms below 2^20.
+
+    Cost:
+        The rounds of a truncation, a product, a comparison and a conversion, once.
+    """
+    kept = min(_KEPT_BITS, ring.frac_bits)
+    rounded = ring.truncate([(x.reshape(-1), ring.frac_bits - kept) for x in parameters])
+    squares = [square.sum(-1) for square in ring.mul([(x, x) for x in rounded])]
+    bound = INITIAL_WEIGHT_SHARE * max_weight_norm * _ROUNDING
+    largest = [math.floor((math.ldexp(bound, kept) + math.sqrt(x.shape[0])) ** 2) for x in rounded]
+    excess = ring.add_public(ring.stack(squares), -np.array(largest, dtype=np.int64))
+    return ring.bits_to_arithmetic(ring.less_than(excess, [1])[0], [0])[0]
+
+
+def check_start(within: Mapping[str, bool], max_weight_norm: float) -> None:
+    """Makes sure that training may start from parameters.
+
+    Args:
+        within: by the parameter's name, what `within_initial_bound` found.
+        max_weight_norm: the bound of then.
+
+    Raises:
+        ArgumentError: a norm is beyond the part of the bound that is for the start.
+    """
+    too_large = [name for name, fits in within.items() if not fits]
+    if too_large:
+        raise ArgumentError(
+            "model",
+            f"with {', '.join(too_large)} of a larger norm",
+            f"of parameters whose norm is at most {INITIAL_WEIGHT_SHARE * max_weight_norm:g}, the "
+            f"part of max_weight_norm = {max_weight_norm:g} that is for the start",
+            "Scale them down or declare a larger max_weight_norm. To go on with a trained model, "
+            "load its optimizer's state after the weights.",
+        )

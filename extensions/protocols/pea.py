@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters, forward
 from extensions.network.spec import ModelSpec
@@ -15,8 +17,10 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
+from extensions.protocols.drift import check_start
 from extensions.protocols.host import Host, pairs, share_public
-from extensions.protocols.initialization import encode_model, initialize
+from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
 from extensions.protocols.settings import Settings, account, network_of, plan_of
 from extensions.ring.fixed_point import Integers, Reals, encode
 
@@ -175,9 +179,16 @@ def descend(
 
 
 def public_start(config: Settings, features: int) -> list[Integers]:
-    """Returns each weight and bias of the public start in turn."""
+    """Returns each weight and bias of the public start in turn.
+
+    Raises:
+        ArgumentError: a hidden model starts from a weight beyond its part of the bound.
+    """
     spec = ModelSpec.parse(config.model, features, config.classes)
     pairs = spec.initial_parameters(config.public_init)
+    if config.private and len(pairs) > 1:
+        norms = {f"weight {i}": float(np.linalg.norm(w)) for i, (w, _) in enumerate(pairs)}
+        check_start({name: norm <= MAX_NORM for name, norm in norms.items()}, DEFAULT_WEIGHT_NORM)
     return [encode(part, config.frac_bits) for pair in pairs for part in pair]
 
 

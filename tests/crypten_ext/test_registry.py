@@ -21,7 +21,7 @@ from tests.helpers.strategies import above_inverse_root, boundaries
 TASKS = "tests.helpers.party_tasks.registry"
 F = 20
 ADDED = ["inverse_sqrt", "clip_factor", "clip_by_norm", "inv_sqrt", "private_linear"]
-ADDED += ["piecewise_linear"]
+ADDED += ["piecewise_linear", "recorded"]
 RING, BITS = "generate_random_ring_element", "generate_kbit_random_tensor"
 DRAWING = {
     "crypten.common.rng": (RING, BITS),

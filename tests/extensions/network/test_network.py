@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.activations import OUTPUT_SLACK, PiecewiseLinear, relu, sigmoid
+from extensions.network.activations import (
+    OUTPUT_SLACK,
+    PiecewiseLinear,
+    output_norm,
+    relu,
+    sigmoid,
+)
 from extensions.network.chain import Network, forward
 from extensions.network.evaluation import count_misses
+from extensions.network.layers import largest_output, linear
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift
 from extensions.ring.clear import ClearRing
@@ -81,6 +88,27 @@ def test_an_unbounded_activation_is_refused():
     )
     with pytest.raises(ArgumentError, match="^activations = 'line': must be bounded"):
         Network(widths=(2, 2, 2), activations=(line,), has_bias=(True, True))
+
+
+@pytest.mark.parametrize("frac_bits", [12, 20])
+@pytest.mark.parametrize("outputs", [1, 100])
+def test_an_output_reaches_its_bound_where_weight_and_bias_are_in_line(frac_bits, outputs):
+    ring, ulp = ClearRing(frac_bits, rounding="extreme"), 2.0**-frac_bits
+    row, across = np.full(4, 0.5), np.full(outputs, outputs**-0.5)
+    for weight_norm in (0.5, 400.0):
+        weight, bias = (weight_norm * v for v in (np.outer(across, row), across))
+        shares = [encode(v, frac_bits) for v in (row[None], weight, bias)]
+        reached = np.linalg.norm(decode(linear(ring, *shares), frac_bits))
+        bound = largest_output(1.0, outputs, weight_norm, frac_bits)
+        encoding = 4 * ulp * math.sqrt(outputs)
+        assert bound - 2 * encoding <= reached <= bound + encoding
+
+
+def test_an_activation_bounds_its_output():
+    assert output_norm(sigmoid(), 9) == pytest.approx(3 * OUTPUT_SLACK)
+    assert output_norm(sigmoid(), 9, 0.1) == pytest.approx(3 * OUTPUT_SLACK)
+    assert output_norm(relu(2.0), 9) == pytest.approx(6 * OUTPUT_SLACK)
+    assert output_norm(relu(2.0), 9, 0.1) == 0.1
 
 
 def plan_with(learning_rate: float, widths: tuple[int, ...] = (4, 3, 2)) -> StepPlan:

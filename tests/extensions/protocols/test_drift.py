@@ -2,14 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extensions.errors import GradientError
+from extensions.errors import ArgumentError, GradientError
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
-from extensions.protocols.drift import Drift
-from tests.helpers.strategies import MODELS, PROPERTY, plan_of
+from extensions.protocols.drift import Drift, check_start, within_initial_bound
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import encode
+from tests.helpers.strategies import MODELS, PROPERTY, ROUNDINGS, plan_of
 
 PLANS = [
     plan_of(MODELS["hidden"], learning_rate=rate, noise_multiplier=noise)
@@ -40,3 +43,23 @@ def test_steps_are_made_up_to_the_bound_and_no_further(steps, restored):
         else:
             with pytest.raises(GradientError, match=f"{count} more might move the weights"):
                 drift.add(last, count)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("frac_bits", [8, 12, 20, 24])
+@pytest.mark.parametrize("count", [1, 7, 4000])
+def test_parameters_start_within_their_part_of_the_bound(rounding, frac_bits, count):
+    """Also beyond 2896, where squares of 20 fractional bits would no longer fit 64 bits."""
+    ring, bound = ClearRing(frac_bits=frac_bits, rounding=rounding), 400.0
+    part, slack = INITIAL_WEIGHT_SHARE * bound, 2.0**-9 * math.sqrt(count)
+    even, signs = np.full(count, count**-0.5), np.resize([1.0, -1.0], count)
+    norms = [part * (1 - 2.0**-8), part * (1 + 2.0**-7) + slack, 181.1, 2897.0, 1e5, 2.0**19]
+    scaled = [encode(norm * even * signs, frac_bits) for norm in norms]
+    found = within_initial_bound(ring, scaled, bound)
+    assert [bool(flag) for flag in found] == [True, *[False] * 5]
+
+
+def test_parameters_beyond_their_part_are_named():
+    check_start({"0.weight": True}, 400.0)
+    with pytest.raises(ArgumentError, match=r"1.weight, 2.bias of a larger.*at most 100.*larger"):
+        check_start({"0.weight": True, "1.weight": False, "2.bias": False}, 400.0)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from crypten_ext.nn.batches import poisson_batches
+from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.opening import open_sum
 from extensions.privacy.randomness import InsecureSeededSource
@@ -33,7 +34,7 @@ def sample(
         for _ in range(steps):
             with recorded() as traffic:
                 batch, targets = next(batches)
-            shared = batch.shared_batch
+            shared = provenance_of(batch).batch.shared
             norms, padding = open_sum([shared.squared_norms, shared.padding])
             log.append(
                 {

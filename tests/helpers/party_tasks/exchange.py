@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch.distributed import ReduceOp
 
-from crypten_ext import gaussian_noise, nn, optim
+from crypten_ext import gaussian_noise, nn, optim, vouch_for
 from crypten_ext.evaluation import count_correct
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import exchange
@@ -98,9 +98,10 @@ def received(context: Context) -> npt.NDArray[np.int64]:
             optimizer = optim.DPSGD(
                 model, lr=1.0, max_grad_norm=1.0, noise_multiplier=1.0, sample_rate=1.0
             )
-            nn.BCEWithLogitsLoss()(model(x), y).backward()
+            xb, yb = vouch_for(x, y, sample_rate=1.0, max_feature_norm=1.0)
+            nn.BCEWithLogitsLoss()(model(xb), yb).backward()
             optimizer.step()
-            count_correct(model(x), y)
+            count_correct(model.eval()(x), y)
             x.inverse_sqrt()
             gaussian_noise(500, 1.0).reveal()
             for parameter in model.parameters():

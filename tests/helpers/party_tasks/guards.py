@@ -14,6 +14,7 @@ from crypten_ext import nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from extensions.privacy.randomness import InsecureSeededSource
 from tests.helpers.party_tasks.protocols import Outcome, opened, outcome, session
 
 import crypten
@@ -239,7 +240,6 @@ def flattened(context: Context) -> list[dict[str, Any]]:
     """
     results = []
     with session():
-        ((x, y),) = batches()
         networks = [
             model(),
             model(crypten.nn.Flatten(), nn.Linear(WIDTH, CLASSES)),
@@ -247,6 +247,7 @@ def flattened(context: Context) -> list[dict[str, Any]]:
         ]
         for network in networks:
             optimizer = dpsgd(network, noise_multiplier=0.0)
+            ((x, y),) = batches(source=InsecureSeededSource(1))
             for parameter in network.parameters():
                 parameter.share = torch.zeros_like(parameter.share)
             nn.BCEWithLogitsLoss()(network(x), y).backward()

@@ -12,6 +12,7 @@ import torch
 import crypten_ext
 from crypten_ext import nn, optim
 from crypten_ext.nn.batches import poisson_batches
+from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.processes.worker import Context
 from extensions.errors import PeaError
 from extensions.network.losses import Loss
@@ -188,7 +189,8 @@ def train(
         settings = {"sample_rate": sample_rate, "steps": steps, "classes": classes}
         log = []
         for batch, targets in poisson_batches(x, y, **settings, source=source):
-            padding = MPCTensor.from_shares(batch.shared_batch.padding, precision=0)
+            shared = provenance_of(batch).batch.shared
+            padding = MPCTensor.from_shares(shared.padding, precision=0)
             seen = opened([batch, targets, padding])
             before = opened(model.parameters())
             with recorded() as traffic, nothing_revealed():

@@ -1,0 +1,140 @@
+"""Losses whose value is never computed: only their gradients are, example by example."""
+
+from typing import ClassVar
+
+from crypten_ext.nn.autograd import is_recorded
+from crypten_ext.nn.provenance import Provenance, provenance_of, refusal
+from crypten_ext.nn.tape import backward
+from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from extensions.errors import ArgumentError, GradientError, InsecureError
+from extensions.network import losses
+
+from crypten.mpc import MPCTensor
+
+
+class Loss:
+    """A loss whose value is never computed: only its gradient is, and nothing is opened.
+
+    Args:
+        output: of the model.
+        gradient: of the loss at the output.
+        delta_norm: bound of the norm of a row of the gradient.
+        origin: of the output; None for a model that no optimizer of ours has adopted.
+
+    Raises:
+        GradientError: in `backward`, where the model's output carries no graph.
+    """
+
+    def __init__(
+        self,
+        output: MPCTensor,
+        gradient: MPCTensor,
+        delta_norm: float,
+        origin: Provenance | None,
+    ) -> None:
+        self._output, self._gradient = output, gradient
+        self._delta_norm, self._origin = delta_norm, origin
+
+    def backward(self) -> None:
+        """Sends the gradient through the model; the optimizer gets what its step needs."""
+        if self._origin is not None:
+            ring, deltas = ring_of(self._gradient), self._gradient.share
+            recorded = backward(ring, self._origin, deltas, self._delta_norm)
+            self._origin.layers[-1].tape.record(recorded)
+            return
+        if not self._output.requires_grad:
+            raise GradientError(
+                "The model's output needs no gradient: call model.train(), leave "
+                "crypten.no_grad(), and pass on the output as it is, neither detached nor copied."
+            )
+        self._output.backward(self._gradient)
+
+    def get_plain_text(self, dst: int | None = None) -> None:
+        """Raises InsecureError: a loss opened each step is a release that nothing pays for."""
+        raise InsecureError(
+            "The loss of a training step is not computed and cannot be opened: it would "
+            "release training data that nothing accounts for. Evaluate on held-out data."
+        )
+
+
+class _SummedCrossEntropy:
+    """Sum over examples of a cross-entropy, by the gradients of `extensions.network.losses`."""
+
+    kind: ClassVar[losses.Loss]
+
+    def __init__(self, reduction: str = "sum") -> None:
+        if reduction != "sum":
+            raise GradientError(
+                f"reduction = {reduction!r}: must be 'sum'. A mean divides by the batch size "
+                "before clipping; the optimizer divides by the expected batch size after it."
+            )
+
+    def __call__(self, logits: MPCTensor, targets: MPCTensor) -> Loss:
+        ring = ring_of(logits)
+        if logits.size() != targets.size():
+            raise ArgumentError("targets", tuple(targets.size()), f"{tuple(logits.size())}")
+        if ring_of(targets).frac_bits != ring.frac_bits:
+            raise ArgumentError("targets", "another precision", f"{ring.frac_bits} fractional bits")
+        origin = _checked_origin(logits, targets)
+        delta_norm = losses.residual_norm(self.kind, logits.size(1))
+        gradient = losses.residual(ring, self.kind, logits.share, targets.share)
+        return Loss(logits, as_tensor(ring, gradient), delta_norm, origin)
+
+
+def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:
+    """Returns where the logits come from; None if no layer in private training is in question.
+
+    Raises:
+        GradientError: they are not the model's output as it is, or the targets not those of its
+            batch.
+    """
+    origin = provenance_of(logits)
+    if origin is None and not is_recorded(logits):
+        return None
+    if origin is None or not origin.layers:
+        raise refusal("logits", logits, "the output of the model's last layer")
+    of_targets = provenance_of(targets)
+    if of_targets is None or of_targets.part != "targets" or of_targets.batch is not origin.batch:
+        raise refusal("targets", targets, "those of the batch that the logits were made of")
+    return origin
+
+
+class BCEWithLogitsLoss(_SummedCrossEntropy):
+    """Sum over examples and outputs of the sigmoid cross-entropy; one-vs-all for several classes.
+
+    Args:
+        reduction: "sum", the only one that keeps each example's gradient apart.
+
+    Cost:
+        6 rounds: the gradient is sigmoid(logits) - targets.
+
+    Raises:
+        GradientError: another reduction.
+        ArgumentError: shapes that differ.
+    """
+
+    kind = "sigmoid"
+
+
+class CrossEntropyLoss(_SummedCrossEntropy):
+    """Sum over examples of the softmax cross-entropy; targets are one-hot, as from poisson_batches.
+
+    Args:
+        reduction: "sum", the only one that keeps each example's gradient apart.
+
+    Cost:
+        13 rounds, with two classes 6: the gradient is softmax(logits) - targets, with the error
+        that `extensions.network.softmax` states.
+
+    Raises:
+        GradientError: another reduction.
+        ArgumentError: shapes that differ, or other than 2..128 classes.
+    """
+
+    kind = "softmax"
+
+
+LOSSES: dict[losses.Loss, type[_SummedCrossEntropy]] = {
+    loss.kind: loss for loss in (BCEWithLogitsLoss, CrossEntropyLoss)
+}
+"""Which class of this module computes which loss of `extensions.network.losses`."""

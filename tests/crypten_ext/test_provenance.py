@@ -1,0 +1,68 @@
+"""A private step takes what the model's own layers made of one fresh batch, and nothing else.
+
+The programs are those of `tests.helpers.programs`: in the ones that are refused, a record could
+move the sum by more than the bound, or the epsilon would be that of another sampling.
+"""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers.paths import ROOT
+
+PROGRAMS = "tests.helpers.programs"
+FOLDER = ROOT / "tests" / "helpers" / "programs"
+REFUSALS = {"GradientError", "UnsupportedLayerError", "ArgumentError"}
+
+
+def test_no_misuse_is_accepted(pools):
+    first, second = pools.run(2, f"{PROGRAMS}.script:outcomes", module=f"{PROGRAMS}.crypten_misuse")
+    assert first == second
+    assert len(first) >= 100
+    assert [name for name, (kind, _) in first.items() if kind not in REFUSALS] == []
+    changed = [text for name, (_, text) in first.items() if name.startswith("features_changed")]
+    assert len(changed) >= 3
+    assert all("changed since it was the features of a batch" in text for text in changed)
+    assert "result of 'add'" in first["logits_with_everybodys_sum"][1]
+    for name in ("features_that_the_script_encrypted", "features_centred_and_scaled"):
+        assert "crypten_ext.vouch_for(x, y, sample_rate=..., max_feature_norm" in first[name][1]
+
+
+@pytest.mark.long
+def test_every_honest_program_runs(pools):
+    first, second = pools.run(2, f"{PROGRAMS}.script:outcomes", module=f"{PROGRAMS}.crypten_honest")
+    assert len(first) >= 50
+    assert [item for each in (first, second) for item in each.items() if any(item[1])] == []
+
+
+class WithoutConstants(ast.NodeTransformer):
+    """Makes all constants alike."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant(None)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("[a-z]*_*.py")), ids=lambda path: path.stem)
+def test_no_two_programs_differ_only_in_a_constant(path: Path):
+    functions = [
+        node
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
+    ]
+    bodies = [
+        ast.unparse(WithoutConstants().visit(ast.Module(node.body, []))) for node in functions
+    ]
+    assert len(bodies) >= 10
+    assert len(set(bodies)) == len(bodies)
+
+
+def test_rate_overflow_and_norms_are_those_of_the_batch_behind_a_flatten_or_activation(pools):
+    (plain, account), *others = pools.run(2, f"{PROGRAMS}.facts:one_step")[0]
+    assert (account["sample_rate"], account["overflow_probability"]) == (0.5, 1e-9)
+    for model, phase in others:
+        assert phase == account
+        for a, b in zip(plain, model, strict=True):
+            assert np.abs(a).max() > 0.01
+            np.testing.assert_allclose(a, b, rtol=0.01, atol=2.0**-18)

@@ -1,0 +1,34 @@
+"""What an optimizer reads of a batch, whichever layer the batch meets first."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from crypten_ext import nn
+from crypten_ext.nn.batches import poisson_batches
+from crypten_ext.processes.worker import Context
+from extensions.privacy.randomness import InsecureSeededSource
+from tests.helpers.party_tasks.protocols import opened, session
+from tests.helpers.programs.script import CLASSES, RATE, WIDTH, Script, records
+
+import crypten
+
+
+def one_step(context: Context) -> list[tuple[list[np.ndarray], dict[str, Any]]]:
+    """Returns model and ledger phase after one noiseless step on rows that ReLU leaves alone."""
+    fronts = {"plain": [], "flatten": [crypten.nn.Flatten()], "relu": [nn.ReLU()]}
+    results = []
+    with session():
+        for front in fronts.values():
+            script = Script(*front, nn.Linear(WIDTH, CLASSES), noise_multiplier=0.0)
+            x, y = records()
+            for parameter in script.model.parameters():
+                parameter.share = parameter.share * 0
+            settings = {"sample_rate": RATE, "steps": 1, "classes": CLASSES}
+            source = InsecureSeededSource(1)
+            ((script.x, script.y),) = poisson_batches(np.abs(x), y, **settings, source=source)
+            script.step()
+            (phase,) = json.loads(script.optimizer.ledger.to_json())["phases"]
+            results.append((opened(script.model.parameters()), phase))
+    return results
