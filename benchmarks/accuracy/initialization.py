@@ -39,21 +39,11 @@ def set_aside(features: Split, config: TrainConfig) -> tuple[Split, Encoded]:
 
 
 def with_local_start(config: TrainConfig, strategy: Any) -> TrainConfig:
-    """Returns resolved settings that spend epsilon on local models and joint training together.
-
-    Both are composed by the accountant, so that the joint part is larger than what is left of
-    epsilon; a bisection finds the largest one that still fits.
-    """
+    """Returns resolved settings that spend epsilon on local models and joint training together."""
     assert config.epsilon is not None
     first = LOCAL_SHARE * config.epsilon
     steps = max(1, config.steps // 2)
-    started = replace(config, init=strategy, epsilon_init=first, init_steps=steps)
-    low, high = config.epsilon - first, config.epsilon
-    while high - low > 0.02 * config.epsilon:
-        middle = (low + high) / 2
-        fits = _spent(replace(started, epsilon=middle).resolved()) <= config.epsilon
-        low, high = (middle, high) if fits else (low, middle)
-    return replace(started, epsilon=low).resolved()
+    return replace(config, init=strategy, epsilon_init=first, init_steps=steps).resolved()
 
 
 def run(material: Material) -> None:

@@ -32,7 +32,7 @@ def run(material: Material, backend: str) -> None:
     )
     engine = find(backend)
     columns = features.train_x.shape[1]
-    config = settings.resolved(engine.failure_probability(settings, columns))
+    config = settings.resolved(engine.noise_failure(settings, columns))
     load = os.getloadavg()[0]
     reports = [_once(config, features, engine) for _ in material.seeds]
     rows = [_row(material.data, backend, reports)]

@@ -107,7 +107,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         files = write_parts(parts, Path(folder))
         for name, config in kinds_of(private).items():
-            failure = find(config.backend).failure_probability(config, parts[0].train_x.shape[1])
+            failure = find(config.backend).noise_failure(config, parts[0].train_x.shape[1])
             resolved = config.resolved(failure)
             samples[name] = [run(resolved, files) for _ in range(seeds)]
     publish(

@@ -57,7 +57,7 @@ def poisson_batches(
         classes: number of outputs; by default the largest that any party's labels need, which
             tells the others this party's largest label.
         max_feature_norm: public bound of the Euclidean norm of a row of x.
-        overflow_probability: of a sample beyond its rows in the whole run; it adds to delta.
+        overflow_probability: that a sample exceeds its rows (`accounting.allowed_overflow`).
         source: where the sampling comes from; by default the operating system.
 
     Yields:

@@ -9,7 +9,7 @@ from crypten_ext.nn.tape import BackwardPass
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import GradientError
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.interface import NoiseSource
@@ -117,12 +117,18 @@ class DPSGD(RecordedStep):
             )
         return super()._plan(ring, recorded)
 
-    def get_epsilon(self, delta: float) -> float:
+    def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.
 
-        The neighbouring relation is adding or removing one record of one party.
+        Args:
+            delta: of all steps together.
+            neighbours: "add-remove", where one record of one party counts or has a null record in
+                its place, or "replace", where it is another. Numbers of records are public.
+
+        Raises:
+            ArgumentError: as `Ledger.get_epsilon`.
         """
-        return self.ledger.get_epsilon(delta)
+        return self.ledger.get_epsilon(delta, neighbours=neighbours)
 
 
 class SGD(RecordedStep):

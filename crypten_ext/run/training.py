@@ -40,16 +40,21 @@ def rehearse(config: TrainConfig, records: Path, steps: int) -> None:
 
 
 def _join(config: TrainConfig, records: Path, material: Path | None) -> tuple[CrypTenHost, Split]:
-    """This party as a host, and its records; CrypTen is set up for the run."""
+    """This party as a host, and its records; CrypTen is set up for the run.
+
+    Prepared tuples are of use once: all parties agree on their records before any file is used.
+    """
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     crypten.cfg.encoder.precision_bits = config.frac_bits
     crypten.cfg.communicator.verbose = True
     own = read_party_file(records)
+    seed = config.insecure_seed
+    source = SystemSource() if seed is None else InsecureSeededSource(seed)
+    host = CrypTenHost(config.frac_bits, source, dealt=config.provider == "dealer")
     if material is not None:
+        training.check(host, config, [own])
         facts = own.facts(communicator.get().get_rank())
         dealer.use_material(material, config.workload() | facts)
     crypten.reset_communication_stats()
-    seed = config.insecure_seed
-    source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    return CrypTenHost(config.frac_bits, source, dealt=config.provider == "dealer"), own
+    return host, own

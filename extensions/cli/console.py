@@ -123,7 +123,9 @@ def _spent(config: TrainConfig, steps: int) -> str:
         parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
     for noise, count in parts:
         ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
-    return f"epsilon <= {ledger.get_epsilon(config.delta, 'rdp'):.2f}"
+    accountant = "rdp" if config.neighbours == "add-remove" else "pld"
+    epsilon = ledger.get_epsilon(config.delta, accountant, neighbours=config.neighbours)
+    return f"epsilon <= {epsilon:.2f}"
 
 
 def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
@@ -158,4 +160,6 @@ def write(report: dict[str, Any], path: Path) -> None:
 def _show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict):
+        return "; ".join(f"{_show(each)} ({key})" for key, each in value.items())
     return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

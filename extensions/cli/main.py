@@ -75,7 +75,7 @@ def train(
             parts = extraction.extract([source.split for source in sources], extracted)
         files = write_parts(parts, Path(folder))
         columns = parts[0].train_x.shape[1]
-        config = settings.resolved(engine.failure_probability(settings, columns))
+        config = settings.resolved(engine.noise_failure(settings, columns))
         del sources, parts
         with resume_hint(options.kept), console.progress(config) as show:
             done = engine.train(config, files, show, options)

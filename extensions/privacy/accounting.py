@@ -3,15 +3,19 @@
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
 from extensions.privacy.composition import ACCOUNTANTS, total_epsilon
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
-from extensions.privacy.mechanisms import SubsampledGaussian, check_real
+from extensions.privacy.mechanisms import NEIGHBOURS, Neighbours, SubsampledGaussian, check_real
+from extensions.privacy.planning import allowed_overflow
 
 __all__ = [
     "ACCOUNTANTS",
     "CALIBRATIONS",
+    "NEIGHBOURS",
     "Charge",
     "GaussianPhase",
     "Ledger",
+    "Neighbours",
     "SubsampledGaussian",
+    "allowed_overflow",
     "calibrate_noise",
     "check_real",
     "epsilon",

@@ -1,8 +1,19 @@
 """Differential privacy of composed, Poisson-subsampled Gaussian mechanisms.
 
-Relation: data sets that differ by one added or removed record. Results are upper bounds: the
-privacy loss distribution is discretised pessimistically (connect-the-dots), and rounding errors
-of the accountants are charged to delta or to the Renyi divergence.
+Relations: `extensions.privacy.mechanisms.Neighbours`. With rate q and noise of variance s^2 one
+step is dominated, for every epsilon, by the pair
+
+- "add-remove": (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), in either order;
+- "replace": (1-q) N(0, s^2) + q N(1, s^2) against (1-q) N(0, s^2) + q N(-1, s^2).
+
+The reason for the second: a set of mass a under N(0, s^2 I) has a mass of at most F(G(a) + 1/s)
+under the normal law moved by a vector of norm 1, and of at least F(G(a) - 1/s), where F and G are
+the normal distribution function and its inverse; a half-line attains both at once. A norm below 1
+gives less, and so no epsilon for "replace" is below that for "add-remove".
+
+Results are upper bounds: the privacy loss distribution is discretised pessimistically
+(connect-the-dots), and rounding errors of the accountants are charged to delta or to the Renyi
+divergence.
 """
 
 import contextlib
@@ -12,7 +23,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from extensions.errors import ArgumentError
-from extensions.privacy.mechanisms import SubsampledGaussian
+from extensions.privacy.mechanisms import (
+    NEIGHBOURS,
+    Neighbours,
+    SubsampledGaussian,
+    check_choice,
+)
 
 ACCOUNTANTS = ("pld", "rdp")
 
@@ -26,6 +42,22 @@ Counts = dict[tuple[float, float], int]  # (noise multiplier, sample rate) -> st
 Curve = Callable[[float], float]  # delta -> upper bound on epsilon
 
 
+def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> None:
+    """Returns only if that accountant, or calibration, can bound epsilon for those neighbours.
+
+    Raises:
+        ArgumentError: no such neighbours, or anything but "pld" with "replace".
+    """
+    check_choice("neighbours", neighbours, NEIGHBOURS)
+    if neighbours == "replace" and accountant != "pld":
+        raise ArgumentError(
+            name,
+            accountant,
+            "'pld' with neighbours = 'replace'",
+            "No other bound is proven there for Poisson samples.",
+        )
+
+
 def smallest_delta(mechanisms: Iterable[SubsampledGaussian], accountant: str) -> float:
     """The delta that rounding errors take up; the accountant can certify nothing below it."""
     if accountant == "rdp":
@@ -34,7 +66,11 @@ def smallest_delta(mechanisms: Iterable[SubsampledGaussian], accountant: str) ->
 
 
 def privacy_curve(
-    mechanisms: Iterable[SubsampledGaussian], accountant: str, *, coarse: bool = False
+    mechanisms: Iterable[SubsampledGaussian],
+    accountant: str,
+    neighbours: Neighbours,
+    *,
+    coarse: bool = False,
 ) -> Curve:
     """A function from delta to an upper bound on epsilon of the composed mechanisms.
 
@@ -59,9 +95,11 @@ def privacy_curve(
     if not counts:
         return lambda delta: 0.0
 
+    check_pair(accountant, neighbours)
     if accountant == "rdp":
         return _renyi_curve(counts)
-    return _pld_curve(counts, _interval(counts, coarse), smallest_delta(mechanisms, accountant))
+    interval = _interval(counts, neighbours, coarse)
+    return _pld_curve(counts, neighbours, interval, smallest_delta(mechanisms, accountant))
 
 
 def solve_overflow(curve: Curve, *, delta: float, overflow: float, offset: float = 0.0) -> float:
@@ -92,22 +130,25 @@ def total_epsilon(
     *,
     delta: float,
     accountant: str,
+    neighbours: Neighbours,
     offset: float = 0.0,
 ) -> float:
     """An upper bound on epsilon of the mechanisms beside releases that cost `offset` in all.
 
     Raises:
-        ArgumentError: delta is too small for the accountant, or the overflow leaves nothing of it.
+        ArgumentError: delta is too small for the accountant, the overflow leaves nothing of it, or
+            the accountant knows nothing of these neighbours.
     """
+    check_pair(accountant, neighbours)
     least = smallest_delta(mechanisms, accountant)
     if delta <= least:
         raise ArgumentError(
             "delta",
             delta,
             f"above {least:.3g}, the rounding error of the pld accountant over these steps",
-            "Use accountant='rdp'.",
+            "Use accountant='rdp' or a larger delta.",
         )
-    curve = privacy_curve(mechanisms, accountant)
+    curve = privacy_curve(mechanisms, accountant, neighbours)
     overflow = math.fsum(m.overflow_probability for m in mechanisms)
     result = solve_overflow(curve, delta=delta, overflow=overflow, offset=offset)
     if result == math.inf and overflow > 0 and (plain := offset + curve(delta)) < math.inf:
@@ -133,15 +174,23 @@ def _renyi_curve(counts: Counts) -> Curve:
     return lambda delta: float(renyi.get_epsilon(delta))
 
 
-def _pld_curve(counts: Counts, interval: float, rounding: float) -> Curve:
+def _pld_curve(counts: Counts, neighbours: Neighbours, interval: float, rounding: float) -> Curve:
+    from dp_accounting import NeighboringRelation
     from dp_accounting.pld import (
         privacy_loss_distribution,
     )
 
+    relation = {
+        "add-remove": NeighboringRelation.REPLACE_SPECIAL,
+        "replace": NeighboringRelation.REPLACE_ONE,
+    }[neighbours]
     total = privacy_loss_distribution.identity(interval)
     for (noise, rate), count in counts.items():
         step = privacy_loss_distribution.from_gaussian_mechanism(
-            noise, sampling_prob=rate, value_discretization_interval=interval
+            noise,
+            sampling_prob=rate,
+            value_discretization_interval=interval,
+            neighboring_relation=relation,
         )
         # The library takes size**count as an exact integer, hence stages.
         stages, rest = divmod(count, _STAGE)
@@ -154,8 +203,12 @@ def _pld_curve(counts: Counts, interval: float, rounding: float) -> Curve:
     )
 
 
-def _interval(counts: Counts, coarse: bool) -> float:
-    """A grid spacing that is fine against one step's loss and keeps the arrays in memory."""
+def _interval(counts: Counts, neighbours: Neighbours, coarse: bool) -> float:
+    """A grid spacing that is fine against one step's loss and keeps the arrays in memory.
+
+    The loss of a replaced record is that of one removed and one added.
+    """
+    sides = 2 if neighbours == "replace" else 1
     per_deviation, step_bins, total_bins = (10, 2e4, 4e5) if coarse else (40, 1.5e5, 4e6)
     finest, widest, total = math.inf, 0.0, 0.0
     for (noise, rate), count in counts.items():
@@ -163,16 +216,17 @@ def _interval(counts: Counts, coarse: bool) -> float:
         tail = exponent + 10 / noise
         upper = tail + math.log(rate) if tail > 500 else math.log1p(rate * math.expm1(tail))
         lower = min(tail, -math.log1p(-rate)) if rate < 1 else tail
-        deviation = math.sqrt(
+        deviation = sides * math.sqrt(
             min(
                 rate**2 * math.expm1(min(2 * exponent, 500)),
                 rate * ((1 - rate) * exponent**2 + 2 * exponent),
             )
         )
         finest = min(finest, min(deviation, 1 / noise) / per_deviation)
-        widest = max(widest, upper + lower)
+        width = sides * (upper + lower)
+        widest = max(widest, width)
         # Central part of the sum, or what the library's Chernoff bound makes of it.
-        total += max(18 * math.sqrt(count) * deviation, count * deviation**2 / (upper + lower))
+        total += max(18 * math.sqrt(count) * deviation, count * deviation**2 / width)
     # Below 2e-6 the differences that give the probabilities lose too many digits.
     return max(finest, 2e-6, widest / step_bins, total / total_bins)
 

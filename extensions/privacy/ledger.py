@@ -7,7 +7,13 @@ from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.composition import ACCOUNTANTS, total_epsilon
-from extensions.privacy.mechanisms import SubsampledGaussian, check_choice, check_real
+from extensions.privacy.mechanisms import (
+    NEIGHBOURS,
+    Neighbours,
+    SubsampledGaussian,
+    check_choice,
+    check_real,
+)
 
 _FORMAT = 1
 
@@ -33,17 +39,46 @@ class GaussianPhase(SubsampledGaussian):
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """A named release that is (epsilon, delta)-differentially private; delta may be 0."""
+    """A named release that is (epsilon, delta)-differentially private; delta may be 0.
+
+    Attributes:
+        name: what was released.
+        epsilon: that it costs.
+        delta: that it costs.
+        neighbours: for whom.
+    """
 
     name: str
     epsilon: float
     delta: float
+    neighbours: Neighbours = "add-remove"
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        check_choice("neighbours", self.neighbours, NEIGHBOURS)
         object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon))
         pure = self.delta == 0 and not isinstance(self.delta, bool)
         object.__setattr__(self, "delta", 0.0 if pure else check_real("delta", self.delta))
+
+    def cost(self, neighbours: Neighbours) -> tuple[float, float]:
+        """Returns epsilon and delta of the release for such neighbours.
+
+        One record becomes another by way of the null record: twice epsilon, and 1 + exp(epsilon)
+        times delta. What is private for replaced records need not be for a null record.
+
+        Raises:
+            ArgumentError: the release is charged for replaced records alone.
+        """
+        if neighbours == self.neighbours:
+            return self.epsilon, self.delta
+        if neighbours == "add-remove":
+            raise ArgumentError(
+                "neighbours",
+                neighbours,
+                f"'replace', for which {self.name!r} is charged",
+                "Charge it for 'add-remove', and it is counted for both.",
+            )
+        return 2 * self.epsilon, self.delta * (1 + math.exp(min(self.epsilon, 700.0)))
 
 
 Phase = GaussianPhase | Charge
@@ -59,8 +94,8 @@ class Ledger:
 
     Guarantees:
         All recorded and charged phases together are (get_epsilon(delta), delta)-differentially
-        private for data sets that differ by one added or removed record, in whatever order. What
-        a phase computes may depend on the results of earlier ones; its noise, rate and number of
+        private, in whatever order, for the neighbours that are asked for (`Neighbours`). What a
+        phase computes may depend on the results of earlier ones; its noise, rate and number of
         steps, and a charge's epsilon and delta, must not.
 
     Edge cases:
@@ -112,9 +147,12 @@ class Ledger:
             return
         self._phases.append(phase)
 
-    def charge(self, name: str, *, epsilon: float, delta: float) -> None:
+    def charge(
+        self, name: str, *, epsilon: float, delta: float, neighbours: Neighbours = "add-remove"
+    ) -> None:
         """Adds an opened release that is (epsilon, delta)-differentially private in itself."""
-        self._phases.append(Charge(name=name, epsilon=epsilon, delta=delta))
+        entry = Charge(name=name, epsilon=epsilon, delta=delta, neighbours=neighbours)
+        self._phases.append(entry)
         self._opened.append(name)
 
     def disclose(self, name: str) -> None:
@@ -122,7 +160,9 @@ class Ledger:
         _check_name(name)
         self._opened.append(name)
 
-    def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
+    def get_epsilon(
+        self, delta: float, accountant: str = "pld", *, neighbours: Neighbours = "add-remove"
+    ) -> float:
         """An upper bound on epsilon of all phases together.
 
         The Gaussian phases are composed tightly by the accountant. Charges are added by basic
@@ -130,7 +170,10 @@ class Ledger:
 
         Args:
             delta: wanted delta of everything together.
-            accountant: "pld" or "rdp".
+            accountant: "pld", or "rdp" for "add-remove" alone.
+            neighbours: "add-remove" or "replace" (`Neighbours`). Compare the first with systems
+                that add and remove records (Opacus, TensorFlow Privacy), the second with those that
+                replace one, as libraries for samples of a fixed size do.
 
         Raises:
             ArgumentError: an argument lies outside its range, or delta is used up by the charges
@@ -138,10 +181,12 @@ class Ledger:
         """
         delta = check_real("delta", delta)
         check_choice("accountant", accountant, ACCOUNTANTS)
+        check_choice("neighbours", neighbours, NEIGHBOURS)
         charges = [phase for phase in self._phases if isinstance(phase, Charge)]
         gaussians = [phase for phase in self._phases if isinstance(phase, GaussianPhase)]
-        spent = math.fsum(charge.delta for charge in charges)
-        offset = math.fsum(charge.epsilon for charge in charges)
+        costs = [charge.cost(neighbours) for charge in charges]
+        offset = math.fsum(epsilon for epsilon, _ in costs)
+        spent = math.fsum(delta for _, delta in costs)
         if delta < spent or (gaussians and delta == spent):
             raise ArgumentError(
                 "delta",
@@ -151,7 +196,13 @@ class Ledger:
             )
         if not gaussians:
             return offset
-        return total_epsilon(gaussians, delta=delta - spent, accountant=accountant, offset=offset)
+        return total_epsilon(
+            gaussians,
+            delta=delta - spent,
+            accountant=accountant,
+            neighbours=neighbours,
+            offset=offset,
+        )
 
     @property
     def opened(self) -> list[str]:

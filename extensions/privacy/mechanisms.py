@@ -1,11 +1,21 @@
-"""The Poisson-subsampled Gaussian mechanism, and the ranges of privacy arguments."""
+"""The Poisson-subsampled Gaussian mechanism, who is its neighbour, and the ranges of arguments."""
 
 import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from extensions.errors import ArgumentError
+
+Neighbours = Literal["add-remove", "replace"]
+"""Which two data sets epsilon cannot tell apart. Numbers of records are public under both.
+
+"add-remove": one record counts, or there is a null record in its place, whose contribution to every
+sum is zero, as a padding row's is. A record of zero features is none: its bias and label count.
+"replace": one record is another one. It costs more, up to twice and beyond at the same delta.
+"""
+NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
 
 _RANGES: dict[str, tuple[str, Callable[[float], bool], str]] = {
     "epsilon": ("a finite number above 0", lambda v: v > 0, "Common values are 1 to 10."),

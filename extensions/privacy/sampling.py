@@ -12,7 +12,7 @@ from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import NoiseSource
 
 OVERFLOW_PROBABILITY = 1e-9
-"""Default probability that any batch of a run has more records than rows; it is part of delta."""
+"""Most that it may be probable that any batch of a run has more records than rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +125,15 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
     Args:
         records: number of records of the owner; public.
         sample_rate: Poisson sampling rate q.
-        overflow_probability: of one batch of one owner.
+        overflow_probability: of one batch of one owner; with 0 there is room for all records.
     """
     from scipy.special import bdtrc
 
     check_sample_rate(sample_rate)
-    if not 0.0 < overflow_probability < 1.0:
-        raise ArgumentError("overflow_probability", overflow_probability, "in (0, 1)")
+    if not 0.0 <= overflow_probability < 1.0:
+        raise ArgumentError("overflow_probability", overflow_probability, "in [0, 1)")
+    if overflow_probability == 0.0:
+        return max(1, records)
     rows = bisect.bisect_left(
         range(records),
         True,

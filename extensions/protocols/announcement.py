@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, capacity
+from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
 from extensions.protocols.settings import Settings
 
@@ -49,9 +49,9 @@ class Announced:
     def rows(self, config: Settings) -> list[int]:
         """Returns each party's public number of rows in a batch.
 
-        Over all steps of a run a sample exceeds its rows with probability OVERFLOW_PROBABILITY.
+        Over all steps a sample exceeds its rows with the settings' overflow probability.
         """
-        each = OVERFLOW_PROBABILITY / (config.steps * len(self.sizes))
+        each = config.overflow_probability / (config.steps * len(self.sizes))
         return [capacity(size, config.sample_rate, each) for size in self.sizes]
 
 

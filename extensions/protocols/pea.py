@@ -17,7 +17,7 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import dpsgd_step
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
@@ -93,14 +93,33 @@ def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameter
         ArgumentError: in every party and before anything is shared: records that do not fit,
             settings that differ, or steps for which the bounds are not proven.
     """
-    settings = {**config.workload(), **keep.facts}
-    records = announce(host.exchange, own.train, settings, own.problem)  # 5.1
+    records = agreed(host, config, own, keep.facts)  # 5.1
     begun = keep.resume()
     if begun is None:
         begun = start(host, config, own, records)  # 5.2
         keep(0, *begun)
     model, ledger = begun
     return descend(host, config, records, model, ledger, keep), ledger  # 5.3, 5.4
+
+
+def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> Announced:
+    """Returns the records, once all parties have such that fit, and steps with proven bounds.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        own: of this program's owners.
+        facts: further settings that must be equal at all parties.
+
+    Cost:
+        One round.
+
+    Raises:
+        ArgumentError: in every party, where records, settings or steps do not fit.
+    """
+    records = announce(host.exchange, own.train, {**config.workload(), **facts}, own.problem)
+    _plan(config, records)
+    return records
 
 
 def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[Parameters, Ledger]:
@@ -161,7 +180,7 @@ def descend(
     """
     network, rows = network_of(config, records.features), records.rows(config)
     placed = host.place(records.records)
-    plan = plan_of(config, network, sum(rows), config.sample_rate * sum(records.sizes))
+    plan = _plan(config, records)
 
     def step(model: Parameters) -> Parameters:
         batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
@@ -176,6 +195,13 @@ def descend(
         account(ledger, "training", config, 1, host.noise_failure(plan.parameters))
         keep(number, model, ledger)
     return model
+
+
+def _plan(config: Settings, records: Announced) -> StepPlan:
+    """Returns the public constants of each step."""
+    expected = config.sample_rate * sum(records.sizes)
+    network = network_of(config, records.features)
+    return plan_of(config, network, sum(records.rows(config)), expected)
 
 
 def public_start(config: Settings, features: int) -> list[Integers]:

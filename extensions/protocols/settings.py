@@ -6,7 +6,6 @@ from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.network.spec import ModelSpec, Start
 from extensions.privacy.accounting import Ledger
-from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.initialization import Strategy, Weighting
 
@@ -53,6 +52,10 @@ class Settings(Protocol):
     @property
     def noise_multiplier(self) -> float | None:
         """The noise's standard deviation over C."""
+
+    @property
+    def overflow_probability(self) -> float:
+        """How probable it is, over all steps, that a sample exceeds its rows."""
 
     @property
     def max_feature_norm(self) -> float:
@@ -131,5 +134,5 @@ def account(
             noise_multiplier=config.noise_multiplier or 0.0,
             sample_rate=config.sample_rate,
             steps=steps,
-            overflow_probability=OVERFLOW_PROBABILITY * steps / config.steps + noise_failure,
+            overflow_probability=config.overflow_probability * steps / config.steps + noise_failure,
         )

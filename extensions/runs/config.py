@@ -8,12 +8,8 @@ from extensions.errors import ArgumentError
 from extensions.network.losses import Loss, residual_norm
 from extensions.network.spec import ModelSpec, Start
 from extensions.options import Option
-from extensions.privacy.accounting import (
-    CALIBRATIONS,
-    SubsampledGaussian,
-    calibrate_noise,
-    total_epsilon,
-)
+from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, Neighbours, check_real
+from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
 from extensions.ring.fixed_point import check_frac_bits
@@ -32,7 +28,7 @@ INITS = (*get_args(Start), *STRATEGIES)
 _WORKLOAD = {"workload": True}
 """Marks the settings that decide what the parties compute, whatever their records are."""
 
-_LOCAL_ONLY = ("epsilon_init", "delta_init", "noise_multiplier_init", "init_steps", "init_lr")
+_LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +50,10 @@ class TrainConfig:
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
         max_grad_norm: C, the bound of each example's gradient.
-        epsilon: target epsilon; needs delta.
+        epsilon: target epsilon of the whole run, local models included; needs delta.
         delta: delta of the guarantee, in (0, 1).
+        neighbours: for whom epsilon is: add-remove (a record, or a null record in its place) or
+            replace (a record, or another). Numbers of records are public.
         noise_multiplier: sigma / C, instead of epsilon.
         calibration: how epsilon becomes noise: pld, rdp or paper.
         private: False trains without clipping and noise, for comparison.
@@ -68,15 +66,16 @@ class TrainConfig:
         init: where training starts: zero (the default of one layer), random (of several), or from
             models that owners trained locally: local-average, local-accuracy (the best on held-out
             records), local (the best of both and the start).
-        epsilon_init: epsilon of each owner's local model; the joint training then has epsilon and
-            what is left of delta.
-        delta_init: part of delta for it; by default its half.
+        epsilon_init: of epsilon, what each owner's local model may take, at the same delta; the
+            joint training takes the rest.
         noise_multiplier_init: sigma / C of the local models; None until `resolved`.
         init_steps: steps of each local model; by default a quarter of the joint ones.
         init_lr: their learning rate; by default lr / parties: batches are that much smaller, so
             that a step's noise moves weights as far as in the joint training.
         init_weighting: weights of the local models' average: by the owners' numbers of records
             (records), or equal (uniform).
+        overflow_probability: that a batch of the joint training, or of a local one, is too small
+            for its sample; part of delta, from which `resolved` derives it.
     """
 
     backend: str = "crypten"
@@ -93,6 +92,7 @@ class TrainConfig:
     max_grad_norm: float = field(default=1.0, metadata=_WORKLOAD)
     epsilon: float | None = None
     delta: float | None = None
+    neighbours: Neighbours = "add-remove"
     noise_multiplier: float | None = field(default=None, metadata=_WORKLOAD)
     calibration: str = "pld"
     private: Annotated[
@@ -105,11 +105,11 @@ class TrainConfig:
     insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
     init: Init | None = field(default=None, metadata=_WORKLOAD)
     epsilon_init: float | None = None
-    delta_init: float | None = None
     noise_multiplier_init: float | None = field(default=None, metadata=_WORKLOAD)
     init_steps: int | None = field(default=None, metadata=_WORKLOAD)
     init_lr: float | None = field(default=None, metadata=_WORKLOAD)
     init_weighting: Weighting = field(default="records", metadata=_WORKLOAD)
+    overflow_probability: float = field(default=OVERFLOW_PROBABILITY, metadata=_WORKLOAD)
 
     def __post_init__(self) -> None:
         check_offered(HOSTS, "backend", self.backend)
@@ -124,6 +124,9 @@ class TrainConfig:
             check_positive(name, getattr(self, name))
         if self.calibration not in CALIBRATIONS:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
+        if self.neighbours not in NEIGHBOURS:
+            raise ArgumentError("neighbours", self.neighbours, f"one of {NEIGHBOURS}")
+        check_real("overflow_probability", self.overflow_probability)
         if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
         residual_norm(self.loss, self.classes)
@@ -141,9 +144,12 @@ class TrainConfig:
             raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
         if self.strategy is not None:
             self._check_target("_init", "Each owner's local model is private on its own.")
-            if self.delta_init is not None and not 0.0 < self.delta_init < self.delta:
+            if self.epsilon and self.epsilon_init and self.epsilon_init >= self.epsilon:
                 raise ArgumentError(
-                    "delta_init", self.delta_init, f"in (0, delta), delta = {self.delta}"
+                    "epsilon_init",
+                    self.epsilon_init,
+                    f"below epsilon = {self.epsilon}, the whole run's",
+                    "A quarter of it is a good start.",
                 )
 
     def _check_target(self, part: str, advice: str) -> None:
@@ -186,65 +192,43 @@ class TrainConfig:
         """The public start, that of the local models if there are any; None for the default."""
         return None if self.init in STRATEGIES else cast(Start | None, self.init)
 
-    def resolved(self, failure_probability: float = OVERFLOW_PROBABILITY) -> "TrainConfig":
-        """Returns the config with the noise multipliers that the epsilons and delta call for.
+    def resolved(self, noise_failure: float = 0.0) -> "TrainConfig":
+        """Returns the config with the noise that the epsilons call for, and the overflow for them.
 
-        With a local init the joint training gets what `delta_init` leaves of delta, so that the
-        run costs at most (epsilon_init + epsilon, delta) by basic composition. What is reported is
-        less: both are composed by the accountant.
+        Epsilon is that of the run as the accountant composes it, local models included.
 
         Args:
-            failure_probability: that sampling or noise deviates over the joint training from what
-                is accounted; part of delta.
+            noise_failure: that noise deviates over the joint training from what is accounted.
+
+        Raises:
+            ArgumentError: no noise meets a target, or no epsilon could be told at the end.
         """
         if not self.private:
             return self
         assert self.delta is not None
-        sigma, sigma_init, delta = self.noise_multiplier, self.noise_multiplier_init, self.delta
-        if self.epsilon_init is not None:
-            part = self.delta / 2 if self.delta_init is None else self.delta_init
-            sigma_init = self._noise(
-                self.epsilon_init, part, self.local_steps, OVERFLOW_PROBABILITY
-            )
-            delta -= part
-        if self.epsilon is not None:
-            sigma = self._noise(self.epsilon, delta, self.steps, failure_probability)
-        if self.strategy is not None:
-            self._check_total(sigma or 0.0, sigma_init or 0.0, failure_probability)
+        joint = Phase(
+            steps=self.steps,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier,
+            epsilon=self.epsilon,
+            failure_probability=noise_failure,
+        )
+        local = Phase(
+            steps=self.local_steps,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier_init,
+            epsilon=self.epsilon_init,
+        )
+        phases = (joint,) if self.strategy is None else (local, joint)
+        target = Target(delta=self.delta, neighbours=self.neighbours, calibration=self.calibration)
+        noises, overflow = plan(phases, target)
         return replace(
             self,
-            noise_multiplier=sigma,
-            noise_multiplier_init=sigma_init,
+            noise_multiplier=noises[-1],
+            noise_multiplier_init=None if self.strategy is None else noises[0],
+            overflow_probability=overflow,
             epsilon=None,
             epsilon_init=None,
-            delta_init=None,
-        )
-
-    def _check_total(self, sigma: float, sigma_init: float, failure: float) -> None:
-        """Raises ArgumentError, before the run, if no epsilon of both parts could be reported."""
-        parts = [
-            SubsampledGaussian(
-                noise_multiplier=noise,
-                sample_rate=self.sample_rate,
-                steps=steps,
-                overflow_probability=probability,
-            )
-            for noise, steps, probability in (
-                (sigma_init, self.local_steps, OVERFLOW_PROBABILITY),
-                (sigma, self.steps, failure),
-            )
-        ]
-        assert self.delta is not None
-        total_epsilon(parts, delta=self.delta, accountant="pld")
-
-    def _noise(self, epsilon: float, delta: float, steps: int, failure: float) -> float:
-        return calibrate_noise(
-            epsilon=epsilon,
-            delta=delta,
-            sample_rate=self.sample_rate,
-            steps=steps,
-            calibration=self.calibration,
-            overflow_probability=failure,
         )
 
     def workload(self) -> dict[str, Any]:

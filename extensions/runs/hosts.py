@@ -24,8 +24,8 @@ class Backend(Protocol):
     def notices(self, config: TrainConfig) -> Sequence[str]:
         """Returns what the user must know about trust in this run, printed once."""
 
-    def failure_probability(self, config: TrainConfig, features: int) -> float:
-        """Returns how probable it is that sampling or noise of a run deviates from the accounted.
+    def noise_failure(self, config: TrainConfig, features: int) -> float:
+        """Returns how probable it is that noise of a run deviates from what is accounted.
 
         It is known before the noise is calibrated, as part of delta.
         """

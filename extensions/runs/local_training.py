@@ -49,7 +49,6 @@ def local_settings(config: TrainConfig) -> TrainConfig:
         init_lr=None,
         init_weighting=TrainConfig.init_weighting,
         epsilon_init=None,
-        delta_init=None,
         noise_multiplier_init=None,
     )
 
@@ -72,10 +71,10 @@ def train_locally(
         steps: of a rehearsal, instead of `init_steps`.
 
     Guarantees:
-        The result is (epsilon_init, delta_init)-differentially private for the owner's records
-        whoever sees it, the other parties together included: the noise is sigma in full, and nobody
-        but the owner knows a part of it. A record touches one owner's model only, so that all local
-        models together cost a record no more than one.
+        The result is (epsilon_init, delta)-differentially private for the owner's records whoever
+        sees it, the other parties together included: the noise is sigma in full, and nobody but the
+        owner knows a part of it. A record touches one owner's model only, so that all local models
+        together cost a record no more than one.
 
     Edge cases:
         A layer whose norm is above `MAX_NORM` is scaled down to it.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extensions.privacy.accounting import Ledger
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import NEIGHBOURS, Ledger, Neighbours
 from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
 from extensions.runs.config import TrainConfig
@@ -18,7 +19,7 @@ class Outcome:
 
     Attributes:
         accuracy: on held-out records.
-        epsilon: what was spent on the model, in all processes; None without privacy.
+        epsilons: what was spent on the model, in all processes; None without privacy.
         traffic: of training, its start included, of one party.
         seconds: of this process.
         opened: what was opened.
@@ -27,7 +28,7 @@ class Outcome:
     """
 
     accuracy: float
-    epsilon: float | None
+    epsilons: Mapping[Neighbours, float] | None
     traffic: Traffic
     seconds: float
     opened: Sequence[str]
@@ -35,17 +36,34 @@ class Outcome:
     provider: str | None = None
 
 
-def epsilon_of(config: TrainConfig, ledger: Ledger) -> float | None:
-    """Returns what a ledger comes to at the run's delta; None without privacy."""
-    return ledger.get_epsilon(config.delta) if config.private and config.delta else None
+def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
+    """Returns what a ledger comes to at the run's delta, by neighbours; None without privacy.
+
+    Raises:
+        ArgumentError: nothing can be told for those of the run. For others it is infinite then.
+    """
+    if not config.private or config.delta is None:
+        return None
+    found: dict[Neighbours, float] = {}
+    for each in NEIGHBOURS:
+        try:
+            found[each] = ledger.get_epsilon(config.delta, neighbours=each)
+        except ArgumentError:
+            if each == config.neighbours:
+                raise
+            found[each] = math.inf
+    return found
 
 
 def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
     """Returns the report of a run with these resolved settings, without the opened model."""
+    epsilons = outcome.epsilons
     return {
         "accuracy": outcome.accuracy,
-        "epsilon": outcome.epsilon,
+        "epsilon": None if epsilons is None else epsilons[config.neighbours],
         "delta": config.delta if config.private else None,
+        "neighbours": None if epsilons is None else config.neighbours,
+        "epsilon_by_neighbours": epsilons,
         "steps": config.steps,
         "resumed_from": list(outcome.resumed_from) or None,
         "rounds": outcome.traffic.rounds,

@@ -19,7 +19,7 @@ from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.local_training import account_for_local_training, train_locally
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
-from extensions.runs.report import Outcome, epsilon_of, result
+from extensions.runs.report import Outcome, epsilons_of, result
 
 
 def run(
@@ -54,6 +54,23 @@ def run(
     return _run(host, config, own_of(host, config, parts), keep, options.save, provider)
 
 
+def check(host: Host, config: TrainConfig, parts: Sequence[Split]) -> None:
+    """Returns only if all parties could begin a run; nothing is shared or used up.
+
+    Args:
+        host: whose parties own the records.
+        config: resolved settings.
+        parts: records of each rank of the host.
+
+    Cost:
+        One round.
+
+    Raises:
+        ArgumentError: in every party, where records, settings or steps do not fit.
+    """
+    pea.agreed(host, config, own_of(host, config, parts), {})
+
+
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
     _run(host, config, own_of(host, config, parts, steps), Rehearsing(host, config, steps))
@@ -69,7 +86,7 @@ def _run(
 ) -> dict[str, Any]:
     started = time.perf_counter()
     model, ledger = pea.train(host, config, own, keep)
-    epsilon = epsilon_of(config, ledger)  # what it might refuse, it refuses before the release
+    epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     traffic = host.traffic()
     outputs = Outputs(host, config, announce(host.exchange, own.held_out, {}))
     words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)
@@ -81,7 +98,7 @@ def _run(
         config,
         Outcome(
             accuracy=outputs.accuracy(opened),
-            epsilon=epsilon,
+            epsilons=epsilons,
             traffic=traffic,
             seconds=time.perf_counter() - started,
             opened=outputs.titles,

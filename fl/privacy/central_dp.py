@@ -47,8 +47,9 @@ class CentralDP(Mechanism):
         fewer than min_clients are filled up with others that take part with zeros. With
         sampling="fixed" the run's public seed draws the same number every time, nothing is
         amplified, and `ledger.of(k)` composes the rounds of client k, for runs in which its updates
-        are 0 or not. For an update replaced by another, halve z. A round is charged before it
-        begins.
+        are 0 or not. For a client whose updates are others, these ledgers tell epsilon with
+        neighbours="replace"; the sampling is Poisson's there, too, and the number of clients is
+        public. A round is charged before it begins.
 
     Noise:
         Clients round toward 0 to multiples of 2^-24, or coarser where 2^24 of them would not reach

@@ -28,10 +28,11 @@ class LocalDP(Mechanism):
     Guarantees:
         One update is (epsilon, delta)-differentially private for any two updates that the client
         could have: nobody need be trusted but the client itself. Clipped updates lie within 2 clip
-        of each other, which is the sensitivity. Selection is known to the server and amplifies
-        nothing. `ledger.of(k)` composes the rounds in which client k was selected;
-        `ledger.get_epsilon` is that of the client that spent most. A client is charged when it is
-        selected, even if it vanishes.
+        of each other, which is the sensitivity: updates may be replaced, and so the ledgers are
+        asked without neighbours="replace", which would count that twice. Selection is known to the
+        server and amplifies nothing. `ledger.of(k)` composes the rounds in which client k was
+        selected; `ledger.get_epsilon` is that of the client that spent most. A client is charged
+        when it is selected, even if it vanishes.
 
     Noise:
         Discrete, drawn exactly by OpenDP from the operating system's generator, on a grid on which

@@ -206,7 +206,9 @@ class FederatedAveraging(RunSettings):
     def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
         """Returns the epsilon of all rounds so far, as the mechanism accounts for them.
 
-        The mechanism's docstring says what it guarantees. Infinite without such a guarantee.
+        The mechanism's docstring says what it guarantees, and for which neighbours: a client that
+        is there or not with `CentralDP`, two updates of a client with the others. Infinite without
+        such a guarantee.
 
         Args:
             delta: of all rounds together.

@@ -6,7 +6,7 @@ from typing import Any
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.network.chain import Network
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.gaussian_table import failure_bound
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
@@ -121,7 +121,9 @@ class DPSGD(Optimizer):
         colluders: number of servers whose pooled knowledge of noise must not weaken the guarantee;
             ABY3 itself bears only one.
         degree: of the clip factor's polynomial (2, 3 or 4).
-        overflow_probability: probability over one call of `fit` that a sample exceeds its rows.
+        overflow_probability: probability over one call of `fit` that a sample exceeds its rows; 1 +
+            exp(epsilon) times it is taken off delta
+            (`extensions.privacy.accounting.allowed_overflow`).
         source: where noise and sampling come from; by default each player's own stream, drawn on
             its own device whenever the graph runs.
 
@@ -187,12 +189,18 @@ class DPSGD(Optimizer):
         super().load_state_dict(state)
         self.ledger = Ledger.from_json(state["ledger"])
 
-    def get_epsilon(self, delta: float) -> float:
+    def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.
 
-        The neighbouring relation is adding or removing one record of one owner.
+        Args:
+            delta: of all steps together.
+            neighbours: "add-remove", where one record of one owner counts or has a null record in
+                its place, or "replace", where it is another. Numbers of records are public.
+
+        Raises:
+            ArgumentError: as `Ledger.get_epsilon`.
         """
-        return self.ledger.get_epsilon(delta)
+        return self.ledger.get_epsilon(delta, neighbours=neighbours)
 
 
 class SGD(Optimizer):

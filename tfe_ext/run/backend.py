@@ -8,13 +8,12 @@ from typing import Any
 
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.network.spec import ModelSpec
-from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Progress
 from extensions.runs.options import RunOptions
 from extensions.runs.processes import call
-from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.keras import optimizers
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 NOTICE = (
@@ -42,10 +41,10 @@ def notices(config: TrainConfig) -> list[str]:
     return [NOTICE]
 
 
-def failure_probability(config: TrainConfig, features: int) -> float:
-    """Returns the probability that a padded batch, or a noise table, of a run is too small."""
+def noise_failure(config: TrainConfig, features: int) -> float:
+    """Returns the probability that a draw of noise of a run lies beyond its table."""
     parameters = ModelSpec.parse(config.model, features, config.classes).parameters
-    return OVERFLOW_PROBABILITY + noise_failure(parameters, config.steps)
+    return optimizers.noise_failure(parameters, config.steps)
 
 
 def train(

@@ -1,9 +1,12 @@
 """Prepared tuples: right, for their owner only, for one run only, and all parties' or nobody's."""
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +16,9 @@ from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from crypten_ext.run.preparation import whole_run
 from extensions.errors import ArgumentError, MaterialError, PeaError
+from extensions.owners.data import write_private
+from extensions.runs.config import TrainConfig
+from tests.conftest import Pools
 from tests.helpers.commands import pea, report_of
 
 REQUESTS = [
@@ -218,6 +224,46 @@ def test_files_of_different_runs_are_refused_and_not_used(tmp_path: Path):
     with Parties(2) as parties:
         squares = parties.run(TASK + "use_material", per_party=[{"path": p} for p in one])
     assert squares == [[0.0, 1.0, 4.0, 9.0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest", "refused"),
+    [
+        ({}, 1.5, r"rows of norm at most max_feature_norm = 1"),
+        (
+            {"model": "mlp:4", "steps": 100_000, "lr": 1e3},
+            1.0,
+            r"learning_rate = .* for fewer steps",
+        ),
+    ],
+    ids=["a row that is too long", "steps without proven bounds"],
+)
+def test_a_run_that_cannot_begin_uses_no_file(
+    tmp_path: Path, pools: Pools, settings: dict[str, Any], longest: float, refused: str
+):
+    parts = []
+    for rank, norm in enumerate((1.0, longest)):
+        rows = np.zeros((4, 3))
+        rows[:, rank] = norm
+        half = {"x": rows, "y": np.arange(4) % 2}
+        arrays = {f"{part}_{k}": v for part in ("train", "test") for k, v in half.items()}
+        parts.append(write_private(tmp_path / f"records-{rank}.npz", **arrays))
+    prepared = files(tmp_path / "m", 2)
+    config = TrainConfig(
+        **{"parties": 2, "classes": 2, "noise_multiplier": 1.0, "delta": 1e-5, **settings}
+    )
+    answers = pools.run(
+        2,
+        TASK + "refusal",
+        config=config,
+        per_party=[
+            {"records": own, "material": file} for own, file in zip(parts, prepared, strict=True)
+        ],
+    )
+    assert re.search(refused, answers[1])
+    assert settings or "refused by party 1" in answers[0]
+    for path in prepared:
+        Material(path).finish()
 
 
 @pytest.mark.long

@@ -38,7 +38,8 @@ BAD = {
     "epochs": ((*NOISE, "--epochs", -1), "epochs = -1.0"),
     "evaluate": ((*NOISE, "--evaluate", "all"), "evaluate = 'all'"),
     "seed": ((*NOISE, "--insecure-fixed-randomness", -1), "insecure_seed = -1"),
-    "delta too small": (("--epsilon", 1, "--delta", 1e-12), "overflow_probability = 1e-09"),
+    "delta too small": (("--epsilon", 1, "--delta", 1e-14), "delta = 1e-14"),
+    "neighbours": ((*NOISE, "--neighbours", "add"), "neighbours = 'add'"),
 }
 
 

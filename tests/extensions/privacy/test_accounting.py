@@ -306,11 +306,15 @@ BAD = {
     "overflow_probability": [-1e-9, 1.0, *NOT_REAL],
     "accountant": ["PLD", "", None, "paper", ["pld"]],
     "calibration": ["PLD", "", None, ["pld"]],
+    "neighbours": ["add", "", None, ["replace"]],
 }
 CALLS = {
     "epsilon": (
         epsilon,
-        {**RUN, "delta": DELTA, "overflow_probability": 0.0, "accountant": "pld"},
+        {
+            **{**RUN, "delta": DELTA, "overflow_probability": 0.0},
+            **{"accountant": "pld", "neighbours": "replace"},
+        },
     ),
     "calibrate_noise": (
         calibrate_noise,
@@ -321,6 +325,7 @@ CALLS = {
             "steps": 10,
             "calibration": "pld",
             "overflow_probability": 0.0,
+            "neighbours": "replace",
         },
     ),
     "record": (
@@ -329,11 +334,11 @@ CALLS = {
     ),
     "charge": (
         lambda **values: Ledger().charge("release", **values),
-        {"epsilon": 1.0, "delta": DELTA},
+        {"epsilon": 1.0, "delta": DELTA, "neighbours": "replace"},
     ),
     "get_epsilon": (
         lambda **values: Ledger().get_epsilon(**values),
-        {"delta": DELTA, "accountant": "pld"},
+        {"delta": DELTA, "accountant": "pld", "neighbours": "replace"},
     ),
 }
 

@@ -19,7 +19,7 @@ from extensions.network.evaluation import count_misses
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import load_raw, split_among
 from extensions.owners.origin import FeatureExtraction
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import NEIGHBOURS, Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, OwnRecords, check_records
 from extensions.protocols.initialization import MAX_NORM, first_smallest, initialize
@@ -137,41 +137,34 @@ def test_both_trainings_are_composed_as_dp_accounting_composes_them():
     assert ledger.get_epsilon(1e-5) == pytest.approx(both, rel=2e-3)
 
 
-def test_the_report_is_of_both_and_below_the_sum_of_the_targets():
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+def test_the_report_is_of_both_and_meets_the_target_of_the_whole_run(neighbours):
     settings = TrainConfig(
         backend="clear",
         **{"epsilon": 1.0, "delta": 1e-5, "init": "local", "epsilon_init": 0.7, "steps": 8},
+        neighbours=neighbours,
     ).resolved()
     assert settings.local_steps == 2
     assert settings.delta == 1e-5
     report = train(settings, digits(3), lambda event: None)
-    assert 1.0 < report["epsilon"] < 1.7
-    alone = replace(
-        settings, init=None, noise_multiplier_init=None, epsilon_init=None, delta_init=None
-    )
-    joint, local = Ledger(), Ledger()
-    joint.record(
-        "training",
-        noise_multiplier=alone.noise_multiplier or 0.0,
-        sample_rate=0.1,
-        steps=8,
-        overflow_probability=OVERFLOW_PROBABILITY,
-    )
+    assert 0.999 < report["epsilon"] <= 1.0
+    assert (report["neighbours"], report["delta"]) == (neighbours, 1e-5)
+    assert report["epsilon_by_neighbours"][neighbours] == report["epsilon"]
+    added, replaced = (report["epsilon_by_neighbours"][each] for each in NEIGHBOURS)
+    assert 1.4 * added < replaced < 2.4 * added
+    local = Ledger()
     account_for_local_training(local, settings)
-    assert joint.get_epsilon(0.5e-5) == pytest.approx(1.0, rel=1e-3)
-    assert local.get_epsilon(0.5e-5) == pytest.approx(0.7, rel=1e-3)
-    assert local.get_epsilon(0.5e-5) <= 0.7
+    assert 0.699 < local.get_epsilon(1e-5, neighbours=neighbours) <= 0.7
 
 
-def test_delta_is_split_as_asked_for():
+def test_the_more_local_models_take_the_less_is_left():
     common = {"backend": "clear", "epsilon": 1.0, "delta": 1e-5, "steps": 8}
     plain = TrainConfig(**common).resolved()
-    most, least = (
-        TrainConfig(**common, init="local", epsilon_init=1.0, delta_init=part).resolved()
-        for part in (0.9e-5, 0.1e-5)
+    little, much = (
+        TrainConfig(**common, init="local", epsilon_init=part).resolved() for part in (0.2, 0.8)
     )
-    assert plain.noise_multiplier < least.noise_multiplier < most.noise_multiplier
-    assert most.noise_multiplier_init < least.noise_multiplier_init
+    assert plain.noise_multiplier < little.noise_multiplier < much.noise_multiplier
+    assert much.noise_multiplier_init < little.noise_multiplier_init
 
 
 # --- runs ---------------------------------------------------------------------------------------
@@ -415,7 +408,13 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
         ({"epsilon_init": 1.0}, r"epsilon_init, noise_multiplier_init = \(1.0, 2.0\)"),
         ({"epsilon_init": -1.0, "noise_multiplier_init": None}, "epsilon_init = -1.0"),
         ({"noise_multiplier_init": math.nan}, "noise_multiplier_init = nan"),
-        ({"delta_init": 1e-5}, r"delta_init = 1e-05: must be in \(0, delta\)"),
+        (
+            {
+                **{"epsilon": 1.0, "noise_multiplier": None},
+                **{"epsilon_init": 1.0, "noise_multiplier_init": None},
+            },
+            "epsilon_init = 1.0: must be below epsilon = 1.0",
+        ),
         ({"init_steps": 0}, "init_steps = 0: must be at least 1"),
         ({"init_lr": 0.0}, "init_lr = 0.0: must be positive"),
         ({"init_weighting": "loud"}, "init_weighting = 'loud': must be one of"),
@@ -430,12 +429,9 @@ def test_settings_out_of_range_are_named(settings: dict[str, Any], message: str)
         config(**settings)
 
 
-def test_targets_that_cannot_be_composed_are_refused_before_the_run():
-    """Each alone leaves something of delta; both together do not."""
-    settings = {"backend": "clear", "epsilon": 5.9, "delta": 1e-6, "steps": 20}
-    assert TrainConfig(**settings).resolved().noise_multiplier
-    with pytest.raises(ArgumentError, match=r"^overflow_probability = 2e-09"):
-        TrainConfig(**settings, init="local", epsilon_init=5.9, init_steps=20).resolved()
+def test_local_models_that_spend_all_are_refused_before_the_run():
+    with pytest.raises(ArgumentError, match=r"^epsilon = 1.0: must be above .* beside the run"):
+        config(epsilon=1.0, noise_multiplier=None, noise_multiplier_init=0.5).resolved()
 
 
 def test_protocol_4_refuses_what_it_cannot_compare():

@@ -19,7 +19,7 @@ from extensions.owners.data import (
     write_party_files,
     write_private,
 )
-from extensions.privacy.accounting import epsilon
+from extensions.privacy.accounting import NEIGHBOURS, epsilon
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
@@ -55,10 +55,12 @@ BAD_SETTINGS = [
     ("loss", "hinge"),
     ("init", "guess"),
     ("epsilon_init", 1.0),
-    ("delta_init", 1e-6),
     ("init_steps", 5),
     ("init_lr", 0.1),
     ("init_weighting", "uniform"),
+    ("neighbours", "add"),
+    ("overflow_probability", 1.0),
+    ("overflow_probability", -1e-9),
 ]
 """With the settings of `PRIVATE`: those of a local start make no sense without one."""
 
@@ -135,9 +137,16 @@ def test_resolved_noise_meets_epsilon_with_the_overflow_in_delta():
     assert TrainConfig(**config.to_dict()) == config
 
 
-def test_an_epsilon_that_no_noise_reaches_is_refused():
-    with pytest.raises(ArgumentError, match="overflow_probability"):
-        TrainConfig(epsilon=2.0, delta=1e-10).resolved()
+def test_a_delta_that_no_noise_reaches_is_refused():
+    with pytest.raises(ArgumentError, match="^delta = 1e-14: must be above"):
+        TrainConfig(epsilon=2.0, delta=1e-14).resolved()
+
+
+def test_noise_for_replaced_records_is_more():
+    usual, more = (
+        TrainConfig(**PRIVATE, neighbours=each).resolved().noise_multiplier for each in NEIGHBOURS
+    )
+    assert 1.7 * usual < more < 1.9 * usual
 
 
 def small_split(train: int = 11, test: int = 7, features: int = 4) -> Split:

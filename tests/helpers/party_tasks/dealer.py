@@ -12,6 +12,8 @@ from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
 from crypten_ext.ring.opening import open_sum, open_xor
+from crypten_ext.run.training import train as train_here
+from extensions.errors import ArgumentError
 from extensions.ring.circuits import first_monomials
 from extensions.ring.tuples import (
     BitWords,
@@ -22,6 +24,8 @@ from extensions.ring.tuples import (
     WordMasks,
 )
 from extensions.ring.words import products_of, shift_word
+from extensions.runs.config import TrainConfig
+from extensions.runs.options import RunOptions
 from tests.helpers.party_tasks.launch import PAUSE
 
 import crypten
@@ -257,3 +261,15 @@ def use_material(context: Context, path: Path) -> list[float]:
     (opened,) = open_sum([own + masked * masked if context.rank == 0 else own])
     squares: list[float] = (opened / 2.0**32).tolist()
     return squares
+
+
+def refusal(context: Context, config: TrainConfig, records: Path, material: Path) -> str:
+    """Returns why a run with this party's prepared file does not begin."""
+    before = crypten.cfg.mpc.provider
+    try:
+        train_here(config, records, context.emit, RunOptions(material=material))
+    except ArgumentError as error:
+        return str(error)
+    finally:
+        crypten.cfg.mpc.provider = before
+    return "it began"

@@ -7,7 +7,6 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
-from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.runs import training
 from extensions.runs.config import MAX_PARTIES, TrainConfig
 from extensions.runs.hosts import Progress
@@ -25,8 +24,8 @@ def notices(config: TrainConfig) -> list[str]:
     return ["The toy backend has all shares in one process: it hides nothing."]
 
 
-def failure_probability(config: TrainConfig, features: int) -> float:
-    return OVERFLOW_PROBABILITY
+def noise_failure(config: TrainConfig, features: int) -> float:
+    return 0.0
 
 
 def train(
