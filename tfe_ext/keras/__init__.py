@@ -4,6 +4,7 @@ from tfe_ext.keras.checkpoints import Checkpoints
 from tfe_ext.keras.losses import BinaryCrossentropy, CategoricalCrossentropy
 from tfe_ext.keras.optimizers import DPSGD, SGD
 from tfe_ext.keras.sequential import Sequential
+from tfe_ext.keras.vouching import vouch_for
 
 __all__ = [
     "DPSGD",
@@ -12,4 +13,5 @@ __all__ = [
     "CategoricalCrossentropy",
     "Checkpoints",
     "Sequential",
+    "vouch_for",
 ]

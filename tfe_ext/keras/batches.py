@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
@@ -11,11 +12,10 @@ from extensions.privacy.sampling import OwnRecords, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.records import RecordTable
-from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.servers import Servers
+from tfe_ext.ring.shares import Share
 
 import tf_encrypted as tfe
 
@@ -77,19 +77,19 @@ class OwnersRecords:
 
 
 class SharedRecords:
-    """Records that are private tensors already: each step takes all of them.
+    """Records that are shared already: each step takes all of them.
 
     Args:
-        ring: that of the protocol.
-        x: private tensor (rows, features); that no row is longer than declared is not checked.
-        y: private tensor (rows, classes) of values in [0, 1], likewise.
+        x: shares of (rows, features); that no row is longer than declared is not checked.
+        y: shares of (rows, classes), of values in [0, 1], likewise.
         network: of the model.
     """
 
-    def __init__(self, ring: ABY3Ring, x: Any, y: Any, network: Network) -> None:
-        self._x, self._y = share_of(ring, x, "x"), share_of(ring, y, "y")
-        rows = self._x.shape[0] if self._x.shape else 0
-        self._x = self._x.reshape(rows, -1)
+    def __init__(self, x: Share, y: Share, network: Network) -> None:
+        self.shapes = (id(x), id(y))
+        self._kept = x, y
+        rows = x.shape[0] if x.shape else 0
+        self._x, self._y = x.reshape(rows, -1), y
         for name, share, width in (
             ("x", self._x, network.widths[0]),
             ("y", self._y, network.widths[-1]),
@@ -97,8 +97,6 @@ class SharedRecords:
             if rows == 0 or share.shape != (rows, width):
                 raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})")
         self.size = rows
-        self.shapes = (id(x), id(y))
-        self._kept = x, y
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns the number of rows.
@@ -146,7 +144,7 @@ def check_owners(
         raise ArgumentError(
             "x, y",
             f"{type(x).__name__}, {type(y).__name__}",
-            "dictionaries of each owner's records by its name, or private tensors",
+            "dictionaries of each owner's records by its name",
             'For records of the first server: x={"server0": features}, y={"server0": labels}.',
         )
     if list(x) != list(y):
@@ -157,7 +155,7 @@ def check_owners(
     for name in x:
         if name not in players:
             raise ArgumentError("x", f"of {name}", f"of players, {', '.join(players)}")
-        features, labels = np.asarray(x[name]), np.asarray(y[name])
+        features, labels = _as_arrays(name, x[name], y[name])
         if features.ndim > 2:
             features = features.reshape(len(features), -1)
         if classes == 1 and labels.ndim == 1:
@@ -181,6 +179,22 @@ def check_owners(
             )
         checked[name] = own
     return checked
+
+
+def _as_arrays(
+    name: str, x: Any, y: Any
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.generic]]:
+    """Returns an owner's features and labels as arrays of numbers."""
+    try:
+        features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
+        labels.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            "x, y",
+            f"{type(x).__name__}, {type(y).__name__} of {name}",
+            "arrays of numbers in the clear, which are shared from their owner's device",
+        ) from error
+    return features, labels
 
 
 def shapes_of(records: Mapping[str, OwnRecords]) -> tuple[tuple[str, int], ...]:

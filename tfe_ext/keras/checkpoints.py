@@ -84,7 +84,7 @@ class Checkpoints:
         if not bases:
             return None
         self._outputs = [base.outputs for base in bases if base.recipients]
-        weights.restore(self._model.chain, [base.shares for base in bases])
+        self._model.resume([base.shares for base in bases])
         optimizer: Optimizer = self._model.optimizer
         optimizer.load_state_dict(bases[0].optimizer)
         if isinstance(optimizer.source, InsecureSeededSource):

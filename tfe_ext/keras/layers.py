@@ -9,9 +9,11 @@ from extensions.network.activations import PiecewiseLinear, relu, sigmoid
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
 
+from tf_encrypted.keras import activations as host_activations
 from tf_encrypted.keras.layers import Activation, Dense, Flatten, ReLU
 
 _FUNCTIONS = {"relu": relu, "sigmoid": sigmoid}
+_KINDS = (Dense, Activation, ReLU, Flatten)
 _SUPPORTED = (
     "Dense with activation None, 'relu' or 'sigmoid', Activation('relu' or 'sigmoid'), ReLU and "
     "Flatten"
@@ -42,8 +44,12 @@ def check_layer(layer: Any) -> None:
     Raises:
         UnsupportedLayerError: it cannot; the message names the layer.
     """
-    if not isinstance(layer, Dense | Activation | ReLU | Flatten):
+    if not isinstance(layer, _KINDS):
         raise _unsupported(layer, "no per-example norm is defined for it")
+    if any(_is_own(layer, name) for name in ("call", "__call__", "backward", "build")):
+        raise _unsupported(
+            layer, "it has a call, backward or build of its own, which training would pass by"
+        )
     if layer.lazy_normalization:
         raise _unsupported(
             layer,
@@ -58,6 +64,12 @@ def check_layer(layer: Any) -> None:
         activation_of(layer)
 
 
+def _is_own(layer: Any, name: str) -> bool:
+    """Whether the layer computes by something else than the host's class of its kind."""
+    host = next(kind for kind in _KINDS if isinstance(layer, kind))
+    return name in vars(layer) or getattr(type(layer), name) is not getattr(host, name)
+
+
 def activation_of(layer: Any) -> PiecewiseLinear | None:
     """Returns the function that is applied behind the layer's linear part, or None.
 
@@ -69,6 +81,8 @@ def activation_of(layer: Any) -> PiecewiseLinear | None:
     if isinstance(layer, Flatten):
         return None
     name = layer.activation_identifier
+    if layer.activation is not host_activations.get(name):
+        raise _unsupported(layer, "its activation was replaced")
     if name is None or name == "linear":
         return None
     if not isinstance(name, str) or name not in _FUNCTIONS:
@@ -80,7 +94,7 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     """Returns what a model computes.
 
     Args:
-        layers: that passed `check_layer` and are built.
+        layers: that are built.
         loss: of its training.
 
     Raises:
@@ -91,12 +105,15 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     widths: list[int] = []
     activations: list[PiecewiseLinear | None] = []
     for layer in layers:
+        check_layer(layer)
         function = activation_of(layer)
         if isinstance(layer, Dense):
             if activations and activations[-1] is None:
                 raise _unsupported(
                     layer, "an activation must come before it, which bounds the norms of its inputs"
                 )
+            if any(kernel is layer.kernel for kernel, _ in variables):
+                raise _unsupported(layer, "it is used twice; give each place a layer of its own")
             inputs, outputs = layer.kernel.shape.as_list()
             widths += [outputs] if widths else [inputs, outputs]
             variables.append((layer.kernel, layer.bias))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extensions.checks import check_not_negative, check_positive
+from extensions.errors import GradientError
 from extensions.network.chain import Network
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.gaussian_table import failure_bound
@@ -82,6 +83,13 @@ class Optimizer:
             private=self.private,
         )
 
+    def compile(self, weights: Any) -> None:
+        """Raises GradientError: the host's models give no single example's gradient."""
+        raise GradientError(
+            "This optimizer trains tfe_ext.keras.Sequential: TF Encrypted's own models add up the "
+            "gradients of a batch before anything could be clipped."
+        )
+
     def begin(self, plan: StepPlan, steps: int) -> None:
         """Checks that so many more steps may be made.
 
@@ -117,7 +125,8 @@ class DPSGD(Optimizer):
         max_feature_norm: public bound of the Euclidean norm of a record's features; checked for
             the records that owners give in the clear.
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
-            for models of more than one Dense layer. A quarter of it is for the initial weights.
+            for models of more than one Dense layer. A quarter of it is for the initial weights,
+            which are checked before the first step; whether they fit is opened.
         colluders: number of servers whose pooled knowledge of noise must not weaken the guarantee;
             ABY3 itself bears only one.
         degree: of the clip factor's polynomial (2, 3 or 4).

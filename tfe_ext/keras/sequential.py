@@ -1,13 +1,13 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from extensions.cli import console
-from extensions.errors import ArgumentError, GradientError
+from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
 from extensions.network.losses import Loss
-from extensions.ring.fixed_point import Reals
+from extensions.ring.fixed_point import Integers, Reals
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras import weights as weights_of
@@ -65,6 +65,7 @@ class Sequential(LocalStart, host.Sequential):
         self._trainer = Trainer(prot.ring)
         self._width: tuple[int, ...] = ()
         self._kind: Loss = "sigmoid"
+        self._start_is_checked = False
         super().__init__(layers, name)
 
     def add(self, layer: Any) -> None:
@@ -148,10 +149,10 @@ class Sequential(LocalStart, host.Sequential):
 
         Args:
             x: features by the owner's name, {"server0": (records, features), ...}; owners are
-                players of the configuration. Or one private tensor of all records, for
-                ``sample_rate=1.0``.
+                players of the configuration. Or, for ``sample_rate=1.0``, of private tensors what
+                `tfe_ext.keras.vouch_for` returned.
             y: labels by the owner's name: integers (records,) or targets in [0, 1],
-                (records, classes). Or a private tensor of targets.
+                (records, classes). Or what `vouch_for` returned with x.
             epochs: number of steps times sample_rate, if `steps` is not given.
             steps: number of steps, those made before included.
             initial_step: number of steps made before, of a run that goes on.
@@ -160,16 +161,25 @@ class Sequential(LocalStart, host.Sequential):
 
         Raises:
             ArgumentError: records or settings that do not fit, before anything is shared.
+            UnsupportedLayerError: the model or a layer computes in a way of its own.
             GradientError: `compile` was not called, or so many steps might leave the range for
                 which bounds are proven.
         """
         if not isinstance(self._optimizer, Optimizer):
             raise GradientError("The model has no optimizer: call compile() before fit().")
         optimizer = self._optimizer
+        if type(self).call is not Sequential.call or "call" in vars(self):
+            raise UnsupportedLayerError(
+                f"{type(self).__name__} has a call of its own, which training would pass by. Put "
+                "what it does into layers, or into what each owner makes of its records."
+            )
         steps = steps_of(steps, epochs, optimizer.settings.sample_rate)
         if not 0 <= initial_step <= steps:
             raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")
         step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
+        if optimizer.private and len(plan.layers) > 1 and not self._start_is_checked:
+            self._trainer.check_start(self.chain, optimizer.settings.max_weight_norm)
+        self._start_is_checked = True
         optimizer.begin(plan, steps - initial_step)
         with console.counted("step", shown=verbose) as show:
             for done in range(initial_step + 1, steps + 1):
@@ -219,6 +229,7 @@ class Sequential(LocalStart, host.Sequential):
         Raises:
             ArgumentError: other shapes, or values that do not fit the ring.
         """
+        self._start_is_checked = False
         weights_of.assign(self._prot.ring, self.chain.flat, weights)
 
     def get_weights(self) -> list[Reals]:
@@ -241,7 +252,20 @@ class Sequential(LocalStart, host.Sequential):
         Raises:
             ArgumentError: a file is missing or damaged, or is of another model.
         """
+        self._start_is_checked = False
         weights_of.load(self._prot.ring, self.chain, Path(folder))
+
+    def resume(self, parts: Sequence[Mapping[str, Integers]]) -> None:
+        """Restores the weights of a training that goes on, with its optimizer's state.
+
+        Args:
+            parts: what `tfe_ext.keras.weights.shares` returned.
+
+        Raises:
+            ArgumentError: other parameters.
+        """
+        weights_of.restore(self.chain, parts)
+        self._start_is_checked = True
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""

@@ -8,12 +8,16 @@ import tensorflow as tf
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.evaluation import count_misses
 from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.drift import check_start, within_initial_bound
 from tfe_ext.cost.cost import Cost, cost_of_graph
 from tfe_ext.keras.batches import OwnersRecords, Records, SharedRecords, check_owners, shapes_of
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.optimizers import Optimizer
-from tfe_ext.keras.step import logits_of, update
+from tfe_ext.keras.step import logits_of, parameters_of, update
+from tfe_ext.keras.vouching import VouchedPart, records_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.private_tensors import share_of
+from tfe_ext.ring.shares import Share
 
 DEFAULT_FEATURE_NORM = 32.0
 """Taken for evaluations before `compile` has said otherwise."""
@@ -73,6 +77,24 @@ class Trainer:
             self._key, self._step = key, tf.function(step, autograph=False)
         return self._step, plan
 
+    def check_start(self, chain: Chain, max_weight_norm: float) -> None:
+        """Checks the norms of weights and biases that training is to start from; opens that alone.
+
+        Cost:
+            A graph is traced.
+
+        Raises:
+            ArgumentError: one is beyond its part of the bound.
+        """
+        parameters = [p for pair in parameters_of(self.ring, chain) for p in pair if p is not None]
+
+        @tf.function(autograph=False)
+        def within() -> tf.Tensor:
+            return _opened(within_initial_bound(self.ring, parameters, max_weight_norm))
+
+        names = [f"parameter {i}" for i in range(len(parameters))]
+        check_start(dict(zip(names, within().numpy().tolist(), strict=True)), max_weight_norm)
+
     def cost(self) -> Cost:
         """Returns what the last step costs, read from its graph.
 
@@ -93,7 +115,7 @@ class Trainer:
             count = count_misses(
                 self.ring, logits_of(self.ring, chain, batch.x), batch.y, ties="right"
             )
-            return tf.add_n([part for part in count.additive3().parts if part is not None])
+            return _opened(count)
 
         return 1.0 - int(wrong()) / records.size
 
@@ -104,13 +126,15 @@ class Trainer:
             ArgumentError: records that do not fit.
         """
         if _are_tensors(x, y):
-            return SharedRecords(self.ring, x, y, chain.network)
+            shares = share_of(self.ring, x, "x"), share_of(self.ring, y, "y")
+            return SharedRecords(*shares, chain.network)
         norm = optimizer.settings.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
         return OwnersRecords(self.ring.servers, self._check(chain, x, y, norm))
 
     def _take(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
-        if _are_tensors(x, y):
-            self._records = SharedRecords(self.ring, x, y, chain.network)
+        if _are_tensors(x, y) or isinstance(x, VouchedPart) or isinstance(y, VouchedPart):
+            vouched = records_of(x, y, max_feature_norm)
+            self._records = SharedRecords(vouched.x, vouched.y, chain.network)
             return self._records
         own = self._check(chain, x, y, max_feature_norm)
         if isinstance(self._records, OwnersRecords) and self._records.shapes == shapes_of(own):
@@ -127,6 +151,10 @@ class Trainer:
             frac_bits=self.ring.frac_bits,
             max_feature_norm=max_feature_norm,
         )
+
+
+def _opened(share: Share) -> tf.Tensor:
+    return tf.add_n([part for part in share.additive3().parts if part is not None])
 
 
 def _are_tensors(x: Any, y: Any) -> bool:

@@ -32,6 +32,7 @@ from tfe_ext.keras import (
     CategoricalCrossentropy,
     Checkpoints,
     Sequential,
+    vouch_for,
 )
 from tfe_ext.keras.batches import OwnersRecords
 from tfe_ext.keras.losses import LOSSES
@@ -357,7 +358,8 @@ def steps_are_fresh():
 
     Only the noise moves such weights; a value repeats with probability below 2^-20 each.
     """
-    x, y = private(np.zeros([6, 4])), private(np.full([6, 2], 0.5))
+    shared = private(np.zeros([6, 4])), private(np.full([6, 2], 0.5))
+    x, y = vouch_for(*shared, max_feature_norm=1.0)
     model = model_of([4, 2], optimizer=DPSGD(1.0, 1.0, 1.0, 1.0))
     zeros = [np.zeros([4, 2]), np.zeros([2])]
     results = []
@@ -472,12 +474,18 @@ def wrong_arguments_are_refused():
         "finite": ({"server0": np.where(x == x[0, 0], np.nan, x)}, {"server0": y}),
         "labels = 2": ({"server0": x}, {"server0": y + 1}),
         "3 features at server0": ({"server0": x[:, :3]}, {"server0": y}),
-        "sample_rate below 1": (shared_x, shared_y),
-        "x = 'ABY3Constant'": (public, shared_y),
-        "an unscaled tensor": (private(x.astype(np.int64), apply_scaling=False), shared_y),
-        "x = \\(10, 3\\)": (shared_x[:, :3], shared_y),
-        "y = \\(9, 2\\)": (shared_x, shared_y[:9]),
+        "vouch_for": (shared_x, shared_y),
+        "sample_rate below 1": vouch_for(shared_x, shared_y, max_feature_norm=1.0),
+        "x = \\(10, 3\\)": vouch_for(shared_x[:, :3], shared_y, max_feature_norm=1.0),
+        "y = \\(10, 1\\)": vouch_for(shared_x, shared_y[:, :1], max_feature_norm=1.0),
     }
+    for tensors, match in (
+        ((public, shared_y), "x = 'ABY3Constant'"),
+        ((private(x.astype(np.int64), apply_scaling=False), shared_y), "an unscaled tensor"),
+        ((shared_x, shared_y[:9]), r"x, y = .*\(9, 2\)"),
+    ):
+        with pytest.raises(ArgumentError, match=match):
+            vouch_for(*tensors, max_feature_norm=1.0)
     for match, (features, labels) in cases.items():
         try:
             with pytest.raises(ArgumentError, match=match):
