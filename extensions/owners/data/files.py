@@ -40,8 +40,8 @@ def read_party_file(path: Path) -> Split:
     """Returns the features in a file with arrays train_x, train_y, test_x and test_y.
 
     Raises:
-        ArgumentError: the file or an array is missing, is not numeric, or they do not belong
-            together.
+        ArgumentError: the file or an array is missing, is not numeric or empty, or they do not
+            belong together.
     """
     return Split(**_read(path, ("table",)))
 
@@ -75,6 +75,14 @@ def _read(path: Path, kinds: Sequence[Kind]) -> dict[str, npt.NDArray[Any]]:
             str(path),
             "numeric, with as many labels as rows and equally wide rows for training and testing",
             f"Its shapes are {shapes}.",
+        )
+    empty = [name for name in ("train_x", "test_x") if len(arrays[name]) == 0]
+    if empty:
+        raise ArgumentError(
+            "records",
+            f"{path}: no rows in {' and '.join(empty)}",
+            "at least one record to train on and one that is held out",
+            "Move some of the records over: a model is judged by those that are held out.",
         )
     if kind not in kinds:
         raise ArgumentError(

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import MNIST_FILES, load, read_party_file, standard_rows, write_private
+from extensions.owners.data import (
+    MNIST_FILES,
+    load,
+    load_own,
+    read_party_file,
+    standard_rows,
+    write_private,
+)
 from tests.extensions.runs.test_config_data import small_split
 
 
@@ -53,6 +60,17 @@ def test_a_party_file_that_is_none_is_refused(kind, tmp_path):
     path = damaged(tmp_path / "records.npz", kind)
     with pytest.raises(ArgumentError, match=r"^records = '.*records\.npz.*: must be"):
         read_party_file(path)
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+@pytest.mark.parametrize("read", [read_party_file, lambda path: load_own([path], 0)])
+def test_a_file_without_rows_is_refused_by_the_name_of_the_part(part, read, tmp_path):
+    arrays = {"train_x": np.zeros((4, 2)), "test_x": np.zeros((3, 2))}
+    labels = {name[:-1] + "y": np.zeros(len(rows)) for name, rows in arrays.items()}
+    own = {name: a[:0] if name.startswith(part) else a for name, a in (arrays | labels).items()}
+    path = write_private(tmp_path / "records.npz", **own)
+    with pytest.raises(ArgumentError, match=rf"no rows in {part}_x': must be at least one record"):
+        read(path)
 
 
 def idx(array: np.ndarray, magic: int | None = None) -> bytes:
