@@ -14,11 +14,12 @@ from crypten_ext.dealer.client import ADDRESS, corrected_bytes, current, disconn
 from crypten_ext.dealer.material import Header, Material
 from crypten_ext.dealer.provider import DealerProvider
 from crypten_ext.dealer.registration import begin_step, install, remove
-from crypten_ext.dealer.server import Dealt, serve
+from crypten_ext.dealer.server import BACKLOG, Dealt, serve
 from crypten_ext.dealer.writing import check_vacant, paths_in, prepare
 
 __all__ = [
     "ADDRESS",
+    "BACKLOG",
     "DealerProvider",
     "Dealt",
     "Header",

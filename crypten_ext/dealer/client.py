@@ -11,19 +11,18 @@ from typing import Any, Protocol
 import torch
 
 from crypten_ext.dealer import messages
+from crypten_ext.dealer.connection import connect
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import tuple_stream
-from crypten_ext.dealer.wire import BrokenFrameError, connect
-from extensions.errors import DealerLostError, MaterialError, PeaError
+from extensions.errors import MaterialError, PeaError
 
 from crypten import communicator
 
 ADDRESS = "DEALER_ADDRESS"
-_PATIENCE = 30.0
 
 
 class Source(Protocol):
@@ -59,7 +58,7 @@ class Client:
 
     @classmethod
     def connected(cls, address: str, rank: int, parties: int) -> Client:
-        """Returns the client of a running dealer.
+        """Returns the client of a running dealer, once all parties have theirs.
 
         Args:
             address: "HOST:PORT" of the dealer.
@@ -67,14 +66,10 @@ class Client:
             parties: number of parties.
 
         Raises:
-            DealerLostError: no dealer answers there, or it refuses this party.
+            DealerLostError: no dealer answers there for 30 s, or it refuses this party.
+            PartyLostError: another party did not come to the dealer within 300 s.
         """
-        try:
-            link, key = connect(address, rank, parties, _PATIENCE)
-        except OSError as error:
-            raise DealerLostError(f"does not answer at {address}: {error}.") from error
-        except BrokenFrameError as error:
-            raise DealerLostError(f"at {address} {error}.") from error
+        link, key = connect(address, rank, parties)
         if rank == parties - 1:
             corrections = Corrections(link)
             return cls(key, corrected=True, source=corrections, leave=corrections.finish)
@@ -147,6 +142,7 @@ def current() -> Client:
     Raises:
         PeaError: no address is known.
         DealerLostError: no dealer answers there.
+        PartyLostError: another party did not come to it.
     """
     global _client
     if _client is None:

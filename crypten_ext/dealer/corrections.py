@@ -13,13 +13,12 @@ from contextlib import suppress
 import torch
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.connection import BrokenFrameError, Link
+from crypten_ext.dealer.messages import LONGEST_STEP, Tag
 from crypten_ext.dealer.requests import Request
-from crypten_ext.dealer.wire import BrokenFrameError, Link
 from extensions.errors import DealerLostError, PeaError
 
 QUEUE_BYTES = 64 << 20
-LONGEST_STEP = 100_000
 LATEST = 30.0
 _LEAVING = 10.0
 

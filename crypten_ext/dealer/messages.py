@@ -4,14 +4,19 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crypten_ext.dealer.requests import DIGEST_BYTES, Request
 from extensions.errors import PartyLostError
 
+LONGEST_STEP = 100_000
+"""Tuples of a step that is announced at once."""
 _TAG = struct.Struct(f">QQ{DIGEST_BYTES}s")
 
 _FAREWELL = (1 << 64) - 1
+
+_LARGEST_NUMBER = (1 << 63) - 1
+_NUMBERED = {"generation", "sequence", "requests"}
+_KEYS: dict[str, set[str]] = {"bye": set(), "step": set(), "plan": _NUMBERED, "tuple": _NUMBERED}
 
 BYE = json.dumps({"say": "bye"}).encode()
 STEP = json.dumps({"say": "step"}).encode()
@@ -39,11 +44,43 @@ def announcement(
     return json.dumps(message).encode()
 
 
-def parse(message: bytes) -> dict[str, Any]:
-    """Returns a party's message with its requests."""
-    said: dict[str, Any] = json.loads(message)
-    said["requests"] = [Request.parse(plain) for plain in said.get("requests", [])]
-    return said
+@dataclass(frozen=True)
+class Announcement:
+    """What a party said: "bye", "step", or "plan" and "tuple" with numbers and requests."""
+
+    say: str
+    generation: int = 0
+    sequence: int = 0
+    requests: tuple[Request, ...] = ()
+
+
+def parse(message: bytes) -> Announcement:
+    """Returns a party's message.
+
+    Raises:
+        ValueError: it is none; the text says why, and quotes nothing longer than a name.
+    """
+    try:
+        said = json.loads(message)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    kind = said.get("say") if isinstance(said, dict) else None
+    if not isinstance(kind, str) or kind not in _KEYS:
+        raise ValueError(f"it says none of {sorted(_KEYS)}")
+    if said.keys() != {"say", *_KEYS[kind]}:
+        raise ValueError(f"a {kind!r} has {sorted(_KEYS[kind])} and nothing else")
+    if not _KEYS[kind]:
+        return Announcement(kind)
+    numbers = said["generation"], said["sequence"]
+    if not all(type(number) is int and 0 <= number <= _LARGEST_NUMBER for number in numbers):
+        raise ValueError(f"generation and sequence must be in 0..{_LARGEST_NUMBER}")
+    most = LONGEST_STEP if kind == "plan" else 1
+    if not isinstance(said["requests"], list) or not 1 <= len(said["requests"]) <= most:
+        raise ValueError(f"a {kind!r} has a list of 1..{most} requests")
+    try:
+        return Announcement(kind, *numbers, tuple(map(Request.parse, said["requests"])))
+    except RecursionError:
+        raise ValueError("its requests are nested too deeply") from None
 
 
 def pack(tag: Tag, correction: bytes) -> bytes:

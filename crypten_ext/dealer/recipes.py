@@ -6,6 +6,7 @@ adds to its share: (value - sum of the drawn shares) for each dependent word.
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +32,9 @@ Compute = Callable[[Shares, list[Shares]], Sequence[torch.Tensor]]
 
 OPERATIONS = ("mul", "matmul", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
 
+MOST_WORDS = 1 << 30
+"""Words that a party draws for one tuple: 8 GiB."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -42,7 +46,9 @@ class Piece:
     @property
     def words(self) -> int:
         """Number of 64-bit words."""
-        return torch.Size(self.shape).numel()
+        if min(self.shape, default=0) < 0:
+            raise ValueError("negative size")
+        return math.prod(self.shape)
 
     def combine(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
         """Returns the value that the shares stand for."""
@@ -103,11 +109,22 @@ def recipe_of(request: Request) -> Recipe:
     """Returns how the requested tuple is dealt.
 
     Raises:
-        ArgumentError: no such kind, or no such operation.
+        ArgumentError: no such kind, no such operation, parameters that the kind does not have, or
+            too large a tuple.
     """
     if request.kind not in _KINDS:
         raise ArgumentError("kind", request.kind, f"one of {tuple(_KINDS)}")
-    return _KINDS[request.kind](*request.parameters)
+    try:
+        recipe = _KINDS[request.kind](*request.parameters)
+        words = sum(piece.words for piece in (*recipe.masks, *recipe.dependents))
+    except ArgumentError:
+        raise
+    except (TypeError, ValueError, IndexError, ArithmeticError, RuntimeError) as error:
+        allowed = f"shapes and counts that {request.kind!r} has"
+        raise ArgumentError("parameters", request.parameters, allowed) from error
+    if words > MOST_WORDS:
+        raise ArgumentError("words", words, f"at most {MOST_WORDS} in one tuple")
+    return recipe
 
 
 def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe:

@@ -29,9 +29,15 @@ class Request:
 
     @classmethod
     def parse(cls, plain: Any) -> "Request":
-        """Returns the request that `plain` described."""
-        kind, parameters = plain
-        return cls.of(str(kind), *parameters)
+        """Returns the request that `plain` described.
+
+        Raises:
+            ValueError: `plain` describes none.
+        """
+        match plain:
+            case [str(kind), list(parameters)]:
+                return cls.of(kind, *parameters)
+        raise ValueError("a request is a kind and a list of its parameters")
 
     def plain(self) -> list[Any]:
         """Returns what JSON can carry, from which `parse` makes an equal request."""

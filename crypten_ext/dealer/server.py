@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.connection import BrokenFrameError, Door, Link
+from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of
-from crypten_ext.dealer.wire import BrokenFrameError, Link, accept
 from extensions.errors import ArgumentError, PartyLostError
 
+BACKLOG = 1024
+"""Connections that wait to be let in, so that a crowd of strangers does not keep parties out."""
 AHEAD = 2
 """Steps whose corrections are sent before they begin, one of them while the step before works."""
+_LONGEST_REASON = 300
 
 View = Callable[[int, bytes], None]
 
@@ -24,7 +27,7 @@ View = Callable[[int, bytes], None]
 class _Plan:
     generation: int
     sequence: int
-    requests: list[Request]
+    requests: tuple[Request, ...]
     position: int = 0
     steps: int = AHEAD
 
@@ -41,12 +44,17 @@ def serve(listener: socket.socket, parties: int, *, view: View | None = None) ->
     """Deals for one run, from the first party's arrival to the last one's goodbye.
 
     Args:
-        listener: where the parties connect.
+        listener: where the parties connect; it is closed once all have.
         parties: number of parties.
         view: called with the rank and the content of everything that a party sends.
 
+    Guarantees:
+        Until all parties have their seats nothing that connects ends the dealer, and a party that
+        leaves may come again (`crypten_ext.dealer.connection.Door`).
+
     Raises:
-        PartyLostError: a party closed its connection without a goodbye, or sent nonsense.
+        PartyLostError: after that a party closed its connection without a goodbye, did not complete
+            a message, or sent one that cannot be used.
     """
     if not 1 <= parties <= 64:
         raise ArgumentError("parties", parties, "in 1..64")
@@ -64,43 +72,31 @@ class _Dealer:
         self._listener = listener
 
     def run(self) -> Dealt:
+        door = Door(self._listener, self._parties, self._view)
+        self._links, self._keys = door.gather()
         try:
-            self._gather(self._listener)
-            present = dict(self._links)
-            while present:
-                busy = self._plan is not None and self._plan.steps > 0
-                readable, _, _ = select.select(list(present.values()), [], [], 0 if busy else None)
-                for rank in [r for r, link in present.items() if link in readable]:
-                    if self._hear(rank):
-                        present.pop(rank).close()
-                if busy and not readable:
-                    self._stream()
+            self._serve()
         except PartyLostError as lost:
-            last = self._parties - 1
-            if lost.rank != last and last in self._links:
-                self._links[last].send_last(messages.farewell(lost))
+            self._links[self._parties - 1].send_last(messages.farewell(lost))
             raise
         finally:
             for link in self._links.values():
                 link.close()
         return Dealt(self._tuples, self._bytes)
 
-    def _gather(self, listener: socket.socket) -> None:
-        """Every party is connected; one that leaves before is lost."""
-        watched: dict[int, Link] = {}
-        while len(self._links) < self._parties:
-            sources: list[socket.socket | Link] = [listener, *watched.values()]
-            readable, _, _ = select.select(sources, [], [])
-            for rank in [r for r, link in watched.items() if link in readable]:
-                if watched.pop(rank).has_ended():
-                    raise PartyLostError(rank, "closed its connection to the dealer")
-            if listener in readable:
-                connection, _ = listener.accept()
-                party = accept(connection, self._parties, self._links)
-                if party is not None:
-                    rank, public, self._links[rank], self._keys[rank] = party
-                    watched[rank] = self._links[rank]
-                    self._view(rank, public)
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as present:
+            for rank, link in self._links.items():
+                present.register(link, selectors.EVENT_READ, rank)
+            while present.get_map():
+                busy = self._plan is not None and self._plan.steps > 0
+                readable = present.select(0 if busy else None)
+                for key, _ in readable:
+                    if self._hear(key.data):
+                        present.unregister(key.fileobj)
+                        self._links[key.data].close()
+                if busy and not readable:
+                    self._stream()
 
     def _hear(self, rank: int) -> bool:
         """Returns whether the message that this party sent was its goodbye."""
@@ -111,21 +107,28 @@ class _Dealer:
         if not message:
             raise PartyLostError(rank, "closed its connection to the dealer")
         self._view(rank, message)
-        said = messages.parse(message)
-        if said["say"] == "bye":
+        try:
+            said = messages.parse(message)
+        except ValueError as error:
+            reason = f"sent the dealer an unusable message: {_brief(error)}"
+            raise PartyLostError(rank, reason) from error
+        if said.say == "bye":
             self._plan = self._plan if rank != self._parties - 1 else None
             return True
         if rank != self._parties - 1:
             raise PartyLostError(rank, "asked the dealer for what only the last party may")
-        if said["say"] == "step" and self._plan is not None:
-            self._plan.steps += 1
-        elif said["say"] == "plan":
-            self._plan = _Plan(said["generation"], said["sequence"], said["requests"])
-        elif said["say"] == "tuple":
-            self._plan = None
-            (request,) = said["requests"]
-            self._deal(request, said["generation"], said["sequence"])
+        self._follow(said)
         return False
+
+    def _follow(self, said: Announcement) -> None:
+        if said.say == "step" and self._plan is not None:
+            self._plan.steps += 1
+        elif said.say == "plan":
+            self._plan = _Plan(said.generation, said.sequence, said.requests)
+        elif said.say == "tuple":
+            self._plan = None
+            (request,) = said.requests
+            self._deal(request, said.generation, said.sequence)
 
     def _stream(self) -> None:
         plan = self._plan
@@ -139,8 +142,12 @@ class _Dealer:
 
     def _deal(self, request: Request, generation: int, sequence: int) -> None:
         keys = [self._keys[rank] for rank in range(self._parties)]
-        correction = correction_of(keys, sequence, request)
         last = self._parties - 1
+        try:
+            correction = correction_of(keys, sequence, request)
+        except (ArgumentError, RuntimeError, MemoryError) as error:
+            reason = f"asked the dealer for what cannot be dealt: {_brief(error)}"
+            raise PartyLostError(last, reason) from error
         try:
             self._links[last].send(
                 messages.pack(Tag(generation, sequence, request.digest), correction)
@@ -149,3 +156,8 @@ class _Dealer:
             raise PartyLostError(last, f"broke its connection to the dealer: {error}") from error
         self._tuples += 1
         self._bytes += len(correction)
+
+
+def _brief(error: BaseException) -> str:
+    """Returns the beginning of the first line."""
+    return "".join(str(error).splitlines()[:1])[:_LONGEST_REASON]

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import get_args
 
-from crypten_ext.dealer.client import ADDRESS
+from crypten_ext.dealer import ADDRESS, BACKLOG
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.runs.processes import Process, describe_ending
@@ -81,7 +81,7 @@ def start_dealing(
             dealer's parties find its silence themselves.
     """
     if provider == "dealer":
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
             host, port = listener.getsockname()
             descriptor = listener.fileno()
             dealer = Process(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from crypten_ext import dealer as dealing
-from crypten_ext.dealer.wire import parse_address
+from crypten_ext.dealer.connection import parse_address
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from crypten_ext import dealer as dealing
-from crypten_ext.dealer.wire import parse_address
+from crypten_ext.dealer.connection import parse_address
 from crypten_ext.run import preparation
 from extensions.cli import console
 from extensions.cli.options import SETTLED, Schedule, config_of
@@ -62,7 +62,7 @@ def dealer(
     host, port = parse_address(bind)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family, backlog=dealing.BACKLOG)
     except OSError as error:
         raise ArgumentError("bind", bind, "a free HOST:PORT of this host", str(error)) from error
     with listener:

@@ -18,12 +18,12 @@ import torch
 from typer.testing import CliRunner
 
 from crypten_ext.dealer import ADDRESS, Dealt, messages, serve
+from crypten_ext.dealer.connection import Frames, Link
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import tuple_stream
-from crypten_ext.dealer.wire import Link
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
@@ -177,10 +177,10 @@ class Pair:
     def __init__(self, latest: float = PATIENCE) -> None:
         ours, self.socket = socket.socketpair()
         up, down = os.urandom(32), os.urandom(32)
-        self._ours = Link(ours, up, down)
+        self._ours = Link(ours, Frames(up, down))
         self.corrections = Corrections(self._ours, latest)
-        self.link = Link(self.socket, down, up)
-        self.heard: list[dict[str, Any]] = []
+        self.link = Link(self.socket, Frames(down, up))
+        self.heard: list[messages.Announcement] = []
 
     def take(self, sequence: int, answer: bytes, *, altered: int | None = None) -> torch.Tensor:
         """What the party takes if the dealer answers thus, one bit of the frame inverted or not."""
@@ -226,7 +226,7 @@ def correction(sequence: int, *, generation: int = 1, request: Request = SQUARE)
 def test_a_correction_is_what_was_sent(pair):
     assert pair.take(7, correction(7)).numpy().tobytes() == bytes(range(32))
     (said,) = pair.heard
-    assert (said["sequence"], said["requests"]) == (7, [SQUARE])
+    assert (said.sequence, said.requests) == (7, (SQUARE,))
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_an_altered_message_is_refused(pair, position):
 
 def test_a_repeated_message_is_refused(pair):
     pair.take(7, correction(7))
-    pair.link._sent = 0
+    pair.link.frames.sent = 0
     with pytest.raises(DealerLostError, match="altered on its way"):
         pair.take(8, correction(7))
 
@@ -330,7 +330,7 @@ def test_requests_survive_the_wire():
         "additive", "conv1d", torch.Size((2, 3, 4)), [4, 3, 3], (), (("stride", 2),)
     )
     sent = messages.announcement(1, 2, [request], plan=True)
-    (received,) = messages.parse(sent)["requests"]
+    (received,) = messages.parse(sent).requests
     assert received == request
     assert received.digest == request.digest != SQUARE.digest
 

@@ -1,12 +1,12 @@
 """Frames between a party and the dealer open once, in their order, and at the other end alone."""
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from crypten_ext.dealer.wire import BrokenFrameError, Link, accept, connect
+from crypten_ext.dealer.connection import BrokenFrameError, Link
+from crypten_ext.dealer.connection.handshake import PROOF, Guest, Visit
 
 SIZE = 1 << 16
 
@@ -15,19 +15,14 @@ class Connection:
     """A party's link and the dealer's, with the dealer's socket for whoever meddles."""
 
     def __init__(self, rank: int) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            found: list[tuple[Link, bytes]] = []
-            address = f"127.0.0.1:{server.getsockname()[1]}"
-            dialling = threading.Thread(
-                target=lambda: found.append(connect(address, rank, 2, 10.0))
-            )
-            dialling.start()
-            self.wire, _ = server.accept()
-            answer = accept(self.wire, 2, ())
-            dialling.join()
-        assert answer is not None
-        _, _, self.dealer, self.dealers_key = answer
-        ((self.party, self.partys_key),) = found
+        near, self.wire = socket.socketpair()
+        guest, visit = Guest(rank, 2), Visit(2, ())
+        own = guest.seat(visit.hear(guest.hello()))
+        assert visit.hear(own.frames.seal(PROOF)) == b""
+        assert visit.seat is not None
+        assert (visit.seat.rank, visit.seat.public) == (rank, own.public)
+        self.party, self.partys_key = Link(near, own.frames), own.key
+        self.dealer, self.dealers_key = Link(self.wire, visit.seat.frames), visit.seat.key
 
     def frame(self, message: bytes) -> bytes:
         """Returns the party's next frame, which the dealer does not read."""

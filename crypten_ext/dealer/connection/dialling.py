@@ -1,0 +1,114 @@
+"""A party's way to the dealer: it knocks until it has its seat, then waits for the others."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from crypten_ext.dealer.connection.frames import BrokenFrameError
+from crypten_ext.dealer.connection.handshake import (
+    ANSWER_BYTES,
+    PROOF,
+    Guest,
+    RefusedError,
+    awaited,
+)
+from crypten_ext.dealer.connection.link import Link, prepare, read
+from extensions.errors import ArgumentError, DealerLostError, PartyLostError
+
+PATIENCE = 30.0
+"""Seconds for which a party tries to get its seat."""
+GATHERING = 300.0
+"""Seconds for which a party that has its seat waits for the others."""
+_ATTEMPT = 10.0
+_PAUSE = 0.2
+
+
+def connect(
+    address: str,
+    rank: int,
+    parties: int,
+    patience: float = PATIENCE,
+    gathering: float = GATHERING,
+) -> tuple[Link, bytes]:
+    """Returns a party's link to the dealer, and the key of its tuples, once all have a seat.
+
+    Args:
+        address: HOST:PORT of the dealer.
+        rank: of this party.
+        parties: their number.
+        patience: seconds for which a seat is tried for: while nobody answers, the connection
+            breaks, or another connection has the seat.
+        gathering: seconds for which the others may make this one wait, once it has its seat.
+
+    Raises:
+        DealerLostError: nobody answers at the address, whoever answers is no dealer or refuses this
+            party, or the dealer ended.
+        PartyLostError: a party did not come to the dealer in time; the first of those is named.
+    """
+    target = parse_address(address)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            link, key, missing = _take_seat(target, rank, parties, deadline)
+            break
+        except RefusedError as error:
+            raise DealerLostError(f"at {address}: {error}.") from error
+        except (OSError, BrokenFrameError) as error:
+            if time.monotonic() + _PAUSE >= deadline:
+                silent = "does not answer " if isinstance(error, OSError) else ""
+                raise DealerLostError(f"{silent}at {address}: {error}.") from error
+            time.sleep(_PAUSE)
+    try:
+        _wait_for(missing, link, parties, gathering)
+    except BaseException:
+        link.close()
+        raise
+    return link, key
+
+
+def _take_seat(
+    target: tuple[str, int], rank: int, parties: int, deadline: float
+) -> tuple[Link, bytes, list[int]]:
+    """Returns the link, the key of the tuples, and which parties have no seat yet."""
+    latest = min(deadline, time.monotonic() + _ATTEMPT)
+    connection = socket.create_connection(target, timeout=max(_PAUSE, latest - time.monotonic()))
+    try:
+        prepare(connection)
+        guest = Guest(rank, parties)
+        connection.sendall(guest.hello())
+        seat = guest.seat(read(connection, ANSWER_BYTES, latest))
+        link = Link(connection, seat.frames)
+        link.send(PROOF)
+        message = link.receive(max(_PAUSE, latest - time.monotonic()))
+        if not message:
+            raise BrokenFrameError("closed its connection")
+        return link, seat.key, awaited(message, parties)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _wait_for(missing: list[int], link: Link, parties: int, seconds: float) -> None:
+    """Returns once the dealer says that nobody is missing."""
+    deadline = time.monotonic() + seconds
+    while missing:
+        try:
+            message = link.receive(max(1e-3, deadline - time.monotonic()))
+            if not message:
+                raise DealerLostError("closed its connection.")
+            missing = awaited(message, parties)
+        except TimeoutError:
+            others = "".join(f", nor had party {rank}" for rank in missing[1:])
+            reason = f"had not come to the dealer after {seconds:g} s{others}"
+            raise PartyLostError(missing[0], reason) from None
+        except (OSError, BrokenFrameError) as error:
+            raise DealerLostError(f"broke its connection: {error}.") from error
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Returns host and port of "HOST:PORT"."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ArgumentError("address", address, "HOST:PORT")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,130 @@
+"""A connection of sealed frames, whose every frame is bounded in bytes and time."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+
+from crypten_ext.dealer.connection.frames import LENGTH, BrokenFrameError, Frames
+from extensions.errors import ArgumentError
+
+LARGEST_FRAME = 1 << 30
+_CHUNK = 1 << 20
+_FAREWELL = 5.0
+_UNREAD = 600.0
+_VANISHED = {
+    "TCP_KEEPIDLE": 10,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": int(1000 * _UNREAD),
+}
+"""When a connection counts as lost: seconds without an answer, milliseconds with unsent words."""
+
+
+class Link:
+    """A connection with the frames of its two sides; a message is one frame.
+
+    Args:
+        connection: between the two.
+        frames: this side's.
+        largest: bytes of the largest frame that is received.
+        patience: seconds within which a frame must be complete once it began; None for no limit.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        frames: Frames,
+        *,
+        largest: int = LARGEST_FRAME,
+        patience: float | None = None,
+    ) -> None:
+        self._connection = connection
+        self.frames = frames
+        self._largest, self._patience = largest, patience
+
+    def fileno(self) -> int:
+        """The connection's file descriptor."""
+        return self._connection.fileno()
+
+    def send(self, message: bytes) -> None:
+        """The message is on its way; blocks while the other side does not read.
+
+        Raises:
+            ArgumentError: it is too long.
+            OSError: the connection is lost, or nothing was read for ten minutes.
+        """
+        frame = self.frames.seal(message)
+        if len(frame) > LARGEST_FRAME:
+            raise ArgumentError("message", f"{len(frame)} bytes", f"at most {LARGEST_FRAME} bytes")
+        self._connection.settimeout(_UNREAD)
+        self._connection.sendall(frame)
+
+    def receive(self, wait: float | None = None) -> bytes:
+        """Returns the next message; empty when the other side closed between two messages.
+
+        Args:
+            wait: seconds until it must begin; None for no limit.
+
+        Raises:
+            BrokenFrameError: it closed within one, took too long over it, or altered, repeated or
+                left out one.
+            TimeoutError: none began in time.
+        """
+        self._connection.settimeout(wait)
+        first = self._connection.recv(1)
+        if not first:
+            return b""
+        deadline = None if self._patience is None else time.monotonic() + self._patience
+        header = first + read(self._connection, LENGTH.size - 1, deadline)
+        (length,) = LENGTH.unpack(header)
+        if length > self._largest:
+            raise BrokenFrameError(f"announced a message of {length} bytes")
+        return self.frames.open(read(self._connection, length, deadline))
+
+    def send_at_once(self, message: bytes) -> None:
+        """The message is on its way; OSError if the other side is gone or does not read."""
+        self._connection.setblocking(False)
+        self._connection.sendall(self.frames.seal(message))
+
+    def send_last(self, message: bytes) -> None:
+        """The message is sent if the other side reads it within seconds; nothing may follow it."""
+        with suppress(OSError):
+            self._connection.settimeout(_FAREWELL)
+            self._connection.sendall(self.frames.seal(message))
+
+    def close(self) -> None:
+        """Both directions are closed."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def prepare(connection: socket.socket) -> None:
+    """Small messages leave at once, and a vanished peer is noticed."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _VANISHED.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def read(connection: socket.socket, size: int, deadline: float | None) -> bytes:
+    """Returns `size` bytes; memory grows with what has come, not with what was announced.
+
+    Raises:
+        BrokenFrameError: the other side closed before, or the deadline passed.
+    """
+    buffer = bytearray()
+    while len(buffer) < size:
+        try:
+            if deadline is not None:
+                connection.settimeout(max(1e-3, deadline - time.monotonic()))
+            data = connection.recv(min(size - len(buffer), _CHUNK))
+        except TimeoutError:
+            raise BrokenFrameError("did not complete a message in time") from None
+        if not data:
+            raise BrokenFrameError("closed its connection within a message")
+        buffer += data
+    return bytes(buffer)
