@@ -149,7 +149,8 @@ class Visit:
         return _ANSWER.pack(MAGIC, WELCOMES, own.public_bytes)
 
     def _check(self, offer: Seat, frame: bytes) -> bytes:
-        if offer.frames.open(frame[LENGTH.size :]) != PROOF:
+        length, sealed = frame[: LENGTH.size], frame[LENGTH.size :]
+        if length != LENGTH.pack(len(sealed)) or offer.frames.open(sealed) != PROOF:
             raise BrokenFrameError("proved something else than its keys")
         if offer.rank in self._seats:  # since it said hello
             raise BrokenFrameError("came too late")

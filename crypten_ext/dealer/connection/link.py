@@ -68,8 +68,8 @@ class Link:
             wait: seconds until it must begin; None for no limit.
 
         Raises:
-            BrokenFrameError: it closed within one, took too long over it, or altered, repeated or
-                left out one.
+            BrokenFrameError: it closed within one, took too long over it, altered, repeated or left
+                out one, or sent an empty one.
             TimeoutError: none began in time.
         """
         self._connection.settimeout(wait)
@@ -81,7 +81,10 @@ class Link:
         (length,) = LENGTH.unpack(header)
         if length > self._largest:
             raise BrokenFrameError(f"announced a message of {length} bytes")
-        return self.frames.open(read(self._connection, length, deadline))
+        message = self.frames.open(read(self._connection, length, deadline))
+        if not message:
+            raise BrokenFrameError("sent an empty message")
+        return message
 
     def send_at_once(self, message: bytes) -> None:
         """The message is on its way; OSError if the other side is gone or does not read."""

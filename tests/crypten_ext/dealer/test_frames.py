@@ -51,7 +51,10 @@ def test_messages_arrive_in_both_directions_and_keys_of_tuples_agree(connections
 
 
 def reflect(one: Connection, other: Connection) -> Link:
-    """The party gets its own frame back."""
+    """The party gets its own frame back, when a frame of that number is due."""
+    one.dealer.send(b"theirs")
+    assert one.party.receive() == b"theirs"
+    assert one.party.frames.sent == one.party.frames.received
     one.wire.sendall(one.frame(b"mine"))
     return one.party
 
