@@ -32,8 +32,8 @@ class Players:
     def pids(self) -> list[int]:
         """The servers' process ids, in their order."""
         found = {}
-        children = Path(f"/proc/{self.command}/task/{self.command}/children")
-        for pid in map(int, children.read_text().split()):
+        threads = Path(f"/proc/{self.command}/task").glob("*/children")
+        for pid in (int(child) for thread in threads for child in thread.read_text().split()):
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
             found[next(name for name in SERVERS if name in arguments)] = pid
         return [found[name] for name in SERVERS]

@@ -11,7 +11,7 @@ import torch
 
 from crypten_ext.dealer.server import serve
 from extensions.errors import PeaError
-from extensions.runs.processes import open_channel
+from extensions.runs.processes import end_with, open_channel
 
 
 def main() -> None:
@@ -23,7 +23,8 @@ def main() -> None:
         try:
             serve(listener, parties)
         except PeaError as error:
-            sys.exit(str(error))
+            print(error, file=sys.stderr, flush=True)
+            end_with(error, 1)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import pickle
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from crypten_ext.dealer import ADDRESS, BACKLOG
@@ -20,44 +20,60 @@ class DealingProcess:
     Args:
         name: "the dealer" or "the third party".
         lost: Makes its error from a reason.
-        process: Runs since just now.
-        silence: Seconds without a sign of life after which it counts as lost.
+        module: What it runs.
+        arguments: The module's arguments.
+        env: Its whole environment.
+        descriptors: Further file descriptors that it inherits.
     """
 
     def __init__(
-        self, name: str, lost: Callable[[str], LostError], process: Process, silence: float
+        self,
+        name: str,
+        lost: Callable[[str], LostError],
+        module: str,
+        *arguments: str,
+        env: dict[str, str],
+        descriptors: Sequence[int] = (),
     ) -> None:
         self._name = name
         self._lost = lost
-        self._process = process
-        self._silence = silence
+        self._told: LostError | None = None
+        self.process = Process(
+            module, *arguments, env=env, receive=self._hear, descriptors=descriptors
+        )
 
     @property
     def pid(self) -> int:
         """The process id."""
-        return self._process.pid
+        return self.process.pid
 
-    def loss(self, step: float) -> LostError | None:
-        """Returns the error that its end or silence calls for, `step` seconds after the last call.
+    def _hear(self, frame: bytes) -> None:
+        """It tells its launcher which party it lost, and nothing else."""
+        if frame:
+            _, failure = pickle.loads(frame)
+            self._told = failure.error
+
+    def loss(self) -> LostError | None:
+        """Returns the error that its end calls for.
 
         None while it works, and once it has ended because its parties said goodbye.
         """
-        status = self._process.status
-        if status:
-            self.end()  # it has printed all that it will
-            reason = describe_ending(status)
-        elif status is None and self._process.silence_after(step) >= self._silence:
-            reason = f"stopped answering for {self._silence:g} s"
-        else:
+        status = self.process.status
+        if not status:
             return None
+        self.end()  # it has printed all that it will
+        return self._told or self.error(describe_ending(status))
+
+    def error(self, reason: str) -> LostError:
+        """Returns the error that says how it was lost, with what it printed."""
         error = self._lost(f"{reason}.")
-        if lines := self._process.last_lines():
+        if lines := self.process.last_lines():
             error.add_note(f"The last lines that {self._name} printed:\n{lines}")
         return error
 
     def end(self) -> None:
         """The process is killed and reaped."""
-        self._process.end()
+        self.process.end()
 
 
 def check_provider(provider: str, parties: int) -> None:
@@ -68,31 +84,30 @@ def check_provider(provider: str, parties: int) -> None:
         raise ArgumentError("world_size", parties, "at least 2 with CrypTen's third party")
 
 
-def start_dealing(
-    provider: Provider, parties: int, env: dict[str, str], silence: float
-) -> DealingProcess | None:
+def start_dealing(provider: Provider, parties: int, env: dict[str, str]) -> DealingProcess | None:
     """Returns the provider's process, None if it needs none; `env` then tells the parties of it.
 
     Args:
         provider: Checked by `check_provider`.
         parties: Their number.
         env: What their environments have in common.
-        silence: Seconds without a sign of life after which a third party counts as lost; a
-            dealer's parties find its silence themselves.
     """
     if provider == "dealer":
         with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
             host, port = listener.getsockname()
             descriptor = listener.fileno()
-            dealer = Process(
+            dealer = DealingProcess(
+                *("the dealer", DealerLostError),
                 *("crypten_ext.dealer", str(descriptor), str(parties)),
                 env=env,
                 descriptors=[descriptor],
             )
         env[ADDRESS] = f"{host}:{port}"
-        return DealingProcess("the dealer", DealerLostError, dealer, math.inf)
+        return dealer
     if provider == "ttp":
         env[THIRD_PARTY] = "1"
-        third = Process("crypten_ext.third_party", env={**env, "RANK": str(parties)})
-        return DealingProcess("the third party", ThirdPartyLostError, third, silence)
+        return DealingProcess(
+            *("the third party", ThirdPartyLostError, "crypten_ext.third_party"),
+            env={**env, "RANK": str(parties)},
+        )
     return None

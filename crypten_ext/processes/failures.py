@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extensions.errors import PartyLostError, PeaError
+from extensions.errors import LostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure, describe_ending
 
 
@@ -42,7 +42,8 @@ def root_cause(
 
     A broken connection is an echo of another party's end, so a process that ended comes before
     an exception, and a party's own exception before an echo. An error of the project that all
-    parties raised alike, such as a wrong argument, is nobody's loss and keeps its type.
+    parties raised alike, such as a wrong argument, is nobody's loss and keeps its type. The loss of
+    who deals is that, whichever party tells of it.
 
     Args:
         failures: Exceptions by rank, in the order in which the parties told them.
@@ -59,6 +60,8 @@ def root_cause(
     named = first.error
     if isinstance(named, PartyLostError) and 0 <= named.rank < world_size:
         return PartyLostError(named.rank, first.text.removeprefix(f"party {named.rank} "))
+    if isinstance(named, LostError) and not isinstance(named, PartyLostError):
+        return named
     alike = len({(failure.name, failure.text) for failure in failures.values()}) == 1
     if named is not None and alike and len(failures) == world_size:
         named.args = (f"party {rank}: {first.text}",)

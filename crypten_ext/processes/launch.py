@@ -9,10 +9,8 @@ that was first, not those that only saw a connection break.
 
 from __future__ import annotations
 
-import os
 import pickle
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -24,9 +22,10 @@ from typing import Any, Self
 
 from crypten_ext.processes.dealing import DealingProcess, check_provider, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
+from crypten_ext.processes.worker import environment_of
 from extensions.checks import check_seconds
-from extensions.errors import ArgumentError, PartyLostError, PeaError
-from extensions.runs.processes import Failure, Process
+from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
+from extensions.runs.processes import Failure, Process, Silences
 from extensions.runs.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
@@ -47,7 +46,8 @@ class Parties:
         world_size: Number of parties, at least 1.
         timeout: Seconds that starting, and each task, may take.
         env: Environment variables for the parties, over those of this process.
-        silence: Seconds without a sign of life after which a party counts as lost.
+        silence: Seconds without a sign of life after which a party counts as lost, or who deals.
+        starting: Seconds until their first sign of life. Both are counted by the others' signs.
         provider: Who deals correlated randomness: "tfp" starts nobody, "dealer" and "ttp" start
             a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
             beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
@@ -60,7 +60,8 @@ class Parties:
     Edge cases:
         a party is silent only if none of its threads can run (it is stopped, or native code holds
         the interpreter); the timeout finds endless loops. Time in which this process is itself
-        stopped does not count.
+        stopped does not count, nor does time in which no party gives a sign of life, unless that is
+        six times as long.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Parties:
         timeout: float = 600.0,
         env: dict[str, str] | None = None,
         silence: float = 20.0,
+        starting: float = 120.0,
         provider: Provider = "tfp",
     ) -> None:
         if world_size < 1:
@@ -78,7 +80,8 @@ class Parties:
         self.world_size = world_size
         check_seconds("timeout", timeout)
         check_seconds("silence", silence)
-        self._timeout, self._silence = timeout, silence
+        check_seconds("starting", starting)
+        self._timeout, self._silence, self._starting = timeout, silence, starting
         self._env = dict(env or {})
         self._parties: list[Process] = []
         self._provider = provider
@@ -93,8 +96,8 @@ class Parties:
             raise PeaError("This pool was opened before. Open a new one: with Parties(...).")
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
-            common = self._environment()
-            self._dealing = start_dealing(self._provider, self.world_size, common, self._silence)
+            common = environment_of(self.world_size, self._directory, self._env)
+            self._dealing = start_dealing(self._provider, self.world_size, common)
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
                 receive = partial(self._hear, rank)
@@ -147,7 +150,7 @@ class Parties:
             PartyFailedError: A task raised. An error of this project that all parties raised
                 alike is raised here with its own type.
             PartyLostError: A party died, stopped answering or did not finish in time.
-            DealerLostError: The dealer died.
+            DealerLostError: The dealer died or stopped answering.
             ThirdPartyLostError: The third party died or stopped answering.
             PeaError: The pool is closed, as it is after any error while parties work.
         """
@@ -166,18 +169,6 @@ class Parties:
                 for party, frame in zip(self._parties, frames, strict=True):
                     party.send(frame)
                 return self._gather(limit, on_event)
-
-    def _environment(self) -> dict[str, str]:
-        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        return {
-            **os.environ,
-            "OMP_NUM_THREADS": str(max(1, cores // self.world_size)),
-            **self._env,
-            "DISTRIBUTED_BACKEND": "gloo",
-            "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
-            "RENDEZVOUS": f"file://{self._directory}/rendezvous",
-            "WORLD_SIZE": str(self.world_size),
-        }
 
     @contextmanager
     def _all_or_none(self) -> Iterator[None]:
@@ -203,8 +194,7 @@ class Parties:
         answers: dict[int, Any] = {}
         failures: dict[int, Failure] = {}
         elapsed, settling, before = 0.0, 0.0, time.monotonic()
-        for party in self._parties:
-            party.listen_from_now()
+        silences = self._silences()
         while len(answers) < self.world_size:
             for rank, kind, body in self._frames():
                 if kind == "event":
@@ -219,7 +209,7 @@ class Parties:
             elapsed += step
             statuses = {rank: party.status for rank, party in enumerate(self._parties)}
             ended = {rank: status for rank, status in statuses.items() if status is not None}
-            loss = self._dealing.loss(step) if self._dealing is not None else None
+            loss = self._dealing.loss() if self._dealing is not None else None
             if failures or ended or loss:
                 settling += step
                 if settling >= _SETTLING or len(failures) + len(ended) >= self.world_size:
@@ -227,14 +217,25 @@ class Parties:
                         raise loss
                     raise root_cause(failures, ended, self.world_size)
                 continue
-            for rank, party in enumerate(self._parties):
-                if party.silence_after(step) >= self._silence:
-                    raise PartyLostError(rank, f"stopped answering for {self._silence:g} s")
+            if silent := silences.lost(step):
+                raise self._silent(*silent)
             if elapsed >= limit:
                 late = [rank for rank in range(self.world_size) if rank not in answers]
                 others = "".join(f", nor had party {rank}" for rank in late[1:])
                 raise PartyLostError(late[0], f"had not finished after {limit:g} s{others}")
         return [answers[rank] for rank in range(self.world_size)]
+
+    def _silences(self) -> Silences:
+        """Who is silent from now on: the parties by rank, then who deals."""
+        watched = [*self._parties]
+        if self._dealing is not None:
+            watched.append(self._dealing.process)
+        return Silences(watched, self._silence, self._starting)
+
+    def _silent(self, number: int, reason: str) -> LostError:
+        if self._dealing is not None and number == self.world_size:
+            return self._dealing.error(reason)
+        return PartyLostError(number, reason)
 
     def _hear(self, rank: int, frame: bytes) -> None:
         if frame:

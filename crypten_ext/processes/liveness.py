@@ -12,23 +12,26 @@ then ends and names it, rather than wait for it inside a collective operation.
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import itertools
 import os
-import signal
 import threading
 import time
 from types import TracebackType
 from typing import Any, Self
 
+from crypten_ext.processes.connections import Connections
 from crypten_ext.processes.failures import is_connection_loss
-from crypten_ext.processes.peers import UNSAID, Peers
+from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
 from extensions.checks import check_seconds
-from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure
 
 PARTY_LOST_STATUS = 70
+INTERVAL, SILENCE = 2.0, 20.0
 _HOST = 0
 _LAST_SECONDS = 10
+_CUT_SILENCES = 3
 _sessions = itertools.count()
 
 
@@ -36,7 +39,17 @@ class Watch:
     """The other parties' state, kept by two threads until the `with` block ends.
 
     One thread exchanges statuses through the store. The other notices when the store no longer
-    answers, and ends the process if a party is lost while the main thread is blocked.
+    answers. If a party is lost while the main thread is blocked, it cuts the connections in which
+    that waits, or, if it may not, ends the process.
+
+    Args:
+        store: at which the parties met.
+        has_host: whether it ends with party 0.
+        rank: of this party.
+        world_size: number of parties.
+        interval: seconds between two statuses of one party.
+        silence: seconds without a new status after which a party is lost.
+        cuts: whether all connections that this process opens from now on may be cut at a loss.
 
     Edge cases:
         the party that hosts a TCP store waits at the end of its block until the others have left
@@ -51,8 +64,9 @@ class Watch:
         has_host: bool,
         rank: int,
         world_size: int,
-        interval: float,
-        silence: float,
+        interval: float = INTERVAL,
+        silence: float = SILENCE,
+        cuts: bool = False,
     ) -> None:
         self._server = store
         self._store = store.clone()
@@ -63,8 +77,10 @@ class Watch:
         self._key = f"watch_parties/{next(_sessions)}/"
         self._peers = Peers(peer for peer in range(world_size) if peer != rank)
         self._exchanges = 0
+        self._cut = False
         self._farewell = ""
-        self._verdict: PartyLostError | None = None
+        self._verdict: LostError | None = None
+        self._connections = Connections() if cuts else None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._known = threading.Event()
@@ -88,19 +104,27 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         self._in_hand.set()
-        lost: PartyLostError | None = None
+        lost: LostError | None = None
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self._leave("bye")
-        elif is_connection_loss(Failure.of(error)) and error is not self._verdict:
+            return
+        echo = is_connection_loss(Failure.of(error)) or (self._cut and isinstance(error, Exception))
+        if echo and error is not self._verdict:
             lost = self.explain(error)
-            self._leave("")
-        else:
-            self._leave(f"raised {type(error).__name__}")
+        self._leave("" if echo else farewell_of(error))
+        atexit.register(_end_in_time)
+        self._cut_connections()
         if lost is not None and lost is not error:
             raise lost from error
 
-    def explain(self, error: BaseException, *, wait: float | None = None) -> PartyLostError:
-        """The error that names the party which was lost first, given what its loss caused here.
+    def _cut_connections(self) -> None:
+        """No thread waits for another party any more."""
+        if self._connections is not None:
+            self._cut = True
+            self._connections.cut()
+
+    def explain(self, error: BaseException, *, wait: float | None = None) -> LostError:
+        """The error that names who was lost first, given what that caused here.
 
         Args:
             error: What a collective operation raised when a connection broke.
@@ -118,18 +142,12 @@ class Watch:
         assert self._verdict is not None
         return self._verdict
 
-    def _conclude(self, lost: PartyLostError) -> None:
-        """The first verdict stands, the other parties are told, and this process can end.
-
-        gloo's threads may wait for each other across parties while the interpreter shuts down; an
-        alarm, which needs no interpreter, ends the process then.
-        """
+    def _conclude(self, lost: LostError) -> None:
+        """The first verdict stands, and the other parties are told."""
         with self._lock:
             if self._verdict is None:
                 self._verdict = lost
-                reason = str(lost).removeprefix(f"party {lost.rank} ")
-                self._farewell = self._farewell or f"lost {lost.rank} {reason}"
-                atexit.register(signal.alarm, _LAST_SECONDS)
+                self._farewell = self._farewell or farewell_of(lost)
         self._known.set()
         self._wake.set()
 
@@ -198,12 +216,27 @@ class Watch:
             if stalled >= self._silence:
                 self._lose_store(f"stopped answering for {self._silence:g} s")
         grace = (4 if self._rank == self._host else 2) * self._interval
-        if self._verdict is not None and not self._in_hand.wait(grace):
-            os.write(2, f"{self._verdict}\n".encode())
-            os._exit(PARTY_LOST_STATUS)
+        if self._verdict is None or self._in_hand.wait(grace):
+            return
+        if self._connections is not None:
+            self._cut_connections()
+            if self._in_hand.wait(_CUT_SILENCES * self._silence):
+                return
+        os.write(2, f"{self._verdict}\n".encode())
+        os._exit(PARTY_LOST_STATUS)
 
 
-def watch_parties(*, interval: float = 2.0, silence: float = 20.0) -> Watch:
+def _end_in_time() -> None:
+    """The process ends with status 1 if its end takes too long.
+
+    gloo's threads may wait for each other across parties while the interpreter shuts down; this
+    watchdog needs no interpreter.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    faulthandler.dump_traceback_later(_LAST_SECONDS, exit=True, file=nowhere)
+
+
+def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Watch:
     """A watch over the parties of an initialised CrypTen, to be entered by all of them at once.
 
     A lost party ends the block with a PartyLostError that names it; a process whose main thread

@@ -1,16 +1,18 @@
 """What the peers' latest statuses say: who works, who has left, and who is lost.
 
-A status is "alive" and a count while a party works. At its end it is one of three farewells: "bye",
-"raised" and an exception's type, or "lost", a rank and what became of that party.
+A status is "alive" and a count while a party works. At its end it is one of four farewells: "bye",
+"raised" and an exception's type, "lost", a rank and what became of that party, or "no dealer" and
+what became of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from extensions.errors import PartyLostError
+from extensions.errors import DealerLostError, LostError, PartyLostError
 
 UNSAID = "-"
+_NO_DEALER = "no dealer "
 _LONGEST_STATUS = 200
 
 
@@ -46,12 +48,14 @@ class Peers:
         """Whether each has said a farewell or has been silent for `limit` seconds."""
         return all(self._said_farewell(r) or self._silent[r] >= limit for r in self._statuses)
 
-    def lost(self, limit: float) -> PartyLostError | None:
+    def lost(self, limit: float) -> LostError | None:
         """The error that a farewell or a silence of `limit` seconds calls for, None if neither.
 
         A farewell comes before a silence, and names the party that was lost first.
         """
         for rank, status in self._statuses.items():
+            if status.startswith(_NO_DEALER):
+                return DealerLostError(status.removeprefix(_NO_DEALER))
             kind, _, rest = status.partition(" ")
             if kind == "raised":
                 return PartyLostError(rank, f"raised {rest}")
@@ -80,4 +84,13 @@ class Peers:
         return None
 
     def _said_farewell(self, rank: int) -> bool:
-        return self._statuses[rank].partition(" ")[0] in ("bye", "raised", "lost")
+        return self._statuses[rank].startswith(("bye", "raised ", "lost ", _NO_DEALER))
+
+
+def farewell_of(error: BaseException) -> str:
+    """Returns the farewell of a party that an error ends."""
+    if isinstance(error, DealerLostError):
+        return _NO_DEALER + str(error).removeprefix("the dealer ")
+    if isinstance(error, PartyLostError):
+        return f"lost {error.rank} " + str(error).removeprefix(f"party {error.rank} ")
+    return f"raised {type(error).__name__}"

@@ -6,12 +6,34 @@ Run as a module by `crypten_ext.processes.launch.Parties`.
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from extensions.runs.processes import Channel, open_channel, serve
 
 THIRD_PARTY = "CRYPTEN_THIRD_PARTY"
 """Set in the environment where CrypTen's third party joins too."""
+
+
+def environment_of(parties: int, folder: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Returns what the environments of all parties of one machine have in common.
+
+    Args:
+        parties: Their number.
+        folder: Where they meet.
+        own: Further variables, over those of this process.
+    """
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": str(max(1, cores // parties)),
+        **own,
+        "DISTRIBUTED_BACKEND": "gloo",
+        "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",
+        "RENDEZVOUS": f"file://{folder}/rendezvous",
+        "WORLD_SIZE": str(parties),
+    }
 
 
 class Context:

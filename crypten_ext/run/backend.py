@@ -1,22 +1,18 @@
 """The CrypTen backend of `pea train` and `pea party`."""
 
-import datetime
-import functools
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from crypten_ext import dealer as dealing
 from crypten_ext.dealer.connection import parse_address
+from crypten_ext.processes.joining import joined
 from crypten_ext.processes.launch import Parties
-from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context
 from crypten_ext.run.training import train as train_here
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import MAX_PARTIES, TrainConfig
@@ -155,7 +151,8 @@ def train_party(
             material for another run, or a run that cannot be resumed.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
-        PartyLostError: another party died or fell silent; within 60 s.
+        PartyLostError: another party did not come within `join_timeout`, or died or fell silent
+            later, which is found within 60 s.
     """
     check(config)
     _check_meeting(config, meeting, options.material)
@@ -171,8 +168,7 @@ def train_party(
         RENDEZVOUS=meeting.rendezvous,
         DISTRIBUTED_BACKEND="gloo",
     )
-    _join(meeting.rendezvous, config.parties, meeting.join_timeout)
-    with watch_parties():
+    with joined(meeting.rendezvous, meeting.rank, config.parties, meeting.join_timeout):
         report = train_here(config, records, progress, options)
         dealing.disconnect()
     crypten.uninit()
@@ -202,22 +198,3 @@ def _check_meeting(config: TrainConfig, meeting: Meeting, material: Path | None)
             "Start `pea dealer` on a host that holds no data, or have it `pea prepare` the run, "
             "or accept that party 0 sees everything: --provider tfp.",
         )
-
-
-def _join(rendezvous: str, parties: int, seconds: float) -> None:
-    """CrypTen is initialised, or an error says that parties are missing.
-
-    CrypTen passes no timeout on, so that it is lent to torch's function for this one call.
-    """
-    host = torch.distributed.init_process_group
-    limit = datetime.timedelta(seconds=seconds)
-    torch.distributed.init_process_group = functools.partial(host, timeout=limit)
-    try:
-        crypten.init()
-    except torch.distributed.DistError as error:
-        raise PeaError(
-            f"Not all {parties} parties joined at {rendezvous} within {seconds:g} s. Start the "
-            "missing ones with the same --world-size and --rendezvous; party 0 must be reachable."
-        ) from error
-    finally:
-        torch.distributed.init_process_group = host

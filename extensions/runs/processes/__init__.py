@@ -10,6 +10,7 @@ from extensions.runs.processes.channel import Channel, end_with, open_channel
 from extensions.runs.processes.failure import Failure, describe_ending
 from extensions.runs.processes.lifetime import ORPHANED, die_with
 from extensions.runs.processes.process import Process
+from extensions.runs.processes.silence import Silences
 from extensions.runs.processes.worker import serve
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Channel",
     "Failure",
     "Process",
+    "Silences",
     "call",
     "describe_ending",
     "die_with",

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, NoReturn
 
 from extensions.runs.processes.failure import Failure
-from extensions.runs.processes.lifetime import ORPHANED, die_with
+from extensions.runs.processes.lifetime import ORPHANED
 
 BEAT_INTERVAL = 1.0
 _LAST_SECONDS = 5.0
@@ -71,12 +71,10 @@ _own: Channel | None = None
 def open_channel() -> Channel:
     """Returns the channel to the launcher; the first call of a programme that `Process` starts.
 
-    Its descriptor and the launcher's id are the last two of `sys.argv`, and taken from it.
+    Its descriptor is the last one of `sys.argv`, and taken from it.
     """
     global _own
-    descriptor, launcher = (int(argument) for argument in sys.argv[-2:])
-    del sys.argv[-2:]
-    die_with(launcher)
+    descriptor = int(sys.argv.pop())
     os.set_inheritable(descriptor, False)
     _own = Channel(Connection(descriptor))
     return _own

@@ -1,31 +1,73 @@
-"""No process outlives the one that started it."""
+"""No process outlives the one that started it, even if it is stopped or has not begun yet."""
+
+from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import signal
+import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any
 
 ORPHANED = 71
 """Exit status of a process whose launcher is gone."""
-_PR_SET_PDEATHSIG = 1
+_ON_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _SIGKILL = 1, int(signal.SIGKILL)
+_libc = ctypes.CDLL(None)
 
-
-def launcher_id() -> int:
-    """Returns what a process that this thread starts has to pass to `die_with`."""
-    return os.getpid() if threading.current_thread() is threading.main_thread() else 0
+_Order = tuple["Future[subprocess.Popen[bytes]]", Callable[[], "subprocess.Popen[bytes]"]]
 
 
 def die_with(launcher: int) -> None:
     """The kernel kills this process when its launcher dies, even while this process is stopped.
 
     Linux only; elsewhere the control channel has to tell. The kernel watches the thread that
-    started the process, so that a launcher passes 0 unless that was its main thread.
+    started the process, so that a launcher passes 0 unless that thread stays.
 
     Args:
         launcher: its process id; 0 for no effect.
     """
-    if launcher and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if launcher and _ON_LINUX:
+        _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         if os.getppid() != launcher:
             os._exit(ORPHANED)
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Returns a process that dies with this one from its first instruction on (`die_with`).
+
+    Args:
+        command: its programme and arguments.
+        **options: of `subprocess.Popen`.
+    """
+    if _ON_LINUX:
+        options["preexec_fn"] = functools.partial(die_with, os.getpid())
+
+    def order() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, **options)
+
+    started: Future[subprocess.Popen[bytes]] = Future()
+    _orders(os.getpid()).put((started, order))
+    return started.result()
+
+
+@functools.cache
+def _orders(process: int) -> SimpleQueue[_Order]:
+    """Returns the orders of a thread of this process that starts others, and stays to its end."""
+    orders: SimpleQueue[_Order] = SimpleQueue()
+    threading.Thread(target=_carry_out, args=[orders], daemon=True).start()
+    return orders
+
+
+def _carry_out(orders: SimpleQueue[_Order]) -> None:
+    while True:
+        started, order = orders.get()
+        try:
+            started.set_result(order())
+        except BaseException as error:
+            started.set_exception(error)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 
-from extensions.runs.processes.lifetime import launcher_id
+from extensions.runs.processes import lifetime
 
 _ENDING = 5.0
 _LINES = 20
@@ -26,6 +26,8 @@ def _discard(frame: bytes) -> None:
 class Process:
     """A running Python process that leads a session of its own and has a control channel.
 
+    It dies with this process, whatever state either is in (`lifetime.start`).
+
     Args:
         module: What it runs; it begins with `extensions.runs.processes.open_channel`.
         arguments: The module's arguments.
@@ -34,6 +36,10 @@ class Process:
         descriptors: Further file descriptors that it inherits.
         shows_output: Whether what it prints goes where this process prints; otherwise it is kept
             out of sight, and `last_lines` has its end.
+
+    Attributes:
+        signs: number of signs of life so far; the first comes when the interpreter has imported the
+            module.
     """
 
     def __init__(
@@ -46,15 +52,13 @@ class Process:
         shows_output: bool = False,
     ) -> None:
         self._receive = receive
-        self._beats = self._counted = 0
-        self._silent = 0.0
+        self.signs = 0
         self._output: deque[bytes] = deque(maxlen=_LINES)
         self._control, theirs = Pipe()
         with theirs:
             options = ["-P", "-X", "faulthandler", "-m", module]
-            channel = [str(theirs.fileno()), str(launcher_id())]
-            self._process = subprocess.Popen(
-                [sys.executable, *options, *arguments, *channel],
+            self._process = lifetime.start(
+                [sys.executable, *options, *arguments, str(theirs.fileno())],
                 env={**env, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
                 stdin=subprocess.DEVNULL,
                 stdout=None if shows_output else subprocess.PIPE,
@@ -76,7 +80,7 @@ class Process:
         with suppress(EOFError, OSError):
             while True:
                 frame = self._control.recv_bytes()
-                self._beats += 1
+                self.signs += 1
                 if frame:
                     self._receive(frame)
         self._receive(b"")
@@ -97,21 +101,6 @@ class Process:
                 self._control.send_bytes(frame)
 
         threading.Thread(target=write, daemon=True).start()
-
-    def listen_from_now(self) -> None:
-        """Silence counts from this moment."""
-        self._silent, self._counted = 0.0, self._beats
-
-    def silence_after(self, step: float) -> float:
-        """Returns the seconds without a sign of life, now that `step` more have passed.
-
-        They are 0 until the first sign, which comes when the interpreter has imported the module.
-        """
-        if self._beats != self._counted or not self._beats:
-            self.listen_from_now()
-        else:
-            self._silent += step
-        return self._silent
 
     @property
     def status(self) -> int | None:
