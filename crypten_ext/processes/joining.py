@@ -13,7 +13,7 @@ import torch.distributed
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 from torch.distributed import DistError
 
-from crypten_ext.processes.liveness import Watch
+from crypten_ext.processes.liveness import SILENCE, Watch
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 
 import crypten
@@ -23,7 +23,9 @@ _ASKING = 0.2
 
 
 @contextmanager
-def joined(rendezvous: str, rank: int, parties: int, seconds: float) -> Iterator[None]:
+def joined(
+    rendezvous: str, rank: int, parties: int, seconds: float, *, silence: float = SILENCE
+) -> Iterator[None]:
     """CrypTen is initialised, and the parties watch each other until the block ends.
 
     Args:
@@ -31,10 +33,11 @@ def joined(rendezvous: str, rank: int, parties: int, seconds: float) -> Iterator
         rank: of this party.
         parties: their number.
         seconds: within which all parties must have come.
+        silence: seconds without a status after which a party is lost; ten statuses.
 
     Raises:
         PartyLostError: a party did not come in time, or was lost later; it is named. Once all have
-            come, one that falls silent is found within 20 s, also while CrypTen is initialised.
+            come, one that falls silent is found, also while CrypTen is initialised.
         DealerLostError: a party found that the dealer was lost.
     """
     store: Any = _meet(rendezvous, rank, parties, seconds)
@@ -43,6 +46,8 @@ def joined(rendezvous: str, rank: int, parties: int, seconds: float) -> Iterator
         has_host=isinstance(store, TCPStore),
         rank=rank,
         world_size=parties,
+        interval=silence / 10,
+        silence=silence,
         cuts=True,
     )
     with watch:

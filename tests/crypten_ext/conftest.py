@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from crypten_ext.processes.launch import Parties
-from tests.crypten_ext.test_launch import assert_all_end
+from tests.helpers.commands import assert_all_end
 from tests.helpers.patience import PATIENCE
 
 

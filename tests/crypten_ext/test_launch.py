@@ -6,19 +6,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crypten_ext.processes import launch
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
-from crypten_ext.processes.peers import Peers
-from extensions.errors import ArgumentError, PartyLostError, PeaError
-from extensions.runs.processes import Failure
-from tests.helpers.patience import PATIENCE, wait_until
+from crypten_ext.processes.peers import Peers, farewell_of
+from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
+from extensions.runs.processes import Failure, Process
+from tests.helpers.commands import assert_all_end, is_alive
+from tests.helpers.patience import PATIENCE
 
 TASKS = "tests.helpers.party_tasks.launch"
 
@@ -39,26 +41,6 @@ def three() -> Iterator[Parties]:
 def pool(request: pytest.FixtureRequest) -> Parties:
     parties: Parties = request.getfixturevalue({2: "two", 3: "three"}[request.param])
     return parties
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except ProcessLookupError:
-        return False
-    except FileNotFoundError:
-        return sys.platform != "linux"
-
-
-def assert_all_end(pids: list[int]) -> None:
-    """Whatever the test finds, it leaves no process behind either."""
-    try:
-        wait_until(lambda: not any(map(is_alive, pids)), "the end of all processes")
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 # --- tasks and answers -------------------------------------------------------------------------
@@ -174,7 +156,7 @@ def test_a_killed_party_is_named_and_leaves_no_orphan() -> None:
 
 
 def test_a_stopped_party_is_named(two: Parties) -> None:
-    """The last test of this pool."""
+    """The last test of this pool. The other party's signs of life count, no seconds."""
 
     def stop(rank: int, event: dict[str, Any]) -> None:
         os.kill(two.pids[1], signal.SIGSTOP)
@@ -182,6 +164,23 @@ def test_a_stopped_party_is_named(two: Parties) -> None:
     with pytest.raises(PartyLostError, match=r"^party 1 stopped answering for 10 s(\n|$)"):
         two.run(f"{TASKS}:work_forever", on_event=stop)
     assert not any(map(is_alive, two.pids))
+
+
+def test_a_party_that_was_stopped_before_it_began_is_named(monkeypatch) -> None:
+    started = []
+
+    def start_stopped(*arguments: Any, **options: Any) -> Process:
+        started.append(Process(*arguments, **options))
+        if len(started) == 2:
+            os.kill(started[1].pid, signal.SIGSTOP)
+        return started[-1]
+
+    monkeypatch.setattr(launch, "Process", start_stopped)
+    never = "^party 1 gave no sign of life within 2 s of its start$"
+    with pytest.raises(PartyLostError, match=never), Parties(2, timeout=PATIENCE, starting=2.0):
+        pass
+    assert len(started) == 2
+    assert not any(is_alive(process.pid) for process in started)
 
 
 def test_a_task_that_takes_too_long_names_who_had_not_finished(three: Parties) -> None:
@@ -244,6 +243,7 @@ def start_script(*arguments: str, **env: str) -> subprocess.Popen[str]:
 ECHO = Failure.of(RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"))
 OWN = Failure.of(ValueError("wrong"))
 REFUSED = Failure.of(ArgumentError("sigma", -1, "positive"))
+NO_DEALER = Failure.of(DealerLostError("closed its connection."))
 NAMED = Failure.of(PartyLostError(2, "closed its connection"))
 
 
@@ -256,6 +256,8 @@ NAMED = Failure.of(PartyLostError(2, "closed its connection"))
         ({0: ECHO, 1: NAMED}, {}, PartyLostError, "party 2 closed its connection"),
         ({0: ECHO}, {}, PartyFailedError, f"party 0 raised RuntimeError: {ECHO.text}"),
         ({0: REFUSED, 1: REFUSED, 2: REFUSED}, {}, ArgumentError, f"party 0: {REFUSED.text}"),
+        ({0: ECHO, 1: NO_DEALER}, {}, DealerLostError, "the dealer closed its connection."),
+        ({1: NO_DEALER}, {0: -9}, PartyLostError, "party 0 was killed by signal 9 (SIGKILL)"),
         ({1: REFUSED}, {}, PartyFailedError, f"party 1 raised ArgumentError: {REFUSED.text}"),
     ],
 )
@@ -269,13 +271,18 @@ def test_the_root_cause_comes_before_its_echoes(
 
 # --- parties started by hand -------------------------------------------------------------------
 
-ENDINGS = (1, PARTY_LOST_STATUS, -signal.SIGALRM)
-"""By the error, by the watch, or by the alarm with which it bounds a slow shutdown."""
+ENDINGS = (1, PARTY_LOST_STATUS)
+"""By the error, or by the watch that may not cut the connection in which the process is blocked."""
 
 
 @contextmanager
 def by_hand(
-    world_size: int, course: str, interval: float, silence: float, rendezvous: str = ""
+    world_size: int,
+    course: str,
+    interval: float,
+    silence: float,
+    rendezvous: str = "",
+    first: str = "ready",
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that no launcher looks after, by default with a TCP rendezvous at rank 0."""
     with socket.socket() as free:
@@ -295,7 +302,7 @@ def by_hand(
     try:
         for process in processes:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            assert process.stdout.readline() == f"{first}\n"
         yield processes
     finally:
         for process in processes:
@@ -308,23 +315,24 @@ def last_line(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("world_size", "victim", "interval", "silence"),
+    ("world_size", "victim", "course", "interval", "silence"),
     [
-        pytest.param(2, 1, 0.5, 15.0, marks=pytest.mark.long),
-        (2, 0, 0.5, 15.0),
-        pytest.param(2, 1, 2.0, 20.0, marks=pytest.mark.long),
-        pytest.param(3, 0, 2.0, 20.0, marks=pytest.mark.long),
-        pytest.param(3, 2, 2.0, 20.0, marks=pytest.mark.long),
+        pytest.param(2, 1, "work", 0.5, 15.0, marks=pytest.mark.long),
+        pytest.param(2, 0, "work", 0.5, 15.0, marks=pytest.mark.long),
+        (2, 0, "join and work", 1.5, 15.0),
+        pytest.param(2, 1, "work", 2.0, 20.0, marks=pytest.mark.long),
+        pytest.param(3, 0, "work", 2.0, 20.0, marks=pytest.mark.long),
+        pytest.param(3, 2, "work", 2.0, 20.0, marks=pytest.mark.long),
     ],
 )
 def test_a_party_killed_on_its_host_is_named_by_the_others(
-    world_size: int, victim: int, interval: float, silence: float
+    world_size: int, victim: int, course: str, interval: float, silence: float
 ) -> None:
-    with by_hand(world_size, "work", interval, silence) as processes:
+    with by_hand(world_size, course, interval, silence) as processes:
         processes[victim].kill()
         for process in processes[:victim] + processes[victim + 1 :]:
             assert last_line(process).startswith(f"party {victim} ")
-            assert process.returncode in ENDINGS
+            assert process.returncode in (ENDINGS if course == "work" else (1,))
 
 
 @pytest.mark.long
@@ -334,7 +342,30 @@ def test_a_party_stopped_on_its_host_ends_the_blocked_one(victim: int) -> None:
         processes[victim].send_signal(signal.SIGSTOP)
         line = last_line(processes[1 - victim])
     assert line == f"party {victim} stopped answering for 10 s"
-    assert processes[1 - victim].returncode in (PARTY_LOST_STATUS, -signal.SIGALRM)
+    assert processes[1 - victim].returncode == PARTY_LOST_STATUS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("world_size", "victim"), [(2, 1), (2, 0), (3, 1)])
+def test_parties_that_were_joined_end_in_order_when_one_is_stopped(
+    world_size: int, victim: int
+) -> None:
+    """What the others' blocks have to tidy up is tidied up."""
+    with by_hand(world_size, "join and work", 1.0, 10) as processes:
+        processes[victim].send_signal(signal.SIGSTOP)
+        for process in processes[:victim] + processes[victim + 1 :]:
+            out, complaints = process.communicate(timeout=PATIENCE)
+            assert out == "tidied up\n"
+            assert complaints.splitlines()[-1] == f"party {victim} stopped answering for 10 s"
+            assert process.returncode == 1
+
+
+@pytest.mark.long
+def test_a_party_that_is_stopped_while_crypten_begins_is_named() -> None:
+    with by_hand(2, "join and stop", 1.0, 10, first="present") as processes:
+        line = last_line(processes[0])
+    assert line == "party 1 stopped answering for 10 s"
+    assert processes[0].returncode in ENDINGS
 
 
 def test_every_party_names_the_one_that_raised_first(tmp_path: Path) -> None:
@@ -370,6 +401,25 @@ def test_a_farewell_comes_before_a_silence_and_names_the_first() -> None:
     assert str(peers.lost(2.0)) == "party 3 raised ValueError"
     assert peers.nobody_left(4.0)
     assert not peers.nobody_left(5.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "farewell", "told"),
+    [
+        (DealerLostError("closed its connection."), "no dealer closed its connection.", None),
+        (PartyLostError(2, "is gone"), "lost 2 is gone", None),
+        (ValueError("a secret"), "raised ValueError", PartyLostError(1, "raised ValueError")),
+    ],
+)
+def test_a_loss_is_told_as_what_it_is(
+    error: Exception, farewell: str, told: Exception | None
+) -> None:
+    assert farewell_of(error) == farewell
+    peers = Peers([1])
+    peers.hear({1: farewell}, 1.0)
+    lost = peers.lost(20.0)
+    assert (type(lost), str(lost)) == (type(told or error), str(told or error))
+    assert peers.nobody_left(20.0)
 
 
 def test_words_of_a_peer_cannot_control_the_terminal() -> None:

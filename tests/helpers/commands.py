@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,27 @@ def _marked(mark: str) -> list[int]:
 
 def _status(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:
+        return sys.platform != "linux"
+
+
+def assert_all_end(pids: list[int]) -> None:
+    """Waits for it; whatever the test finds, it leaves no process behind either."""
+    try:
+        wait_until(lambda: not any(map(is_alive, pids)), "the end of all processes")
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def work_of(pid: int) -> float:

@@ -20,7 +20,7 @@ class Silences:
         processes: by number.
         silence: seconds without a sign of life after which one is lost, where another gives its
             own; if all are silent at once, six times as many.
-        starting: seconds of the same kind until the first sign.
+        starting: seconds until its first sign, where another gives its own.
     """
 
     def __init__(self, processes: Sequence[Process], silence: float, starting: float) -> None:
@@ -59,11 +59,14 @@ class Silences:
         self._credit[number] -= spent
 
     def _reason(self, number: int) -> str | None:
-        limit = self._silence if self._signs[number] else self._starting
-        if max(self._silent[number], self._all_silent / _ALL_AT_ONCE) < limit:
-            return None
+        silent = self._silent[number]
         if not self._signs[number]:
-            return f"gave no sign of life within {limit:g} s of its start"
-        if self._silent[number] < limit:
-            return f"and all others stopped answering for {_ALL_AT_ONCE * limit:g} s"
-        return f"stopped answering for {limit:g} s"
+            late = silent >= self._starting
+            return (
+                f"gave no sign of life within {self._starting:g} s of its start" if late else None
+            )
+        if silent >= self._silence:
+            return f"stopped answering for {self._silence:g} s"
+        if self._all_silent >= _ALL_AT_ONCE * self._silence:
+            return f"and all others stopped answering for {_ALL_AT_ONCE * self._silence:g} s"
+        return None

@@ -24,13 +24,13 @@ from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import tuple_stream
-from crypten_ext.processes.launch import Parties, PartyFailedError
+from crypten_ext.processes.launch import Parties
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
 from tests.conftest import SHARED
-from tests.crypten_ext.test_launch import assert_all_end, is_alive
+from tests.helpers.commands import assert_all_end, is_alive
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.strategies import ALARM
@@ -373,7 +373,7 @@ def test_a_dealer_elsewhere_that_dies_is_named_by_the_party_that_needs_it():
         address = f"127.0.0.1:{elsewhere.stdout.readline().strip()}"
         with (
             Parties(2, timeout=PATIENCE, env={ADDRESS: address}) as parties,
-            pytest.raises(PartyFailedError, match="^party 1 raised DealerLostError: the dealer c"),
+            pytest.raises(DealerLostError, match="^the dealer c"),
         ):
             parties.run(TASKS + "multiply_forever", on_event=lambda *_: elsewhere.kill())
         assert elsewhere.wait(PATIENCE) == -signal.SIGKILL
@@ -416,7 +416,7 @@ def test_a_correction_altered_on_its_way_ends_the_run():
         dealer_here(2, outcome) as address,
         altering_proxy(address, 5000) as altered,
         Parties(2, timeout=PATIENCE, env={ADDRESS: altered}) as parties,
-        pytest.raises(PartyFailedError, match="the dealer sent a message that was altered"),
+        pytest.raises(DealerLostError, match="^the dealer sent a message that was altered"),
     ):
         parties.run(TASKS + "multiply_forever")
     assert "lost" in outcome
@@ -426,7 +426,7 @@ def test_a_correction_altered_on_its_way_ends_the_run():
 def test_a_dealer_that_stops_is_named():
     with (
         Parties(2, timeout=PATIENCE, provider="dealer") as parties,
-        pytest.raises(PartyFailedError, match="the dealer sent no correction for 30 s"),
+        pytest.raises(DealerLostError, match=r"^the dealer (stopped answering for 20|sent no c)"),
     ):
         parties.run(
             TASKS + "multiply_forever",

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
-from tests.crypten_ext.test_launch import assert_all_end, is_alive
+from tests.helpers.commands import assert_all_end, is_alive
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE

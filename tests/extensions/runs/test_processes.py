@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from extensions.errors import ArgumentError, LostError, PartyLostError, PlayerLostError
 from extensions.errors import ServersLostError as Lost
 from extensions.runs.processes import Failure, call, describe_ending, end_with
+from tests.helpers.commands import assert_all_end, is_alive
 from tests.helpers.patience import PATIENCE
 
 TASKS = f"{__name__}:"
@@ -117,6 +119,37 @@ def test_a_thread_may_end_the_process_and_tell_why():
     with pytest.raises(PlayerLostError, match="^player server2 no longer answers$") as lost:
         run(f"{TASKS}end_while_it_waits", {})
     assert lost.value.player == "server2"
+
+
+STOPS_ITS_CHILD = """
+import os, signal, sys, threading, time
+from extensions.runs.processes import Process
+def launch():
+    child = Process("extensions.runs.processes", env=os.environ)
+    os.kill(child.pid, signal.SIGSTOP)
+    print(child.pid, flush=True)
+    if sys.argv[1] == "thread":
+        return  # the thread that started it ends; the process stays
+    time.sleep(900)
+if sys.argv[1] == "thread":
+    threading.Thread(target=launch).start()
+    time.sleep(900)
+launch()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death")
+@pytest.mark.parametrize("starter", ["main", "thread"])
+def test_a_process_that_was_stopped_before_it_began_dies_with_its_launcher(starter):
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", STOPS_ITS_CHILD, starter], stdout=subprocess.PIPE, text=True
+    )
+    with launcher:
+        assert launcher.stdout is not None
+        pid = int(launcher.stdout.readline())
+        assert is_alive(pid)
+        launcher.kill()
+        assert_all_end([pid])
 
 
 def test_what_a_failure_says_of_an_error():

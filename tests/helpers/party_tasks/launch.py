@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from crypten_ext.processes.joining import joined
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context
@@ -119,6 +120,31 @@ def by_hand(course: str, interval: float, silence: float) -> None:
         sys.exit(str(lost))
 
 
+def joined_by_hand(course: str, silence: float) -> None:
+    """The same as `pea party` meets the others; ``stop`` stops rank 1 when all are present."""
+    rank, parties = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if course == "join and stop":
+        initialise = crypten.init
+
+        def stop() -> None:
+            print("present", flush=True)
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            initialise()
+
+        crypten.init = stop
+    try:
+        with joined(os.environ["RENDEZVOUS"], rank, parties, 900.0, silence=silence):
+            sum_of(1)
+            print("ready", flush=True)
+            try:
+                _follow(course, rank, silence)
+            finally:
+                print("tidied up", flush=True)
+    except PartyLostError as lost:
+        sys.exit(str(lost))
+
+
 def _follow(course: str, rank: int, silence: float) -> None:
     if course == "raise" and rank == 2:
         raise ValueError("of no interest to others")
@@ -150,5 +176,7 @@ if __name__ == "__main__":
         launch_and_wait()
     elif sys.argv[1] == "launch in thread":
         threading.Thread(target=launch_and_wait).start()
+    elif sys.argv[1].startswith("join"):
+        joined_by_hand(sys.argv[1], float(sys.argv[3]))
     else:
         by_hand(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))
