@@ -99,6 +99,16 @@ def assert_all_end(pids: list[int]) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+def assert_dies_with(launcher: subprocess.Popen[str]) -> None:
+    """The process whose id the launcher prints does not outlive it."""
+    with launcher:
+        assert launcher.stdout is not None
+        pid = int(launcher.stdout.readline())
+        assert is_alive(pid)
+        launcher.kill()
+        assert_all_end([pid])
+
+
 def work_of(pid: int) -> float:
     """Returns the processor time of a process in seconds, and 0 if there is none."""
     with suppress(OSError):

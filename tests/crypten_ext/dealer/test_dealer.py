@@ -30,7 +30,7 @@ from extensions.errors import ArgumentError, DealerLostError, PartyLostError, Pe
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
 from tests.conftest import SHARED
-from tests.helpers.commands import assert_all_end, is_alive
+from tests.helpers.commands import assert_dies_with
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.strategies import ALARM
@@ -457,12 +457,7 @@ def test_a_dealer_ends_with_its_launcher():
         "    time.sleep(900)\n"
     )
     launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    with launcher:
-        assert launcher.stdout is not None
-        dealer_pid = int(launcher.stdout.readline())
-        assert is_alive(dealer_pid)
-        launcher.kill()
-        assert_all_end([dealer_pid])
+    assert_dies_with(launcher)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
-from tests.helpers.commands import assert_all_end, is_alive
+from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
@@ -184,12 +184,7 @@ def test_a_third_party_ends_with_its_launcher():
         "    time.sleep(900)\n"
     )
     launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    with launcher:
-        assert launcher.stdout is not None
-        pid = int(launcher.stdout.readline())
-        assert is_alive(pid)
-        launcher.kill()
-        assert_all_end([pid])
+    assert_dies_with(launcher)
 
 
 # --- the command --------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from extensions.errors import ArgumentError, LostError, PartyLostError, PlayerLostError
 from extensions.errors import ServersLostError as Lost
 from extensions.runs.processes import Failure, call, describe_ending, end_with
-from tests.helpers.commands import assert_all_end, is_alive
+from tests.helpers.commands import assert_dies_with
 from tests.helpers.patience import PATIENCE
 
 TASKS = f"{__name__}:"
@@ -144,12 +144,7 @@ def test_a_process_that_was_stopped_before_it_began_dies_with_its_launcher(start
     launcher = subprocess.Popen(
         [sys.executable, "-c", STOPS_ITS_CHILD, starter], stdout=subprocess.PIPE, text=True
     )
-    with launcher:
-        assert launcher.stdout is not None
-        pid = int(launcher.stdout.readline())
-        assert is_alive(pid)
-        launcher.kill()
-        assert_all_end([pid])
+    assert_dies_with(launcher)
 
 
 def test_what_a_failure_says_of_an_error():
