@@ -4,6 +4,7 @@ import typer
 
 from benchmarks import accounting, listing, providers, report
 from benchmarks.accuracy import command as accuracy
+from benchmarks.audit import command as audit
 from benchmarks.federated import accuracy as fl_accuracy
 from benchmarks.federated import latency as fl_latency
 from benchmarks.federated import paillier
@@ -23,6 +24,7 @@ app.command("dpsgd-train")(with_options(training.main))
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
 app.command("accuracy")(accuracy.main)
+app.command("audit")(audit.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)
 app.command("noise")(noise.main)
 app.command("losses")(losses.main)

@@ -353,6 +353,13 @@ CATALOGUE = (
         command=f"{_RUN} fl-signds --part bytes",
     ),
     Entry(
+        pattern=r"audit-epsilon-(?P<epsilon>[\d.]+)",
+        part=ACCOUNTING,
+        title="Attacks on released models that claim epsilon {epsilon}",
+        shows="How much epsilon attacks on one run show at least, beside the claimed one.",
+        command=f"{_RUN} audit --epsilon {{epsilon}} --seeds {{seeds}}",
+    ),
+    Entry(
         pattern="accounting",
         part=ACCOUNTING,
         title="The accountant and the paper's formula",

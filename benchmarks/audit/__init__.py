@@ -1,0 +1,1 @@
+"""Attacks on released models: lower bounds of epsilon beside the one that is claimed."""

@@ -1,0 +1,163 @@
+"""``python -m benchmarks audit``: how much of the claimed epsilon attacks can show."""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.audit.bound import audit
+from benchmarks.audit.games import CANARY_NORM, Game, natural, planted
+from benchmarks.audit.victims import FAULTS, NO_FAULT, claimed, released
+from benchmarks.tables import publish
+from extensions.errors import ArgumentError
+from extensions.owners.data import Split, load_raw
+from extensions.owners.origin import FeatureExtraction
+from extensions.privacy.accounting import Neighbours
+from extensions.runs.config import TrainConfig
+
+HOSTS = {"clear": "plaintext", "crypten": "CrypTen", "tfe": "ABY3"}
+PARTIES = 3
+DELTA = 1e-5
+SIGNIFICANCE = 0.05
+WHOLE = {"sample_rate": 1.0, "steps": 4}
+SAMPLED = {"sample_rate": 0.2, "steps": 40}
+_MOVE = 0.01
+"""How far a step moves a planted record's weight, so that gradients hardly change meanwhile."""
+
+
+def planted_config(
+    backend: str, count: int, epsilon: float, neighbours: Neighbours, schedule: dict[str, Any]
+) -> TrainConfig:
+    """Returns the settings of a run on planted records, whose claim is that epsilon."""
+    return TrainConfig(
+        backend=backend,
+        parties=PARTIES,
+        data="planted records",
+        classes=2,
+        lr=_MOVE * schedule["sample_rate"] * count,
+        epsilon=epsilon,
+        delta=DELTA,
+        neighbours=neighbours,
+        max_feature_norm=CANARY_NORM,
+        evaluate="opened",
+        **schedule,
+    )
+
+
+def attack(
+    config: TrainConfig, game: Game, fault: str, *, significance: float = SIGNIFICANCE
+) -> dict[str, float]:
+    """Returns what an attack on one run shows, beside what the run claims."""
+    assert config.delta is not None
+    scores = game.scores(released(config, game, fault)).tolist()
+    coins = game.coins.tolist()
+    shown, best = (
+        audit(guessed, coins, delta=config.delta, significance=significance)
+        for guessed in (scores, coins)
+    )
+    return {
+        "secrets": len(coins),
+        **shown,
+        "at most": best["epsilon, at least"],
+        "epsilon, claimed": claimed(config, game.parts[0].train_x.shape[1]),
+    }
+
+
+def row(config: TrainConfig, found: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """Returns what several attacks on runs with equal settings show."""
+    bounds = [each["epsilon, at least"] for each in found]
+    claim = found[0]["epsilon, claimed"]
+    middle = statistics.median(bounds)
+    return {
+        "neighbours": config.neighbours,
+        "steps": config.steps,
+        "sample rate": config.sample_rate,
+        "secrets": found[0]["secrets"],
+        "epsilon, at least": middle,
+        "the largest": max(bounds),
+        "if all were guessed": found[0]["at most"],
+        "epsilon, claimed": claim,
+        "shown, %": 100 * middle / claim,
+        "above the claim": f"{sum(bound > claim for bound in bounds)} of {len(bounds)}",
+    }
+
+
+def membership_config(backend: str, epsilon: float) -> TrainConfig:
+    """Returns the settings of `pea train` on digits, whose claim is that epsilon."""
+    return TrainConfig(
+        backend=backend,
+        parties=PARTIES,
+        epsilon=epsilon,
+        delta=DELTA,
+        neighbours="replace",
+        evaluate="opened",
+    )
+
+
+def digits() -> Split:
+    """Returns the records of digits, scaled as `pea train` scales them."""
+    raw = load_raw("digits", None, 0).split
+    (split,) = FeatureExtraction(keep=False).extract([raw], lambda *_: None)
+    return split
+
+
+def attacks(
+    backend: str, epsilon: float, count: int
+) -> Iterator[tuple[str, str, TrainConfig, Callable[[np.random.Generator], Game]]]:
+    """Yields each attack's name, the fault of the runs, their settings, and what makes a game.
+
+    Args:
+        backend: of the runs.
+        epsilon: that they claim.
+        count: of planted records.
+    """
+    for schedule in (WHOLE, SAMPLED):
+        labels = planted_config(backend, count, epsilon, "replace", schedule)
+        game = partial(planted, count, PARTIES, null=False)
+        yield "planted labels", NO_FAULT, labels, game
+        if backend == "clear":
+            null = planted_config(backend, count, epsilon, "add-remove", schedule)
+            yield "planted or null", NO_FAULT, null, partial(planted, count, PARTIES, null=True)
+            for fault in FAULTS:
+                yield "planted labels", fault, labels, game
+    member = membership_config(backend, epsilon)
+    yield "membership, digits", NO_FAULT, member, partial(natural, digits(), PARTIES)
+
+
+def main(
+    backend: Annotated[
+        list[str] | None, typer.Option(help="clear, crypten, tfe; once for each; by default all.")
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="That the runs claim.")] = 2.0,
+    canaries: Annotated[int, typer.Option(help="Planted records, in plaintext.", min=6)] = 1000,
+    canaries_secure: Annotated[int, typer.Option(help="The same, on a host.", min=6)] = 240,
+    seeds: Annotated[int, typer.Option(help="Runs of each kind.", min=1)] = 3,
+) -> None:
+    """Lower bounds of epsilon, from attacks on released models, beside the claimed ones."""
+    backends = backend or list(HOSTS)
+    if unknown := [each for each in backends if each not in HOSTS]:
+        raise ArgumentError("backend", unknown[0], f"one of {', '.join(HOSTS)}")
+    draws = np.random.default_rng()
+    rows, samples = [], []
+    for each in backends:
+        count = canaries if each == "clear" else canaries_secure
+        for name, fault, config, make in attacks(each, epsilon, count):
+            title = {"host": HOSTS[each], "attack": name, "fault": fault}
+            found = [attack(config, make(draws), fault) for _ in range(seeds)]
+            rows.append(title | row(config, found))
+            samples.append(title | {"runs": found})
+    publish(
+        f"audit-epsilon-{epsilon:g}",
+        rows,
+        samples=samples,
+        seeds=seeds,
+        seed="the operating system's",
+        epsilon=epsilon,
+        delta=DELTA,
+        significance=SIGNIFICANCE,
+        parties=PARTIES,
+        network="loopback",
+    )
