@@ -11,6 +11,7 @@ from crypten_ext.nn.provenance import (
     ActivationUse,
     LinearUse,
     Provenance,
+    Version,
     features_of,
     mark,
     refusal,
@@ -98,7 +99,7 @@ class Flatten(crypten.nn.Flatten):
     def forward(self, x: MPCTensor) -> MPCTensor:
         result = super().forward(x)
         origin = features_of(x)
-        return result if origin is None else mark(result, origin)
+        return result if origin is None or self.axis != 1 else mark(result, origin)
 
 
 def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
@@ -123,7 +124,8 @@ def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
         return cast(MPCTensor, x.private_linear(weight, bias))
     origin = _checked_input(layer, x, weight)
     share = linear(ring, x.share, weight.share, None if bias is None else bias.share)
-    use = LinearUse(inputs=x, origin=origin, weight=weight, bias=bias, tape=layer.tape)
+    versions = tuple(Version.of(part) for part in (weight, bias) if part is not None)
+    use = LinearUse(x, origin, weight, bias, layer.tape, versions)
     return mark(weight.recorded(share), origin.after(use))
 
 

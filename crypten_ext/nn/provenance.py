@@ -8,7 +8,7 @@ tensors and mark what they return, and everything else has no mark.
 import zlib
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -73,6 +73,23 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
+class Version:
+    """A parameter's share as it was, to tell whether it was replaced or changed since."""
+
+    share: torch.Tensor
+    changes: int
+
+    @classmethod
+    def of(cls, parameter: Any) -> Self:
+        """Returns the present one."""
+        return cls(parameter.share, parameter.share._version)
+
+    def holds(self, parameter: Any) -> bool:
+        """Whether it is still the present one."""
+        return parameter.share is self.share and self.share._version == self.changes
+
+
+@dataclass(frozen=True, eq=False)
 class LinearUse:
     """A linear layer as it was applied.
 
@@ -82,6 +99,7 @@ class LinearUse:
         weight: (out_features, in_features), encrypted.
         bias: (out_features,), or None.
         tape: that of the optimizer that has adopted the layer.
+        versions: of weight and bias, where there is one.
     """
 
     inputs: MPCTensor
@@ -89,6 +107,19 @@ class LinearUse:
     weight: Any
     bias: Any
     tape: Any
+    versions: tuple[Version, ...]
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The weight, and the bias if there is one."""
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether inputs and parameters are what they were when the layer was applied."""
+        pairs = zip(self.versions, self.parameters, strict=True)
+        unchanged = all(version.holds(parameter) for version, parameter in pairs)
+        return unchanged and provenance_of(self.inputs) is self.origin
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.adoption import adopt
-from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, provenance_of
+from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from extensions.errors import ArgumentError, GradientError
@@ -54,7 +52,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self.source = source or SystemSource()
         self._steps = 0
         self._drift = Drift(settings.max_weight_norm)
-        self._known: dict[str, tuple[torch.Tensor, int]] = {}
+        self._known: dict[str, Version] = {}
         self._check_start()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -110,11 +108,10 @@ class RecordedStep(crypten.optim.Optimizer):
     def _note_parameters(self) -> None:
         """Remembers the parameters, so that any that takes the place of one is told from it."""
         named = self._model.named_parameters()
-        self._known = {name: (p.share, p.share._version) for name, p in named}
+        self._known = {name: Version.of(parameter) for name, parameter in named}
 
     def _is_known(self, name: str, parameter: Any) -> bool:
-        known = self._known.get(name)
-        return known is not None and (known[0] is parameter.share and known[1] == known[0]._version)
+        return name in self._known and self._known[name].holds(parameter)
 
     def _check_start(self) -> None:
         """Checks the norms of parameters that no step has left behind, if hidden layers need it.
@@ -138,7 +135,7 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def _check_coverage(self, layers: list[LinearUse]) -> None:
         """Makes sure that the layers are all of the model, and were applied to what they say."""
-        reached = {id(p) for layer in layers for p in (layer.weight, layer.bias) if p is not None}
+        reached = {id(parameter) for layer in layers for parameter in layer.parameters}
         for name, parameter in self._model.named_parameters():
             if id(parameter) not in reached:
                 raise GradientError(
@@ -150,18 +147,16 @@ class RecordedStep(crypten.optim.Optimizer):
                     f"Parameter {name!r} is frozen (requires_grad=False), which is not supported: "
                     "a step updates all layers. Compute what frozen layers give before sharing."
                 )
-            reached.remove(id(parameter))
-        if reached:
+        if reached - {id(parameter) for parameter in self._model.parameters()}:
             raise GradientError(
                 "A layer was applied with a weight or bias that is no parameter of the model: the "
                 "step would change it, and nothing is known of it. Use the model's own parameters."
             )
-        for layer in layers:
-            if provenance_of(layer.inputs) is not layer.origin:
-                raise GradientError(
-                    "The input of a layer was changed between the forward pass and step(). Leave "
-                    "the tensors of a batch, and what layers return, as they are."
-                )
+        if not all(layer.is_unchanged for layer in layers):
+            raise GradientError(
+                "A layer's input or parameters were changed between the forward pass and step(). "
+                "Leave the tensors of a batch, and what layers return, as they are."
+            )
 
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
         settings, origin = self._settings, recorded.origin

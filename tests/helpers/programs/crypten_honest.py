@@ -221,6 +221,14 @@ def model_with_public_weights_set() -> None:
 
 
 @program
+def model_with_a_bias_for_two_layers() -> None:
+    first, last = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, CLASSES)
+    model = crypten.nn.Sequential(first, nn.ReLU(), last).encrypt()
+    last.set_parameter("bias", first.bias)
+    train(model)
+
+
+@program
 def model_with_weights_loaded() -> None:
     script, other = Script(), Script()
     script.model.load_state_dict(other.model.state_dict())

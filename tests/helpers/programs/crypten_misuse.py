@@ -1356,6 +1356,19 @@ def gradient_of_hidden_values_changed_before_the_step() -> None:
 
 
 @program
+def gradient_of_weights_changed_before_the_step() -> None:
+    script = Script.deep()
+    kept = [parameter.share for parameter in script.model.parameters()]
+    for parameter in script.model.parameters():
+        parameter.share = parameter.share * 100
+    loss = script.loss(script.model(script.x), script.y)
+    for parameter, share in zip(script.model.parameters(), kept, strict=True):
+        parameter.share = share
+    loss.backward()
+    script.optimizer.step()
+
+
+@program
 def gradient_of_a_mean() -> None:
     script = Script()
     script.loss = nn.BCEWithLogitsLoss(reduction="mean")

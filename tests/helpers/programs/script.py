@@ -1,6 +1,8 @@
 """What the programs of CrypTen's corpora begin with, and how they are run."""
 
+import functools
 import importlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,9 +35,17 @@ def records(count: int = RECORDS) -> tuple[np.ndarray, np.ndarray]:
 
 
 def batches(steps: int = 1, **options: Any) -> Iterator[tuple[MPCTensor, MPCTensor]]:
-    """Returns batches of these records."""
+    """Returns batches of these records; without options the next ones of a single run."""
+    if not options:
+        return itertools.islice(_run_of(int(crypten.cfg.encoder.precision_bits)), steps)
     settings = {"sample_rate": RATE, "classes": CLASSES, **options}
     return poisson_batches(*records(), steps=steps, **settings)
+
+
+@functools.cache
+def _run_of(frac_bits: int) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    """Returns batches of that precision; to agree on each anew takes longer than most programs."""
+    return poisson_batches(*records(), sample_rate=RATE, steps=10_000, classes=CLASSES)
 
 
 def encrypted() -> tuple[MPCTensor, MPCTensor]:
