@@ -68,6 +68,7 @@ def digits(tmp_path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits, tmp_path):
     theirs = tmp_path / "theirs.json"
     theirs.write_text(json.dumps({"mlp": {"iid": {"FedAvg": {"97": 7, "99": 18}}}}))

@@ -71,6 +71,7 @@ def missing_python(tmp_path_factory):
     return str(tmp_path_factory.mktemp("none") / "python")
 
 
+@pytest.mark.long
 def test_error_command_in_crypten(results, monkeypatch):
     monkeypatch.setitem(error.FRAC_BITS, CRYPTEN, (16,))
     error.main(count=300, host=[CRYPTEN])

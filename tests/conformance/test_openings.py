@@ -23,7 +23,10 @@ two thresholds, 3 of a suffix-or and 1 of a conversion. A host may add those of 
 Open = Callable[[str], Integers]
 
 
-@pytest.fixture(params=["toy", "crypten-2", "crypten-3", "crypten-2-other-provider", "aby3"])
+HOSTS = ["toy", "crypten-2", "crypten-3", "crypten-2-other-provider", "aby3"]
+
+
+@pytest.fixture(params=HOSTS)
 def open_words(request: pytest.FixtureRequest) -> Open:
     host, *rest = request.param.split("-")
     if host == "toy":
@@ -48,6 +51,11 @@ def test_every_opened_word_is_masked(open_words: Open):
     assert uniform_p_value(words) > ALARM
 
 
+@pytest.mark.parametrize(
+    "open_words",
+    [pytest.param(host, marks=pytest.mark.long if "other" in host else []) for host in HOSTS],
+    indirect=True,
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_that_are_not_masked_are_found(open_words: Open, kind: str):
     assert uniform_p_value(open_words(kind)) < ALARM

@@ -10,6 +10,8 @@ from tests.tfe_ext.test_compat import needs_tensorflow, run_fresh
     [
         "arithmetic",
         "comparisons",
+        pytest.param("further_arithmetic", marks=pytest.mark.long),
+        pytest.param("further_comparisons", marks=pytest.mark.long),
         pytest.param("functions", marks=pytest.mark.long),
         "bit_operations",
         "calls_differ",

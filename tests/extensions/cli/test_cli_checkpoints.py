@@ -71,6 +71,7 @@ def refused(*arguments: object) -> str:
 
 def test_a_killed_party_and_a_resumed_run(tmp_path):
     folder, run = tmp_path / "kept", (*RUN, *LOCAL, "--json", tmp_path / "report.json")
+    run = (*run, "--provider", "tfp")
     with started(*run, "--checkpoint", folder) as command:
         wait_for(command, folder, 0, 4)
         os.kill(command.running()[-1], 9)
