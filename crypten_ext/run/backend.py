@@ -77,14 +77,15 @@ def train(
 
     if options.checkpoints is not None:
         check_files(options.checkpoints, config, files)
+    ledgers = options.ledgers or [None] * config.parties
     prepared = _prepared(config, options.material)
     beside = config.provider if options.material is None else "tfp"
     with Parties(config.parties, timeout=options.timeout, provider=beside) as parties:
         reports = parties.run(
             "crypten_ext.run.backend:train_task",
             per_party=[
-                {"records": records, "material": own}
-                for records, own in zip(files, prepared, strict=True)
+                {"records": records, "material": own, "ledgers": [ledger] if ledger else []}
+                for records, own, ledger in zip(files, prepared, ledgers, strict=True)
             ],
             on_event=first_party,
             config=config.to_dict(),
@@ -113,9 +114,10 @@ def train_task(
     material: Path | None,
     save: Path | None,
     checkpoints: CheckpointOptions | None,
+    ledgers: Sequence[Path],
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
-    options = RunOptions(save=save, material=material, checkpoints=checkpoints)
+    options = RunOptions(save=save, material=material, checkpoints=checkpoints, ledgers=ledgers)
     return train_here(TrainConfig(**config), records, context.emit, options)
 
 

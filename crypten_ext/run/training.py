@@ -29,17 +29,17 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
         emit: called with {"step", "steps", "rounds", "bytes"} after each step.
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
-    host, own = _join(config, records, options.material)
+    host, own = _join(config, records, options)
     return training.run(host, config, [own], emit, options, DEALINGS[config.provider].title)
 
 
 def rehearse(config: TrainConfig, records: Path, steps: int) -> None:
     """Does all that a run does, but for so many steps only, to learn which tuples it asks for."""
-    host, own = _join(config, records, None)
+    host, own = _join(config, records, RunOptions())
     training.rehearse(host, config, [own], steps)
 
 
-def _join(config: TrainConfig, records: Path, material: Path | None) -> tuple[CrypTenHost, Split]:
+def _join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[CrypTenHost, Split]:
     """This party as a host, and its records; CrypTen is set up for the run.
 
     Prepared tuples are of use once: all parties agree on their records before any file is used.
@@ -52,9 +52,9 @@ def _join(config: TrainConfig, records: Path, material: Path | None) -> tuple[Cr
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
     host = CrypTenHost(config.frac_bits, source, dealt=config.provider == "dealer")
-    if material is not None:
-        training.check(host, config, [own])
+    if options.material is not None:
+        training.check(host, config, [own], options.ledgers)
         facts = own.facts(communicator.get().get_rank())
-        dealer.use_material(material, config.workload() | facts)
+        dealer.use_material(options.material, config.workload() | facts)
     crypten.reset_communication_stats()
     return host, own

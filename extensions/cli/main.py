@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from extensions.cli import console, data
+from extensions.cli.budget import BudgetFile, ledgers_of
+from extensions.cli.budget import budget as show_budget
 from extensions.cli.checkpoints import resume_hint
 from extensions.cli.config_file import ConfigFile
 from extensions.cli.installed import Commands
@@ -56,7 +58,8 @@ def train(
     schedule: Annotated[Schedule, Options("Run")],
     records: Annotated[Origin, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features")],
-    options: Annotated[RunOptions, Options("Execution")],
+    options: Annotated[RunOptions, Options("Execution", without=("ledgers",))],
+    budget: BudgetFile = None,
     report: Report = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -70,6 +73,8 @@ def train(
     console.prepare(report, options.save)
     console.notices(config, engine.notices(config))
     console.classes(sources[0].names)
+    ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
+    options = replace(options, ledgers=ledgers)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         with console.extracting() as extracted:
             parts = extraction.extract([source.split for source in sources], extracted)
@@ -92,7 +97,8 @@ def party(
     schedule: Annotated[Schedule, Options("Run")],
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("features",))],
-    options: Annotated[RunOptions, Options("Execution", without=("timeout", "players"))],
+    options: Annotated[RunOptions, Options("Execution", without=("timeout", "players", "ledgers"))],
+    budget: BudgetFile = None,
     report: Report = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -111,6 +117,7 @@ def party(
     console.prepare(report, options.save)
     console.notices(config, engine.notices(config))
     records = seat.records
+    options = replace(options, ledgers=ledgers_of([records], 1, budget))
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         if seat.features is not None or is_table(records):
             own = data.extract_own(records, table, config.classes, extraction)
@@ -120,6 +127,7 @@ def party(
     console.finish(done, report, options.save)
 
 
+app.command(name="budget")(show_budget)
 app.command()(with_options(data.split))
 app.command(name="features")(with_options(data.extract))
 

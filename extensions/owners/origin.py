@@ -79,13 +79,20 @@ class Origin:
             ArgumentError: both or wrong origins, files that are missing or damaged.
         """
         self._check()
-        if not self.own:
+        own = self.own_files(parties)
+        if not own:
             whole = self._load()
             parts = split_among(whole.split, parties, self.partition, self.seed)
             return [replace(whole, split=part) for part in parts]
-        return load_own(
-            _by_rank(self.own, parties), self.seed, columns=self.columns, names=self.names
-        )
+        return load_own(own, self.seed, columns=self.columns, names=self.names)
+
+    def own_files(self, parties: int) -> list[Path]:
+        """Returns each party's own file; nothing where all have parts of one data set.
+
+        Raises:
+            ArgumentError: not one file for each party.
+        """
+        return _by_rank(self.own, parties) if self.own else []
 
     def _check(self) -> None:
         """No option is out of range, or left without a use unnoticed."""

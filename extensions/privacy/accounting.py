@@ -1,7 +1,7 @@
 """Privacy accounting: epsilon of a run, noise for a wanted epsilon, and the ledger of it all."""
 
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
-from extensions.privacy.composition import ACCOUNTANTS, total_epsilon
+from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
 from extensions.privacy.mechanisms import NEIGHBOURS, Neighbours, SubsampledGaussian, check_real
 from extensions.privacy.planning import allowed_overflow
@@ -9,6 +9,7 @@ from extensions.privacy.planning import allowed_overflow
 __all__ = [
     "ACCOUNTANTS",
     "CALIBRATIONS",
+    "FILTER",
     "NEIGHBOURS",
     "Charge",
     "GaussianPhase",

@@ -31,6 +31,17 @@ from extensions.privacy.mechanisms import (
 )
 
 ACCOUNTANTS = ("pld", "rdp")
+FILTER = "filter"
+"""The accountant of phases whose settings may follow from the results of earlier ones.
+
+For one order, fixed beforehand, Renyi divergences of such phases add up: whoever stops before a
+bound B is passed is (order, B)-RDP (Feldman and Zrnic, 2021; Lecuyer, 2021). With K orders, whoever
+stops before all K bounds are passed ends, on each path, as with one of them, whose part of delta is
+delta / K. So epsilon is that of the best order at delta / K. It holds as a cap that is set before
+the first phase, whatever is chosen after it.
+"""
+
+_FILTER_ORDERS = (1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 
 _NO_PROTECTION = 1e-3  # below this noise multiplier epsilon is reported as infinite
 _ENOUGH = 1e12  # more noise than this is counted as this much
@@ -60,7 +71,7 @@ def check_pair(accountant: str, neighbours: str, name: str = "accountant") -> No
 
 def smallest_delta(mechanisms: Iterable[SubsampledGaussian], accountant: str) -> float:
     """The delta that rounding errors take up; the accountant can certify nothing below it."""
-    if accountant == "rdp":
+    if accountant != "pld":
         return 0.0
     return _PLD_ROUNDING * (1 + sum(m.steps for m in mechanisms if m.sample_rate < 1))
 
@@ -98,6 +109,9 @@ def privacy_curve(
     check_pair(accountant, neighbours)
     if accountant == "rdp":
         return _renyi_curve(counts)
+    if accountant == FILTER:
+        curve = _renyi_curve(counts, _FILTER_ORDERS)
+        return lambda delta: curve(delta / len(_FILTER_ORDERS))
     interval = _interval(counts, neighbours, coarse)
     return _pld_curve(counts, neighbours, interval, smallest_delta(mechanisms, accountant))
 
@@ -161,7 +175,7 @@ def total_epsilon(
     return result
 
 
-def _renyi_curve(counts: Counts) -> Curve:
+def _renyi_curve(counts: Counts, orders: Sequence[float] | None = None) -> Curve:
     import dp_accounting as dp
 
     events = [
@@ -170,7 +184,7 @@ def _renyi_curve(counts: Counts) -> Curve:
     ]
     rounding = dp.ZCDpEvent(rho=0.0, xi=_RDP_ROUNDING * sum(counts.values()))
     with _without_convergence_notes():
-        renyi = dp.rdp.RdpAccountant().compose(dp.ComposedDpEvent([*events, rounding]))
+        renyi = dp.rdp.RdpAccountant(orders).compose(dp.ComposedDpEvent([*events, rounding]))
     return lambda delta: float(renyi.get_epsilon(delta))
 
 

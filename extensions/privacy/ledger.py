@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.privacy.composition import ACCOUNTANTS, total_epsilon
+from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
 from extensions.privacy.mechanisms import (
     NEIGHBOURS,
     Neighbours,
@@ -155,6 +155,11 @@ class Ledger:
         self._phases.append(entry)
         self._opened.append(name)
 
+    def add(self, other: "Ledger") -> None:
+        """Adds the phases of another ledger, and what was opened."""
+        self._phases += other._phases
+        self._opened += other._opened
+
     def disclose(self, name: str) -> None:
         """Notes that something was opened which is not charged against the training records."""
         _check_name(name)
@@ -170,7 +175,8 @@ class Ledger:
 
         Args:
             delta: wanted delta of everything together.
-            accountant: "pld", or "rdp" for "add-remove" alone.
+            accountant: "pld"; for "add-remove" alone also "rdp", or "filter", which alone allows
+                noise, rates and numbers of steps that were chosen by the results of earlier phases.
             neighbours: "add-remove" or "replace" (`Neighbours`). Compare the first with systems
                 that add and remove records (Opacus, TensorFlow Privacy), the second with those that
                 replace one, as libraries for samples of a fixed size do.
@@ -180,7 +186,7 @@ class Ledger:
                 or by the overflow probabilities.
         """
         delta = check_real("delta", delta)
-        check_choice("accountant", accountant, ACCOUNTANTS)
+        check_choice("accountant", accountant, (*ACCOUNTANTS, FILTER))
         check_choice("neighbours", neighbours, NEIGHBOURS)
         charges = [phase for phase in self._phases if isinstance(phase, Charge)]
         gaussians = [phase for phase in self._phases if isinstance(phase, GaussianPhase)]

@@ -147,6 +147,10 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
     ]  # 4.1
     own.account(ledger)
     tried = announce(host.exchange, own.held_out, {})
+    if strategy != "local-average" and not sum(tried.sizes):
+        raise ArgumentError(
+            "init", strategy, "'local-average', or a public start, without held-out records"
+        )
     local = host.place(_encoded(host, config, learnt, records.sizes))
     placed = host.place(tried.records)
 

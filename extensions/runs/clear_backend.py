@@ -45,7 +45,7 @@ def train(
     if options.players is not None:
         raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
     parts = [read_party_file(path) for path in files]
-    return train_in_clear(config, parts, progress, options.checkpoints)
+    return train_in_clear(config, parts, progress, options.checkpoints, options.ledgers)
 
 
 def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from extensions.owners.data import Split
@@ -19,14 +20,18 @@ def train(
     parts: Sequence[Split],
     progress: Progress,
     options: CheckpointOptions | None = None,
+    ledgers: Sequence[Path | None] = (),
 ) -> dict[str, Any]:
-    """Returns the report of one plaintext run over all parties' records; it has the model.
+    """Returns the report of one plaintext run over all parties' records.
+
+    It has the model, unless the number of correct predictions is noised or left out.
 
     Args:
         config: resolved settings; `parties` decides over how many draws the noise is summed.
         parts: every party's records.
         progress: called with {"step", "steps", "rounds", "bytes"} after each step.
         options: where and how often the model is kept, or None.
+        ledgers: as in `RunOptions`.
 
     Guarantees:
         With an insecure seed a run that was resumed is that of no interruption, bit for bit.
@@ -43,6 +48,6 @@ def train(
         source=seeded or SystemSource(),
         coins=None if seeded is None else seeded.rounding(),
     )
-    opened = replace(config, evaluate="opened")
-    report = run(host, opened, parts, progress, RunOptions(checkpoints=options))
+    opened = replace(config, evaluate="opened") if config.evaluate == "mpc" else config
+    report = run(host, opened, parts, progress, RunOptions(checkpoints=options, ledgers=ledgers))
     return {**report, "opened": ["everything: this backend is plaintext"]}

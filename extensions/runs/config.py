@@ -21,12 +21,15 @@ HOSTS = "pea.backends"
 
 MAX_PARTIES = 64
 
-Evaluate = Literal["mpc", "opened"]
+Evaluate = Literal["mpc", "noisy", "opened", "none"]
 Init = Start | Strategy
 INITS = (*get_args(Start), *STRATEGIES)
 
 _WORKLOAD = {"workload": True}
 """Marks the settings that decide what the parties compute, whatever their records are."""
+
+CHOSEN_BY_COUNTS = ("local-accuracy", "local")
+"""Starts that depend on the held-out records."""
 
 _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
@@ -59,7 +62,10 @@ class TrainConfig:
         private: False trains without clipping and noise, for comparison.
         max_feature_norm: public bound of the norm of a record's features.
         frac_bits: fractional bits of the ring.
-        evaluate: what is opened: the number of correct predictions (mpc), or the model (opened).
+        evaluate: what is opened: the number of correct predictions on held-out records (mpc), that
+            number with noise (noisy), the model and the number (opened), or nothing (none).
+        count_noise: with noisy, standard deviation of the noise, in records; one record changes the
+            number by at most 1.
         seed_data: public seed of splitting the data.
         insecure_seed: draw sampling and noise from this seed, which everybody knows: for comparing
             backends only, NOT private.
@@ -101,6 +107,7 @@ class TrainConfig:
     max_feature_norm: float = field(default=1.0, metadata=_WORKLOAD)
     frac_bits: int = field(default=20, metadata=_WORKLOAD)
     evaluate: Evaluate = "mpc"
+    count_noise: float = 10.0
     seed_data: int = 0
     insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
     init: Init | None = field(default=None, metadata=_WORKLOAD)
@@ -120,7 +127,7 @@ class TrainConfig:
         for name, floor in (("steps", 1), ("classes", 2), ("seed_data", 0)):
             if getattr(self, name) < floor:
                 raise ArgumentError(name, getattr(self, name), f"at least {floor}")
-        for name in ("lr", "max_grad_norm", "max_feature_norm"):
+        for name in ("lr", "max_grad_norm", "max_feature_norm", "count_noise"):
             check_positive(name, getattr(self, name))
         if self.calibration not in CALIBRATIONS:
             raise ArgumentError("calibration", self.calibration, f"one of {CALIBRATIONS}")
@@ -171,6 +178,13 @@ class TrainConfig:
                 raise ArgumentError(
                     name, getattr(self, name), f"left out, but with init one of {STRATEGIES}"
                 )
+        if self.evaluate == "noisy" and self.init in CHOSEN_BY_COUNTS:
+            raise ArgumentError(
+                "init",
+                self.init,
+                f"none of {CHOSEN_BY_COUNTS} with evaluate = 'noisy'",
+                "Such a start is chosen by exact counts, which later noise does not make private.",
+            )
         if self.init_steps is not None and self.init_steps < 1:
             raise ArgumentError("init_steps", self.init_steps, "at least 1")
         if self.init_lr is not None:
@@ -233,11 +247,12 @@ class TrainConfig:
 
     def workload(self) -> dict[str, Any]:
         """Returns the settings that decide what the parties compute, whatever their records are."""
-        return {
+        named = {
             each.name: getattr(self, each.name)
             for each in fields(self)
             if "workload" in each.metadata
         }
+        return named | {"counted": self.evaluate != "none"}
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

@@ -1,5 +1,6 @@
 """Who follows a run: shows its progress, and keeps it, up to its result, where it is asked to."""
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.host import Host, named, unnamed
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers, Reals
+from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import (
     CheckpointOptions,
     PartyCheckpoints,
@@ -16,6 +18,7 @@ from extensions.runs.checkpoints import (
     settle_together,
     store_together,
 )
+from extensions.runs.config import TrainConfig
 from extensions.runs.report import as_json
 
 Progress = Callable[[dict[str, Any]], None]
@@ -31,13 +34,27 @@ class Following:
         host: of the run.
         config: of the run.
         progress: called with {"step", "steps", "rounds", "bytes"} after each step.
+
+    Attributes:
+        budget: the run in the ledgers of its owners.
     """
 
-    def __init__(self, host: Host, config: Settings, progress: Progress) -> None:
-        self.facts: Mapping[str, Any] = {"checkpoint": False}
+    def __init__(self, host: Host, config: TrainConfig, progress: Progress) -> None:
+        self.facts: Mapping[str, Any] = {"checkpoint": False, **_evaluated(config)}
+        self.budget = Reservations()
         self._host = host
         self._steps = config.steps
         self._progress = progress
+
+    @property
+    def entry(self) -> str:
+        """Name of the run in the ledgers of its owners; empty if it cannot go on."""
+        return secrets.token_hex(5)
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is something from which the run can go on."""
+        return False
 
     def resume(self) -> tuple[Parameters, Ledger] | None:
         """Returns None: the run is a new one."""
@@ -54,7 +71,7 @@ class Following:
             self._progress({"step": step, "steps": self._steps, "rounds": rounds, "bytes": sent})
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
-        """Returns the holders' words of all that is to be opened.
+        """Returns the holders' words of all that is to be opened; the run is spent.
 
         Args:
             names: of the values.
@@ -62,7 +79,9 @@ class Following:
             model: trained.
             ledger: what it cost.
         """
-        return compute()
+        words = compute()
+        self.budget.spend()
+        return words
 
     def complete(self, report: Mapping[str, Any], opened: Mapping[str, Reals]) -> None:
         """Takes note of what came of the run, and of what was opened."""
@@ -82,7 +101,7 @@ class Rehearsing(Following):
         steps: how many are made.
     """
 
-    def __init__(self, host: Host, config: Settings, steps: int) -> None:
+    def __init__(self, host: Host, config: TrainConfig, steps: int) -> None:
         super().__init__(host, config, lambda event: None)
         self._rehearsed = min(steps, config.steps)
 
@@ -106,16 +125,26 @@ class Keeping(Following):
     def __init__(
         self,
         host: Host,
-        config: Settings,
+        config: TrainConfig,
         progress: Progress,
         options: CheckpointOptions,
         settings: Mapping[str, Any],
     ) -> None:
         super().__init__(host, config, progress)
-        self.facts = {"checkpoint": True}
+        self.facts = {"checkpoint": True, **_evaluated(config)}
         self._parties = [PartyCheckpoints(options, rank, **settings) for rank in host.holders]
         self._made = 0
         self._outputs: list[Mapping[str, Integers]] = []
+
+    @property
+    def entry(self) -> str:
+        """Name of the run in the ledgers of its owners; empty if it cannot go on."""
+        return self._parties[0].entry
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is something from which the run can go on."""
+        return any(party.kept for party in self._parties)
 
     def resume(self) -> tuple[Parameters, Ledger] | None:
         """Returns model and ledger of the newest checkpoint that all parties have, or a release's.
@@ -166,6 +195,7 @@ class Keeping(Following):
             shares = [named(own) for own in self._host.summands(model)]
             words = [*zip(shares, self._outputs, strict=True)]
             store_together(self._parties, self._host.exchange, words, **self._state(ledger))
+        self.budget.spend()
         for party in self._parties:
             party.mark()
         return [[outputs[name] for name in names] for outputs in self._outputs]
@@ -191,3 +221,8 @@ class Keeping(Following):
     def resumed(self) -> tuple[int, ...]:
         """The steps from which the run was continued, in order."""
         return self._parties[0].resumed
+
+
+def _evaluated(config: TrainConfig) -> dict[str, Any]:
+    """What is opened at the end, on which all parties must agree."""
+    return {"evaluate": config.evaluate, "count_noise": config.count_noise}

@@ -1,5 +1,6 @@
 """How one run is made, whatever it computes: files, limits, and where its parties meet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ class RunOptions:
             files, or the file of the one party that runs here.
         players: file of the players that `pea players` runs, where a host has such a thing.
         checkpoints: where and how often each party keeps its shares, or None.
+        ledgers: what was spent on the records of each party that runs here, or None for one; empty
+            if none is kept.
     """
 
     save: Path | None = None
@@ -24,6 +27,7 @@ class RunOptions:
     material: Path | None = None
     players: Path | None = None
     checkpoints: CheckpointOptions | None = None
+    ledgers: Sequence[Path | None] = ()
 
     @property
     def kept(self) -> Path | None:

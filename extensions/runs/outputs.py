@@ -1,19 +1,48 @@
-"""What is opened at the end of a run: a count of correct predictions, the model, or both."""
+"""What is opened at the end of a run: a count of correct predictions, the model, or neither."""
 
 from collections.abc import Sequence
 
 from extensions.network.chain import Parameters, forward
 from extensions.network.evaluation import count_misses
+from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, flat, named
+from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.settings import network_of
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Share
 from extensions.runs.config import TrainConfig
 
 COUNT = "the number of correct predictions on held-out records"
+NOISY_COUNT = f"{COUNT}, with noise"
 MODEL = "the model"
 _MISSES = "misses"
+
+
+def titles_of(config: TrainConfig) -> list[str]:
+    """Returns what a run opens, as reports say it."""
+    return {
+        "mpc": [COUNT],
+        "noisy": [NOISY_COUNT],
+        "opened": [MODEL, COUNT],
+        "none": [],
+    }[config.evaluate]
+
+
+def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
+    """Records what a noised count costs a held-out record; nothing without one.
+
+    A record changes the number of misses by at most 1, whatever the model, which held-out records
+    have no part in. An exact count costs what no ledger can say.
+    """
+    if config.evaluate == "noisy":
+        ledger.record(
+            "count of correct predictions",
+            noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise,
+            sample_rate=1.0,
+            steps=1,
+            overflow_probability=host.noise_failure(1),
+        )
 
 
 class Outputs:
@@ -26,42 +55,85 @@ class Outputs:
 
     Attributes:
         names: of the values.
-        titles: what the report says of them.
     """
 
     def __init__(self, host: Host, config: TrainConfig, held_out: Announced) -> None:
         self._host = host
+        self._config = config
         self._held_out = held_out
         self._network = network_of(config, held_out.features)
         layers = len(self._network.widths) - 1
         self._model = [*named([None] * 2 * layers)] if config.evaluate == "opened" else []
-        self.names = [*self._model, _MISSES]
-        self.titles = [MODEL, COUNT] if self._model else [COUNT]
+        counted = config.evaluate != "none" and sum(held_out.sizes) > 0
+        self.names = [*self._model, *([_MISSES] if counted else [])]
+
+    @property
+    def titles(self) -> list[str]:
+        """What the report says of the values."""
+        counted = _MISSES in self.names
+        return [title for title in titles_of(self._config) if counted or title == MODEL]
 
     def compute(self, model: Parameters) -> list[list[Integers]]:
         """Returns, for each holder, its summand of each value; nothing is opened.
 
         Cost:
-            That of a forward pass and `extensions.network.evaluation.count_misses`.
+            That of a forward pass and `extensions.network.evaluation.count_misses`, if any.
         """
         host, held_out = self._host, self._held_out
-        placed = host.place(held_out.records)
+        counted = _MISSES in self.names
+        placed = host.place(held_out.records) if counted else None
 
         def outputs(model: Parameters) -> list[Share]:
-            batch = host.everything(placed, held_out.sizes)
-            logits = forward(host.ring, self._network, model, batch.x).logits
-            misses = count_misses(host.ring, logits, batch.y, ties="right").reshape(1)
-            return [*(flat(model) if self._model else []), misses]
+            shares = flat(model) if self._model else []
+            if counted:
+                batch = host.everything(placed, held_out.sizes)
+                logits = forward(host.ring, self._network, model, batch.x).logits
+                misses = count_misses(host.ring, logits, batch.y, ties="right").reshape(1)
+                shares.append(self._noised(misses))
+            return shares
 
         return host.summands(model, outputs)
+
+    def _noised(self, misses: Share) -> Share:
+        """The count with the ring's fractional bits, and Protocol 2's noise if it is asked for.
+
+        The grid of the ring is that fine, so that discrete noise is accounted as continuous.
+        """
+        ring = self._host.ring
+        count = misses * (1 << ring.frac_bits)
+        if self._config.evaluate != "noisy":
+            return count
+        (noisy,) = add_gaussian_noise(
+            ring,
+            [count],
+            self._config.count_noise,
+            frac_bits=ring.frac_bits,
+            source=self._host.noise,
+        )
+        return noisy
 
     def parameters(self, opened: Sequence[Integers]) -> dict[str, Reals]:
         """Returns the opened weights and biases by name; nothing where the model stays shared."""
         values = dict(zip(self.names, opened, strict=True))
         return {name: decode(values[name], self._host.ring.frac_bits) for name in self._model}
 
-    def accuracy(self, opened: Sequence[Integers]) -> float:
-        """Returns the part of the held-out records that the model gets right."""
-        (misses,) = dict(zip(self.names, opened, strict=True))[_MISSES]
+    def accuracy(self, opened: Sequence[Integers]) -> float | None:
+        """Returns the part of the held-out records that the model gets right, in [0, 1].
+
+        None if nothing is counted.
+        """
+        values = dict(zip(self.names, opened, strict=True))
+        if _MISSES not in values:
+            return None
+        (misses,) = decode(values[_MISSES], self._host.ring.frac_bits)
         records = sum(self._held_out.sizes)
-        return float((records - int(misses)) / records)
+        return min(1.0, max(0.0, float((records - misses) / records)))
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the noised count costs a held-out record at the run's delta; None without one."""
+        if _MISSES not in self.names or self._config.evaluate != "noisy" or not self._config.delta:
+            return None
+        ledger = Ledger()
+        account_for_count(ledger, self._host, self._config)
+        return ledger.get_epsilon(self._config.delta)

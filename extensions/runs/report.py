@@ -18,7 +18,8 @@ class Outcome:
     """What came of a run.
 
     Attributes:
-        accuracy: on held-out records.
+        accuracy: on held-out records; None if it is not counted.
+        held_out_epsilon: what a noised count costs a held-out record; None without one.
         epsilons: what was spent on the model, in all processes; None without privacy.
         traffic: of training, its start included, of one party.
         seconds: of this process.
@@ -27,7 +28,8 @@ class Outcome:
         provider: who deals correlated randomness, or None.
     """
 
-    accuracy: float
+    accuracy: float | None
+    held_out_epsilon: float | None
     epsilons: Mapping[Neighbours, float] | None
     traffic: Traffic
     seconds: float
@@ -64,6 +66,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "delta": config.delta if config.private else None,
         "neighbours": None if epsilons is None else config.neighbours,
         "epsilon_by_neighbours": epsilons,
+        "held_out_epsilon": outcome.held_out_epsilon,
         "steps": config.steps,
         "resumed_from": list(outcome.resumed_from) or None,
         "rounds": outcome.traffic.rounds,

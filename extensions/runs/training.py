@@ -1,9 +1,13 @@
 """One run of Protocol 5 on any host, from records to a report."""
 
+import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters
@@ -13,6 +17,8 @@ from extensions.protocols import pea
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, named, pairs
 from extensions.ring.fixed_point import Reals
+from extensions.runs.budget import Reservations
+from extensions.runs.budget.planned import entries_of
 from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
@@ -37,11 +43,12 @@ def run(
         config: resolved settings, the same at every party.
         parts: records of each rank of the host.
         progress: called with {"step", "steps", "rounds", "bytes"} after each step.
-        options: where shares and checkpoints go.
+        options: where shares, checkpoints and ledgers are.
         provider: who deals correlated randomness, for the report.
 
     Raises:
-        ArgumentError: records or settings that do not fit, or a run that cannot be resumed.
+        ArgumentError: records or settings that do not fit, a run that cannot be resumed, or one
+            that an owner's cap does not allow.
         PeaError: another continuation of the run was finished.
     """
     keep: Following
@@ -51,29 +58,60 @@ def run(
         facts = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
         settings = run_settings(config, facts)
         keep = Keeping(host, config, progress, options.checkpoints, settings)
-    return _run(host, config, own_of(host, config, parts), keep, options.save, provider)
+    own, keep.budget = _entered(host, config, parts, options.ledgers, keep.entry)
+    try:
+        return _run(host, config, own, keep, options.save, provider)
+    except BaseException:
+        if not keep.kept:
+            keep.budget.free()
+        raise
 
 
-def check(host: Host, config: TrainConfig, parts: Sequence[Split]) -> None:
+def check(
+    host: Host, config: TrainConfig, parts: Sequence[Split], ledgers: Sequence[Path | None]
+) -> None:
     """Returns only if all parties could begin a run; nothing is shared or used up.
 
     Args:
         host: whose parties own the records.
         config: resolved settings.
         parts: records of each rank of the host.
+        ledgers: as in `RunOptions`.
 
     Cost:
         One round.
 
     Raises:
-        ArgumentError: in every party, where records, settings or steps do not fit.
+        ArgumentError: in every party, where records, settings or steps do not fit, or an owner's
+            cap does not allow the run.
     """
-    pea.agreed(host, config, own_of(host, config, parts), {})
+    own, budget = _entered(host, config, parts, ledgers, secrets.token_hex(5))
+    budget.free()
+    pea.agreed(host, config, own, {})
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
     _run(host, config, own_of(host, config, parts, steps), Rehearsing(host, config, steps))
+
+
+def _entered(
+    host: Host,
+    config: TrainConfig,
+    parts: Sequence[Split],
+    ledgers: Sequence[Path | None],
+    name: str,
+) -> tuple[pea.Own, Reservations]:
+    """What a program has of its owners, and the run in their ledgers under a name, if it has one."""
+    own = own_of(host, config, parts)
+    if own.problem is not None or not name:
+        return own, Reservations()
+    budget = Reservations(entries_of(host, config, parts, ledgers, name))
+    try:
+        budget.reserve()
+    except ArgumentError as error:
+        own = replace(own, train=[], held_out=[], problem=error)
+    return own, budget
 
 
 def _run(
@@ -89,8 +127,9 @@ def _run(
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     traffic = host.traffic()
     outputs = Outputs(host, config, announce(host.exchange, own.held_out, {}))
+    held_out_epsilon = outputs.epsilon
     words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)
-    opened = host.open(words)
+    opened = host.open(words) if outputs.names else []
     parameters = outputs.parameters(opened)
     if save is not None and not parameters:
         save_shares(host, model, save)
@@ -98,6 +137,7 @@ def _run(
         config,
         Outcome(
             accuracy=outputs.accuracy(opened),
+            held_out_epsilon=held_out_epsilon,
             epsilons=epsilons,
             traffic=traffic,
             seconds=time.perf_counter() - started,
@@ -125,7 +165,7 @@ def own_of(
     for rank, part in zip(host.ranks, parts, strict=True):
         try:
             train.append(checked_records(part.train_x, part.train_y, config))
-            held_out.append(checked_records(part.test_x, part.test_y, config))
+            held_out.append(held_out_records(part.test_x, part.test_y, config))
         except ArgumentError as error:
             error.add_note(f"These are the records of party {rank}.")
             train, held_out, problem = [], [], error
@@ -151,6 +191,17 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
         frac_bits=config.frac_bits,
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
+    )
+
+
+def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's held-out records, checked and encoded; there may be none."""
+    if len(x):
+        return checked_records(x, y, config)
+    return OwnRecords(
+        features=np.zeros((0, x.shape[1]), dtype=np.int64),
+        labels=np.zeros((0, config.classes), dtype=np.int64),
+        frac_bits=config.frac_bits,
     )
 
 

@@ -90,7 +90,8 @@ class Sizes:
         features: columns.
 
     Raises:
-        ArgumentError: not one number of each kind for every party, or one below 1.
+        ArgumentError: not one number of each kind for every party, no record to train on, or a
+            number below 0.
     """
 
     train: tuple[int, ...]
@@ -101,9 +102,10 @@ class Sizes:
         if len(self.train) != len(self.test):
             given = (len(self.train), len(self.test))
             raise ArgumentError("records, held_out", given, "as many numbers of either")
-        for name in ("train", "test"):
-            if min(getattr(self, name), default=0) < 1:
-                raise ArgumentError(name, getattr(self, name), "at least 1 record a party")
+        for name, least in (("train", 1), ("test", 0)):
+            if min(getattr(self, name), default=-1) < least:
+                allowed = f"at least {least} a party"
+                raise ArgumentError(name, getattr(self, name), f"records, {allowed}")
         if self.features < 1:
             raise ArgumentError("features", self.features, "at least 1")
 

@@ -145,7 +145,7 @@ def load_own(
     shapes = {(split.kind, split.train_x.shape[1:]) for split in splits}
     if len(shapes) > 1:
         raise ArgumentError("records", sorted(shapes), "of one kind and width at all parties")
-    most = max(int(max(split.train_y.max(), split.test_y.max())) for split in splits)
+    most = max(int(max(split.train_y.max(), split.test_y.max(initial=0))) for split in splits)
     classes = max(2, len(known), most + 1)
     return [Source(split=split, classes=classes, names=known) for split in splits]
 

@@ -38,6 +38,7 @@ class Checkpoint:
         shares: this party's share of each parameter, ring integers.
         recipients: the parties to whom `outputs` are opened; empty before that is computed.
         outputs: this party's summand of each value that is opened at the end.
+        entry: name of the run in the ledger of the party's data set.
     """
 
     rank: int
@@ -51,6 +52,7 @@ class Checkpoint:
     shares: Mapping[str, Integers]
     recipients: tuple[int, ...] = ()
     outputs: Mapping[str, Integers] = field(default_factory=dict)
+    entry: str = ""
 
     @property
     def identity(self) -> tuple[str, int]:

@@ -32,6 +32,12 @@ class Held:
     result: Path | None = None
 
     @property
+    def entry(self) -> str:
+        """Name of the run in the ledger of the party's data set; empty without shares."""
+        every = (*self.checkpoints, self.release)
+        return next((each.entry for each in every if each is not None), "")
+
+    @property
     def done(self) -> bool:
         """Whether the party removed its words, since all parties have the result."""
         return self.marked is not None and self.release is None and self.result is not None

@@ -78,21 +78,22 @@ class PartyCheckpoints:
         self._settings = self._common | plain(own)
         self._problem: ArgumentError | None = None
         self._held = Held()
+        self._looked = False
+        self._entry = secrets.token_hex(5)
         self._agreed: Agreed | None = None
         self._recipients: tuple[int, ...] = ()
         self._resumed: tuple[int, ...] = ()
         self._kept: list[Path] = []
 
+    @property
+    def entry(self) -> str:
+        """Name of the run in the ledger of the party's data set; empty if it cannot go on."""
+        self._look()
+        return "" if self._problem or self._held.done else self._held.entry or self._entry
+
     def offer(self) -> Offer:
         """Returns what to tell all parties; what is wrong here is raised by `settle`."""
-        folder, rank = self._options.folder, self._rank
-        try:
-            if self._options.resume:
-                self._held = look(folder, rank, self._settings)
-            else:
-                make_new(folder, rank)
-        except ArgumentError as error:
-            self._problem = error
+        self._look()
         held = self._held
         return Offer(
             problem=self._problem is not None,
@@ -105,6 +106,19 @@ class PartyCheckpoints:
             marked=held.marked or "",
             done=held.done,
         )
+
+    def _look(self) -> None:
+        if self._looked:
+            return
+        self._looked = True
+        folder, rank = self._options.folder, self._rank
+        try:
+            if self._options.resume:
+                self._held = look(folder, rank, self._settings)
+            else:
+                make_new(folder, rank)
+        except ArgumentError as error:
+            self._problem = error
 
     def check(self) -> None:
         """Raises the ArgumentError that `offer` met with, if any."""
@@ -141,6 +155,11 @@ class PartyCheckpoints:
             return None
         self._resumed = (*base.resumed, base.step)
         return base
+
+    @property
+    def kept(self) -> bool:
+        """Whether the folder has something from which the run can go on."""
+        return bool(self._kept) or self._held.release is not None
 
     @property
     def resumed(self) -> tuple[int, ...]:
@@ -250,4 +269,5 @@ class PartyCheckpoints:
             optimizer=optimizer,
             source=source,
             shares=shares,
+            entry=self.entry,
         )

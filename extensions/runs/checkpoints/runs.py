@@ -22,7 +22,9 @@ def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dic
         for part in facts
         for name, size in part.items()
     }
-    shared = {name: getattr(config, name) for name in ("backend", "provider", "evaluate")}
+    shared = {
+        name: getattr(config, name) for name in ("backend", "provider", "evaluate", "count_noise")
+    }
     return {
         "steps": config.steps,
         "settings": config.workload() | shared,

@@ -1,0 +1,166 @@
+"""The command of `pea` about the ledger of a data set, and which ledgers a run keeps."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from extensions.cli import console
+from extensions.cli.options import Report
+from extensions.errors import ArgumentError
+from extensions.runs.budget import Account, Cap, path_of, read, update
+from extensions.runs.budget.file import SUFFIX
+
+NO_BUDGET = "none"
+USUAL_DELTA = 1e-5
+
+BudgetFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--budget",
+        help="Ledger of the records (`pea budget`), a file or a folder; by default beside each "
+        "owner's own file, and none for data sets of --data; none: keep none.",
+    ),
+]
+
+
+def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Path | None]:
+    """Returns each party's ledger, or None for one that keeps none.
+
+    Args:
+        own: each party's own file; empty where all have parts of one data set, whose ledger is then
+            kept once, by the first.
+        parties: number of parties.
+        given: the option.
+
+    Raises:
+        ArgumentError: one file for the ledgers of several owners.
+    """
+    if str(given) == NO_BUDGET:
+        return [None] * parties
+    if not own:
+        return [given, *[None] * (parties - 1)]
+    if given is None:
+        return [path_of(path) for path in own]
+    if len(own) == 1 and not given.is_dir():
+        return [given]
+    paths = [given / path_of(path).name for path in own]
+    if not given.is_dir() or len({*paths}) < len({path.resolve() for path in own}):
+        raise ArgumentError(
+            "budget", str(given), "a folder, and files of different names, for several owners"
+        )
+    return [*paths]
+
+
+def budget(
+    records: Annotated[Path, typer.Argument(help="An owner's file of records, or its ledger.")],
+    cap: Annotated[
+        float | None, typer.Option(help="Set the epsilon that all runs may cost together.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Its delta, or that at which the runs are added up.")
+    ] = None,
+    except_held_out: Annotated[
+        bool,
+        typer.Option(
+            "--except-held-out",
+            help="Let the cap cover training alone: predictions on held-out records may be counted "
+            "exactly.",
+        ),
+    ] = False,
+    free: Annotated[
+        str | None, typer.Option(help="Take out the reservation of a run that died, by its name.")
+    ] = None,
+    json_out: Report = None,
+) -> None:
+    """Show what an owner's records were used for, what that costs, and the cap; or set the cap."""
+    path = records if records.name.endswith(SUFFIX) else path_of(records)
+    if not path.exists() and not records.exists():
+        raise ArgumentError("records", str(records), "an existing file")
+    if cap is None and except_held_out:
+        raise ArgumentError("except_held_out", True, "given with --cap EPSILON")
+    account = read(path)
+    if cap is not None:
+        at = delta or (account.cap.delta if account.cap else None)
+        if at is None:
+            raise ArgumentError("delta", delta, "given with --cap", "1 / (10 records) is usual.")
+        limit = Cap(epsilon=cap, delta=at, except_held_out=except_held_out)
+        account = update(path, lambda before: replace(before, cap=limit))
+    if free is not None:
+        account = update(path, lambda before: before.without(free))
+    shown = summary(account, delta or (account.cap.delta if account.cap else USUAL_DELTA))
+    _show(shown)
+    if json_out is not None:
+        console.write(shown, json_out)
+
+
+def summary(account: Account, delta: float) -> dict[str, Any]:
+    """Returns what a ledger says, as JSON has it.
+
+    Args:
+        account: of the data set.
+        delta: at which it is added up.
+    """
+    cap = account.cap
+    return {
+        "runs": [
+            {
+                "name": entry.name,
+                "began": entry.began,
+                "run": entry.title,
+                "state": "spent" if entry.spent else "reserved",
+                "epsilon": entry.epsilon(delta),
+                "opens": list(entry.opens),
+                "exact": entry.exact,
+            }
+            for entry in account.entries
+        ],
+        "epsilon": account.epsilon(delta),
+        "delta": delta,
+        "neighbours": "add-remove",
+        "exact": sum(entry.exact for entry in account.entries),
+        "cap": None if cap is None else vars(cap),
+        "left": account.left(),
+    }
+
+
+def _show(shown: dict[str, Any]) -> None:
+    out = Console()
+    table = Table("name", "began", "state", "epsilon", "run", "opens", box=None)
+    for column in table.columns[:4]:
+        column.no_wrap = True
+    for run in shown["runs"]:
+        opens = "; ".join(run["opens"]) or "nothing"
+        epsilon = _number(run["epsilon"])
+        table.add_row(run["name"], run["began"][:10], run["state"], epsilon, run["run"], opens)
+    if shown["runs"]:
+        out.print(table)
+    delta = f"delta = {shown['delta']:g}"
+    out.print(
+        f"epsilon {_number(shown['epsilon'])} at {delta}, all runs together, for one record added "
+        "or removed",
+        highlight=False,
+    )
+    if shown["exact"]:
+        out.print(
+            f"{shown['exact']} of them used held-out records exactly: no epsilon covers these",
+            highlight=False,
+        )
+    if (cap := shown["cap"]) is None:
+        out.print("no cap: --cap EPSILON --delta D sets one", highlight=False)
+        return
+    covers = "training alone" if cap["except_held_out"] else "every record"
+    out.print(
+        f"cap {cap['epsilon']:g} at delta = {cap['delta']:g}, for {covers}; left for further runs: "
+        f"{shown['left']:.4g}",
+        highlight=False,
+    )
+
+
+def _number(epsilon: float) -> str:
+    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "infinite"

@@ -1,0 +1,188 @@
+"""What one data set was used for, what that costs a record, and how much it may."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import FILTER, Ledger
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """How much all runs on a data set may cost together.
+
+    Attributes:
+        epsilon: at most.
+        delta: at which.
+        except_held_out: whether it covers training alone, so that correct predictions on held-out
+            records may be counted exactly.
+
+    Raises:
+        ArgumentError: an epsilon that is not positive, or a delta outside (0, 1).
+    """
+
+    epsilon: float
+    delta: float
+    except_held_out: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("cap", self.epsilon)
+        if not 0.0 < self.delta < 1.0:
+            raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One run.
+
+    Attributes:
+        name: random, by which its owner frees it.
+        began: when it was entered, as ISO 8601 has it.
+        title: what ran.
+        ledger: all that the run may cost a record.
+        exact: whether the result depends on held-out records in a way that has no epsilon.
+        opens: what it opens at its end.
+        spent: whether that was opened, or is about to be; else it is reserved.
+    """
+
+    name: str
+    began: str
+    title: str
+    ledger: Ledger
+    exact: bool
+    opens: tuple[str, ...]
+    spent: bool = False
+
+    def epsilon(self, delta: float) -> float:
+        """Returns what the run alone costs."""
+        return _epsilon([self], delta, "pld")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """All runs on one data set.
+
+    Attributes:
+        cap: what they may cost; None without one.
+        entries: in the order in which they began.
+    """
+
+    cap: Cap | None = None
+    entries: tuple[Entry, ...] = ()
+
+    def epsilon(self, delta: float) -> float:
+        """Returns an upper bound of what all runs cost together; infinite if there is none."""
+        total = _epsilon(self.entries, delta, FILTER)
+        return total if len(self.entries) > 1 else min(total, _epsilon(self.entries, delta, "pld"))
+
+    def find(self, name: str) -> Entry | None:
+        """Returns the entry of that name."""
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+    def left(self) -> float | None:
+        """Returns how much of the cap no run has taken, as a further run finds it; None without."""
+        if self.cap is None:
+            return None
+        spent = _epsilon(self.entries, self.cap.delta, FILTER) if self.entries else 0.0
+        return max(0.0, self.cap.epsilon - spent)
+
+    def with_entry(self, entry: Entry, where: str) -> "Account":
+        """Returns the account with one more run.
+
+        Args:
+            entry: of the run.
+            where: the ledger, for the message of an error.
+
+        Raises:
+            ArgumentError: the cap does not allow it.
+        """
+        after = replace(self, entries=(*self.entries, entry))
+        if self.cap is None:
+            return after
+        if entry.exact and not self.cap.except_held_out:
+            raise ArgumentError(
+                "evaluate",
+                f"an exact use of held-out records, and a cap in {where}",
+                "'noisy' or 'none' under a cap",
+                "An exact count has no epsilon, nor has a start that was chosen by such counts. "
+                "`pea budget RECORDS --cap E --delta D --except-held-out` lets the cap cover "
+                "training records alone.",
+            )
+        total = after.epsilon(self.cap.delta)
+        if total > self.cap.epsilon:
+            raise ArgumentError(
+                "budget",
+                f"epsilon {total:.4g} in {where} with this run, "
+                f"{self.epsilon(self.cap.delta):.4g} without",
+                f"at most {self.cap.epsilon:g} at delta = {self.cap.delta:g}, the cap",
+                "`pea budget RECORDS` lists what is spent and reserved. Add noise or make fewer "
+                "steps, free the reservation of a run that died, or set another cap.",
+            )
+        return after
+
+    def without(self, name: str) -> "Account":
+        """Returns the account without a reservation.
+
+        Raises:
+            ArgumentError: no run of that name is reserved.
+        """
+        reserved = [entry.name for entry in self.entries if not entry.spent]
+        if name not in reserved:
+            allowed = f"one of the reservations {reserved}"
+            raise ArgumentError("free", name, allowed, "What is spent stays spent.")
+        left = tuple(entry for entry in self.entries if entry.name != name)
+        return replace(self, entries=left)
+
+    def spend(self, name: str) -> "Account":
+        """Returns the account with a reserved run as one that is spent."""
+        entries = (
+            replace(entry, spent=True) if entry.name == name and not entry.spent else entry
+            for entry in self.entries
+        )
+        return replace(self, entries=tuple(entries))
+
+    def to_json(self) -> str:
+        """Returns the account as JSON, from which `from_json` makes an equal one."""
+        entries = [
+            {**vars(entry), "ledger": json.loads(entry.ledger.to_json())} for entry in self.entries
+        ]
+        cap = None if self.cap is None else asdict(self.cap)
+        return json.dumps({"format": _FORMAT, "cap": cap, "entries": entries}, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Account":
+        """Returns the account that `to_json` wrote.
+
+        Raises:
+            ArgumentError: the text is none.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise ValueError("unknown format")
+            cap = None if data["cap"] is None else Cap(**data["cap"])
+            return cls(cap=cap, entries=tuple(_entry(fields) for fields in data["entries"]))
+        except (ArgumentError, ValueError, TypeError, KeyError) as error:
+            raise ArgumentError("budget", "damaged", "what was written", repr(error)) from error
+
+
+def _entry(fields: dict[str, Any]) -> Entry:
+    ledger = Ledger.from_json(json.dumps(fields["ledger"]))
+    return Entry(**{**fields, "ledger": ledger, "opens": tuple(fields["opens"])})
+
+
+def _epsilon(entries: Sequence[Entry], delta: float, accountant: str) -> float:
+    """What runs cost together; infinite where the accountant has no bound at that delta."""
+    together = Ledger()
+    for entry in entries:
+        together.add(entry.ledger)
+    try:
+        return together.get_epsilon(delta, accountant)
+    except ArgumentError:
+        return math.inf

@@ -1,0 +1,74 @@
+"""What a run may cost its owners' records, known before it starts."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from extensions.network.spec import ModelSpec
+from extensions.owners.data import Split
+from extensions.privacy.accounting import Ledger
+from extensions.protocols.host import Host
+from extensions.protocols.settings import account
+from extensions.runs.budget.account import Entry
+from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
+from extensions.runs.local_training import account_for_local_training
+from extensions.runs.outputs import account_for_count, titles_of
+
+
+def entries_of(
+    host: Host,
+    config: TrainConfig,
+    parts: Sequence[Split],
+    ledgers: Sequence[Path | None],
+    name: str,
+) -> list[tuple[Path, Entry]]:
+    """Returns the ledgers that a program keeps, and the run's entry in each.
+
+    Args:
+        host: of the run.
+        config: of the run.
+        parts: records of each rank of the host.
+        ledgers: of each rank, or None; empty: none is kept.
+        name: of the run.
+    """
+    if not any(ledgers):
+        return []
+    cost = planned(host, config, parts[0].train_x.shape[1])
+    entries = []
+    for rank, part, path in zip(host.ranks, parts, ledgers, strict=True):
+        counted = config.evaluate in ("mpc", "opened") or config.strategy in CHOSEN_BY_COUNTS
+        entry = Entry(
+            name=f"{name}-{rank}",
+            began=datetime.now(UTC).isoformat(timespec="seconds"),
+            title=f"{config.model}, {config.steps} steps, {config.backend}",
+            ledger=cost,
+            exact=counted and len(part.test_x) > 0,
+            opens=tuple(titles_of(config)),
+        )
+        if path is not None:
+            entries.append((path, entry))
+    return entries
+
+
+def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
+    """Returns all that a run may cost a record, from its start to what it opens.
+
+    Edge cases:
+        Without privacy, and with noise that everybody can replay, that is infinite.
+    """
+    ledger = Ledger()
+    if config.private and config.insecure_seed is None:
+        if config.strategy is not None:
+            account_for_local_training(ledger, config)
+        parameters = ModelSpec.parse(config.model, features, config.classes).parameters
+        failure = config.steps * host.noise_failure(parameters)
+        account(ledger, "training", config, config.steps, failure)
+    else:
+        ledger.record(
+            "training that is not private",
+            noise_multiplier=0.0,
+            sample_rate=config.sample_rate,
+            steps=config.steps,
+        )
+    account_for_count(ledger, host, config)
+    return ledger
