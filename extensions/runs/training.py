@@ -102,7 +102,7 @@ def _entered(
     ledgers: Sequence[Path | None],
     name: str,
 ) -> tuple[pea.Own, Reservations]:
-    """What a program has of its owners, and the run in their ledgers under a name, if it has one."""
+    """What a program has of its owners, and the run in their ledgers, if it has a name."""
     own = own_of(host, config, parts)
     if own.problem is not None or not name:
         return own, Reservations()

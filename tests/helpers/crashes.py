@@ -6,6 +6,7 @@ The parties compute in the clear, alike, and share what they keep and open.
 """
 
 import fcntl
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ import pytest
 
 from extensions.errors import LostError
 from extensions.owners.data import Split
+from extensions.privacy import ledger
+from extensions.privacy.composition import total_epsilon
+from extensions.privacy.mechanisms import SubsampledGaussian
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.host import Compute, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
@@ -69,6 +73,22 @@ def boundaries_on_disk() -> Iterator[None]:
         for module, names in ON_DISK.items():
             for name in names:
                 patch.setattr(module, name, _guarded(name, getattr(module, name)))
+        yield
+
+
+@contextmanager
+def epsilons_computed_once() -> Iterator[None]:
+    """What a ledger comes to is looked up when it is asked for again."""
+
+    @functools.cache
+    def remembered(mechanisms: tuple[SubsampledGaussian, ...], **asked: Any) -> float:
+        return total_epsilon(mechanisms, **asked)
+
+    def total(mechanisms: Sequence[SubsampledGaussian], **asked: Any) -> float:
+        return remembered(tuple(mechanisms), **asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger, "total_epsilon", total)
         yield
 
 

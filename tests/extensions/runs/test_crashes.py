@@ -1,9 +1,8 @@
 """A run that dies at any boundary: no model is lost that was complete, and none is opened twice."""
 
-import functools
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,15 @@ import pytest
 
 from extensions.errors import LostError
 from extensions.owners.data import Split
-from extensions.privacy import ledger
-from extensions.privacy.composition import total_epsilon
-from extensions.privacy.mechanisms import SubsampledGaussian
 from extensions.runs.config import TrainConfig
-from tests.helpers.crashes import Attempt, KilledError, attempt, boundaries_on_disk, kept_in
+from tests.helpers.crashes import (
+    Attempt,
+    KilledError,
+    attempt,
+    boundaries_on_disk,
+    epsilons_computed_once,
+    kept_in,
+)
 
 CONFIG = TrainConfig(
     backend="clear",
@@ -47,18 +50,8 @@ PARTS = [part(rank) for rank in range(2)]
 @pytest.fixture(autouse=True)
 def own_state(tmp_path, monkeypatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(ledger, "total_epsilon", _once_each)
-    with boundaries_on_disk():
+    with epsilons_computed_once(), boundaries_on_disk():
         yield
-
-
-def _once_each(mechanisms: Sequence[SubsampledGaussian], **asked: Any) -> float:
-    return _epsilon(tuple(mechanisms), **asked)
-
-
-@functools.cache
-def _epsilon(mechanisms: tuple[SubsampledGaussian, ...], **asked: Any) -> float:
-    return total_epsilon(mechanisms, **asked)
 
 
 def start(folder: Path, *, resume: bool = False, **options: Any) -> Attempt:

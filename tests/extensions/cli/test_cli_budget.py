@@ -1,0 +1,139 @@
+"""The command's ledgers of data sets: kept beside an owner's file, shown, capped, and left out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.cli.budget import ledgers_of
+from extensions.errors import ArgumentError
+from tests.helpers.commands import pea, report_of
+from tests.helpers.crashes import epsilons_computed_once
+
+RUN = ("train", "--backend", "clear", "--parties", 2, "--steps", 4, "--sample-rate", 0.5)
+NOISE = ("--noise-multiplier", 4, "--delta", 1e-5)
+
+
+@pytest.fixture(autouse=True)
+def quick():
+    with epsilons_computed_once():
+        yield
+
+
+@pytest.fixture
+def owners(tmp_path: Path) -> list[Path]:
+    """Two owners' files, the second one's without held-out records."""
+    paths = [tmp_path / f"hospital-{rank}.npz" for rank in range(2)]
+    for path, held_out in zip(paths, (10, 0), strict=True):
+        draws = np.random.default_rng(1)
+        arrays: dict[str, Any] = {}
+        for name, rows in (("train", 30), ("test", held_out)):
+            arrays[f"{name}_x"] = draws.uniform(-0.2, 0.2, (rows, 3))
+            arrays[f"{name}_y"] = draws.integers(0, 2, rows)
+        np.savez(path, **arrays)
+    return paths
+
+
+def own(paths: list[Path]) -> list[object]:
+    return [
+        option
+        for rank, path in enumerate(paths)
+        for option in ("--data-for-party", f"{rank}={path}")
+    ]
+
+
+def shown(path: Path, *options: object) -> tuple[str, dict[str, Any]]:
+    """Returns what `pea budget` prints and writes."""
+    out = path.with_name("shown.json")
+    done = pea("budget", path, *options, "--json", out)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(out.read_text())
+
+
+def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_path):
+    run = (*RUN, *NOISE, *own(owners))
+    text, before = shown(owners[0], "--cap", 3, "--delta", 1e-5)
+    assert "epsilon 0 at delta = 1e-05" in text
+    assert before["left"] == 3
+
+    refused = pea(*run)
+    assert refused.returncode == 1
+    assert "hospital-0.npz.budget.json': must be 'noisy' or 'none' under a cap" in refused.stderr
+    assert not shown(owners[1])[1]["runs"]
+
+    done = pea(*run, "--evaluate", "noisy", "--json", tmp_path / "report.json")
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path / "report.json")
+    text, after = shown(owners[0])
+    assert report["epsilon"] < after["epsilon"] < report["epsilon"] + report["held_out_epsilon"]
+    assert 0 < after["left"] < 3 - after["epsilon"]
+    assert "spent" in text
+    assert "for every record; left for further runs" in text
+
+    refused = pea(*run, "--evaluate", "noisy", "--noise-multiplier", 1)
+    assert "budget = 'epsilon " in refused.stderr
+    assert "at most 3 at delta = 1e-05, the cap" in refused.stderr
+    assert [len(shown(path)[1]["runs"]) for path in owners] == [1, 1]
+
+    assert pea(*run).returncode == 1
+    shown(owners[0], "--cap", 9, "--except-held-out")
+    assert pea(*run).returncode == 0
+    text, exact = shown(owners[0])
+    assert (exact["exact"], len(exact["runs"])) == (1, 2)
+    assert "1 of them used held-out records exactly" in text
+    assert "for training alone" in text
+    assert shown(owners[1])[1]["exact"] == 0, "it has no held-out records"
+
+
+def test_a_reservation_is_freed_by_name(owners):
+    run = (*RUN, *NOISE, *own(owners), "--evaluate", "none")
+    assert pea(*run).returncode == 0
+    path = owners[0].with_name("hospital-0.npz.budget.json")
+    kept = json.loads(path.read_text())
+    name = kept["entries"][0]["name"]
+    assert "What is spent stays spent" in pea("budget", path, "--free", name).stderr
+    kept["entries"][0]["spent"] = False
+    path.write_text(json.dumps(kept))
+    text, _ = shown(path)
+    assert "reserved" in text
+    assert shown(owners[0], "--free", name)[1]["runs"] == []
+
+
+def test_only_own_files_have_a_ledger_unless_one_is_named(owners, tmp_path):
+    assert pea(*RUN, *NOISE, *own(owners), "--budget", "none").returncode == 0
+    assert not [*tmp_path.glob("*.budget.json")]
+    assert pea(*RUN, *NOISE, "--data", f"npz:{owners[0]}").returncode == 0
+    assert not [*tmp_path.glob("*.budget.json")]
+    named = tmp_path / "digits.budget.json"
+    assert pea(*RUN, *NOISE, "--data", f"npz:{owners[0]}", "--budget", named).returncode == 0
+    assert len(shown(named)[1]["runs"]) == 1, "one record is at one party"
+    (tmp_path / "ledgers").mkdir()
+    assert pea(*RUN, *NOISE, *own(owners), "--budget", tmp_path / "ledgers").returncode == 0
+    assert len([*(tmp_path / "ledgers").iterdir()]) == 2
+
+
+def test_ledgers_of_several_owners_are_several_files(tmp_path):
+    same = [tmp_path / folder / "x.npz" for folder in "ab"]
+    for given in (tmp_path / "one.json", tmp_path):
+        with pytest.raises(ArgumentError, match="must be a folder, and files of different names"):
+            ledgers_of(same, 2, given)
+    assert ledgers_of([], 2, None) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--cap", 0, "--delta", 1e-5), "cap = 0.0: must be"),
+        (("--cap", 1), "delta = None: must be given with --cap"),
+        (("--cap", 1, "--delta", 1), "delta = 1.0: must be in (0, 1)"),
+        (("--except-held-out",), "except_held_out = True: must be given with --cap"),
+        (("--free", "x"), "free = 'x': must be one of the reservations []"),
+    ],
+)
+def test_options_are_checked(owners, options, message):
+    done = pea("budget", owners[0], *options)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "must be an existing file" in pea("budget", owners[0].with_name("no.npz")).stderr

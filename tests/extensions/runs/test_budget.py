@@ -1,0 +1,321 @@
+"""The ledger of a data set: what it adds up, whom it refuses, and that nothing escapes it."""
+
+import itertools
+import json
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import Split
+from extensions.privacy.accounting import FILTER, Ledger
+from extensions.runs.budget import Account, Cap, Entry, Reservations, path_of, read, update
+from extensions.runs.clear_training import train
+from extensions.runs.config import TrainConfig
+from extensions.runs.training import RunOptions
+from tests.helpers.crashes import (
+    KilledError,
+    attempt,
+    boundaries_on_disk,
+    epsilons_computed_once,
+    kept_in,
+)
+
+DELTA = 1e-5
+CONFIG = TrainConfig(
+    backend="clear",
+    parties=2,
+    classes=2,
+    steps=4,
+    sample_rate=0.5,
+    noise_multiplier=4.0,
+    delta=DELTA,
+    evaluate="noisy",
+)
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with epsilons_computed_once():
+        yield
+
+
+def ledger(noise: float = 4.0, steps: int = 4) -> Ledger:
+    made = Ledger()
+    made.record("training", noise_multiplier=noise, sample_rate=0.5, steps=steps)
+    return made
+
+
+def entry(name: str, **changes: Any) -> Entry:
+    usual = Entry(
+        name=name, began="2026-01-01", title="run", ledger=ledger(), exact=False, opens=()
+    )
+    return replace(usual, **changes)
+
+
+def account(count: int, **options: Any) -> Account:
+    return Account(entries=tuple(entry(str(i)) for i in range(count)), **options)
+
+
+def part(rank: int, held_out: int = 20) -> Split:
+    draws = np.random.default_rng(rank)
+    return Split(
+        train_x=draws.uniform(-0.5, 0.5, (30, 3)),
+        train_y=draws.integers(0, 2, 30),
+        test_x=draws.uniform(-0.5, 0.5, (held_out, 3)),
+        test_y=draws.integers(0, 2, held_out),
+    )
+
+
+def run(paths: list[Path | None], **changes: Any) -> dict[str, Any]:
+    parts = [part(rank) for rank in range(2)]
+    return train(replace(CONFIG, **changes), parts, lambda event: None, ledgers=paths)
+
+
+def test_one_run_costs_what_its_report_says_and_several_what_a_filter_allows():
+    alone = ledger().get_epsilon(DELTA)
+    assert account(0).epsilon(DELTA) == 0.0
+    assert account(1).epsilon(DELTA) == alone
+    together = Ledger()
+    for count in range(2, 4):
+        together.add(ledger())
+        pld = account(count).epsilon(DELTA)
+        whole = ledger(steps=4 * count)
+        assert pld == whole.get_epsilon(DELTA, FILTER)
+        assert whole.get_epsilon(DELTA, "rdp") < pld < count * alone
+
+
+@pytest.mark.parametrize("noise", [0.6, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("steps", [1, 30, 1000])
+def test_the_filter_is_above_what_fixed_settings_cost(noise, steps):
+    """Its price beside settings that are fixed beforehand, by RDP: a fifth on average."""
+    made = Ledger()
+    made.record("steps", noise_multiplier=noise, sample_rate=0.05, steps=steps)
+    tight, rdp, filtered = (made.get_epsilon(DELTA, each) for each in ("pld", "rdp", FILTER))
+    assert tight <= rdp < filtered
+    if 0.5 < tight < 20:
+        assert filtered < 1.7 * rdp
+
+
+def test_a_first_run_may_take_the_whole_cap_and_a_second_is_refused():
+    """By the filter the first alone is above the cap: no second one is ever let in."""
+    alone = ledger().get_epsilon(DELTA)
+    one = Account(cap=Cap(epsilon=alone, delta=DELTA)).with_entry(entry("a"), "here")
+    assert one.left() == 0.0
+    for weak in (1e3, 1e6):
+        with pytest.raises(ArgumentError, match=r"budget = 'epsilon .* in here .*at most"):
+            one.with_entry(entry("b", ledger=ledger(weak)), "here")
+
+
+def test_runs_are_let_in_until_the_cap_and_never_beyond():
+    fitting = max(count for count in range(9) if account(count).epsilon(DELTA) <= 4.0)
+    assert fitting >= 3
+    limited = Account(cap=Cap(epsilon=4.0, delta=DELTA))
+    for number in range(fitting):
+        limited = limited.with_entry(entry(str(number)), "here")
+    with pytest.raises(ArgumentError, match="the cap"):
+        limited.with_entry(entry("one more"), "here")
+    assert 0.0 < limited.left() < limited.entries[0].epsilon(DELTA)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-4])
+def test_what_is_not_private_is_infinite_and_refused(noise):
+    limited = Account(cap=Cap(epsilon=1e6, delta=DELTA))
+    with pytest.raises(ArgumentError, match="epsilon inf"):
+        limited.with_entry(entry("a", ledger=ledger(noise)), "here")
+
+
+def test_an_exact_count_is_refused_unless_the_cap_is_for_training_alone():
+    exact, cap = entry("a", exact=True), Cap(epsilon=10.0, delta=DELTA)
+    with pytest.raises(ArgumentError, match="must be 'noisy' or 'none' under a cap"):
+        Account(cap=cap).with_entry(exact, "here")
+    trained = Account(cap=replace(cap, except_held_out=True)).with_entry(exact, "here")
+    assert len(trained.entries) == 1
+
+
+def test_what_is_spent_is_never_freed():
+    reserved = account(2)
+    spent = reserved.spend("0")
+    assert reserved.without("0").find("0") is None
+    with pytest.raises(ArgumentError, match=r"free = '0': must be one of the reservations \['1'\]"):
+        spent.without("0")
+    assert spent.epsilon(DELTA) == reserved.epsilon(DELTA)
+
+
+def test_a_ledger_is_a_private_file_beside_the_records_and_comes_back(tmp_path):
+    records = tmp_path / "hospital.npz"
+    records.touch()
+    (tmp_path / "link.npz").symlink_to(records)
+    path = path_of(records)
+    assert path == path_of(tmp_path / "link.npz") == tmp_path / "hospital.npz.budget.json"
+    assert read(path) == Account()
+    cap = Cap(epsilon=1.0, delta=DELTA, except_held_out=True)
+    update(path, lambda _: account(2, cap=cap).spend("1"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = read(path)
+    assert (found.cap, found.to_json()) == (cap, path.read_text())
+    assert [each.spent for each in found.entries] == [False, True]
+    assert found.entries[0].ledger.phases == ledger().phases
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": 2}', '{"format": 1, "cap": 1}'])
+def test_a_damaged_ledger_is_refused_and_not_overwritten(tmp_path, damage):
+    path = tmp_path / "a.budget.json"
+    path.write_text(damage)
+    with pytest.raises(ArgumentError, match="must be an undamaged ledger"):
+        update(path, lambda before: replace(before, cap=None))
+    assert path.read_text() == damage
+
+
+def test_of_runs_that_begin_at_once_no_two_pass_a_cap_for_one(tmp_path):
+    path = tmp_path / "a.budget.json"
+    update(path, lambda _: Account(cap=Cap(epsilon=ledger().get_epsilon(DELTA), delta=DELTA)))
+
+    def enter(number: int) -> bool:
+        try:
+            Reservations([(path, entry(str(number)))]).reserve()
+        except ArgumentError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(enter, range(8))) == 1
+    assert len(read(path).entries) == 1
+
+
+def test_a_run_is_reserved_before_it_starts_and_spent_before_it_is_opened(tmp_path):
+    paths: list[Path | None] = [tmp_path / "a.budget.json", None]
+    seen: list[bool] = []
+
+    def progress(event: dict[str, Any]) -> None:
+        seen.extend(each.spent for each in read(paths[0]).entries)
+
+    report = train(CONFIG, [part(0), part(1)], progress, ledgers=paths)
+    (found,) = read(paths[0]).entries
+    assert (found.spent, found.exact, seen) == (True, False, [False] * 4)
+    assert found.opens == ("the number of correct predictions on held-out records, with noise",)
+    count = Ledger()
+    count.record("count", noise_multiplier=10.0, sample_rate=1.0, steps=1)
+    assert report["held_out_epsilon"] == count.get_epsilon(DELTA)
+    assert report["epsilon"] < found.epsilon(DELTA) < report["epsilon"] + report["held_out_epsilon"]
+
+
+def test_an_owner_who_refuses_leaves_no_trace_in_the_ledgers_of_the_others(tmp_path):
+    paths: list[Path | None] = [tmp_path / f"{rank}.budget.json" for rank in range(2)]
+    update(paths[1], lambda before: replace(before, cap=Cap(epsilon=0.01, delta=DELTA)))
+    with pytest.raises(ArgumentError, match=r"budget = .*1\.budget\.json"):
+        run(paths)
+    assert read(paths[0]).entries == read(paths[1]).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "infinite", "exact"),
+    [
+        ({"evaluate": "none"}, False, False),
+        ({"evaluate": "mpc"}, False, True),
+        ({"evaluate": "opened"}, False, True),
+        ({"insecure_seed": 3}, True, False),
+        ({"private": False}, True, False),
+        ({"init": "local-average", "noise_multiplier_init": 4.0}, False, False),
+    ],
+)
+def test_each_kind_of_run_is_entered_as_what_it_is(tmp_path, changes, infinite, exact):
+    path = tmp_path / "a.budget.json"
+    report = run([path, None], **changes)
+    (found,) = read(path).entries
+    assert (found.exact, found.epsilon(DELTA) == np.inf) == (exact, infinite)
+    if not infinite:
+        assert found.epsilon(DELTA) >= report["epsilon"]
+    assert (report["accuracy"] is None) == (changes.get("evaluate") == "none")
+
+
+def test_a_run_that_fails_before_anything_is_opened_is_taken_out_again(tmp_path):
+    path = tmp_path / "a.budget.json"
+
+    def progress(event: dict[str, Any]) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        train(CONFIG, [part(0), part(1)], progress, ledgers=[path, None])
+    assert read(path).entries == ()
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match=r"budget = .*--budget FILE.*--budget none"):
+        run([tmp_path / "file" / "a.budget.json", None])
+
+
+def test_whoever_is_told_of_a_refusal_hears_no_number(tmp_path):
+    """Each party is a program of its own; the one without a cap learns who refused."""
+    paths = [tmp_path / f"{rank}.budget.json" for rank in range(2)]
+    update(paths[1], lambda before: replace(before, cap=Cap(epsilon=0.01, delta=DELTA)))
+
+    def options(rank: int) -> RunOptions:
+        return RunOptions(ledgers=[paths[rank]])
+
+    done = attempt(CONFIG, [part(0), part(1)], options, 1)
+    assert "epsilon" in str(done.errors[1])
+    assert "refused by party 1" in str(done.errors[0])
+    assert not any(word in str(done.errors[0]) for word in ("epsilon", "budget.json", "0.01"))
+    assert read(paths[0]).entries == ()
+    assert done.sent == [[], []]
+
+
+def test_a_run_that_crashes_at_any_boundary_is_counted_once_and_never_less(tmp_path):
+    """Whatever was sent is in both ledgers as spent; a resumed run has one entry in each."""
+    parts = [part(0, 5), part(1, 5)]
+    kept, seeds = tmp_path / "kept", itertools.count(1)
+    ends = iter(range(0, 200, 7))
+    with boundaries_on_disk():
+        for at in ends:
+            folder = tmp_path / str(at)
+            ledgers = [folder / f"{rank}.budget.json" for rank in range(2)]
+
+            def options(rank: int, resume: bool, folder=folder, ledgers=ledgers) -> RunOptions:
+                kept = kept_in(folder, resume=resume)(rank)
+                return replace(kept, ledgers=[ledgers[rank]])
+
+            first = attempt(
+                CONFIG, parts, lambda rank: options(rank, False), next(seeds), {at % 2: at}
+            )
+            if not first.errors:
+                break
+            for rank in range(2):
+                entries = read(ledgers[rank]).entries
+                assert len(entries) <= 1
+                if first.sent[rank]:
+                    assert entries[0].spent
+            again = attempt(CONFIG, parts, lambda rank: options(rank, True), next(seeds))
+            for rank in again.reports:
+                (found,) = read(ledgers[rank]).entries
+                assert found.spent
+    assert at > 60
+    assert not kept.exists()
+
+
+def test_a_noised_count_is_noised_and_held_to_its_range(tmp_path):
+    """Exactly the same model, counted with much noise ten times: not all alike, all in [0, 1]."""
+    found = {run([None, None], insecure_seed=s, count_noise=5.0)["accuracy"] for s in range(10)}
+    assert len(found) > 5
+    assert all(0.0 <= each <= 1.0 for each in found)
+    assert {run([None, None], count_noise=1e6)["accuracy"] for _ in range(9)} == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("init", ["local", "local-accuracy"])
+def test_a_start_that_counts_decide_is_not_made_private_by_a_noised_count(init):
+    with pytest.raises(ArgumentError, match=rf"init = '{init}': must be none of"):
+        replace(CONFIG, init=init, noise_multiplier_init=1.0)
+
+
+def test_a_report_without_a_count_is_json(tmp_path):
+    report = run([None, None], evaluate="none")
+    assert (report["accuracy"], report["held_out_epsilon"]) == (None, None)
+    assert json.loads(json.dumps({**report, "parameters": None}))["accuracy"] is None
