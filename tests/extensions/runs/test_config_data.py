@@ -42,6 +42,7 @@ BAD_SETTINGS = [
     ("lr", math.inf),
     ("max_grad_norm", -1.0),
     ("max_feature_norm", math.nan),
+    ("count_noise", 0.0),
     ("sample_rate", 0.0),
     ("sample_rate", 1.01),
     ("frac_bits", 7),
