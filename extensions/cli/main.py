@@ -42,6 +42,8 @@ class Seat:
         records: this party's .npz, .csv or .parquet file.
         data: name of the data, for the report.
         features: as in `pea train`, extracted here; by default the file holds features.
+        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them;
+            none: keep none.
     """
 
     meeting: Meeting
@@ -49,6 +51,7 @@ class Seat:
     records: Path
     data: str = "own records"
     features: str | None = None
+    budget: Path | None = None
 
 
 @app.command()
@@ -98,7 +101,6 @@ def party(
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("features",))],
     options: Annotated[RunOptions, Options("Execution", without=("timeout", "players", "ledgers"))],
-    budget: BudgetFile = None,
     report: Report = None,
     config_file: ConfigFile = None,
 ) -> None:
@@ -117,7 +119,7 @@ def party(
     console.prepare(report, options.save)
     console.notices(config, engine.notices(config))
     records = seat.records
-    options = replace(options, ledgers=ledgers_of([records], 1, budget))
+    options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         if seat.features is not None or is_table(records):
             own = data.extract_own(records, table, config.classes, extraction)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -102,6 +103,19 @@ def test_the_filter_is_above_what_fixed_settings_cost(noise, steps):
     assert tight <= rdp < filtered
     if 0.5 < tight < 20:
         assert filtered < 1.7 * rdp
+
+
+def test_the_filter_is_the_best_of_its_orders_at_their_parts_of_delta():
+    """Order a of a Gaussian is a / (2 sigma^2); its conversion is Canonne et al.'s (2020)."""
+    orders = (1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+    for noise in (0.8, 3.0, 12.0):
+        made = Ledger()
+        made.record("steps", noise_multiplier=noise, sample_rate=1.0, steps=1)
+        expected = min(
+            a / (2 * noise**2) + math.log1p(-1 / a) - math.log(a * DELTA / len(orders)) / (a - 1)
+            for a in orders
+        )
+        assert made.get_epsilon(DELTA, FILTER) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_first_run_may_take_the_whole_cap_and_a_second_is_refused():
