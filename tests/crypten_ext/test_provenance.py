@@ -66,3 +66,8 @@ def test_rate_overflow_and_norms_are_those_of_the_batch_behind_a_flatten_or_acti
         for a, b in zip(plain, model, strict=True):
             assert np.abs(a).max() > 0.01
             np.testing.assert_allclose(a, b, rtol=0.01, atol=2.0**-18)
+
+
+@pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_weights_are_checked_where_layers_are_hidden_in_these_rounds(pools, parties):
+    assert pools.run(parties, f"{PROGRAMS}.facts:rounds_to_build")[0] == [0, 7]

@@ -9,8 +9,8 @@ from crypten_ext import nn
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
 from extensions.privacy.randomness import InsecureSeededSource
-from tests.helpers.party_tasks.protocols import opened, session
-from tests.helpers.programs.script import CLASSES, RATE, WIDTH, Script, records
+from tests.helpers.party_tasks.protocols import opened, rounds, session
+from tests.helpers.programs.script import CLASSES, RATE, WIDTH, Script, dpsgd, records
 
 import crypten
 
@@ -32,3 +32,18 @@ def one_step(context: Context) -> list[tuple[list[np.ndarray], dict[str, Any]]]:
             (phase,) = json.loads(script.optimizer.ledger.to_json())["phases"]
             results.append((opened(script.model.parameters()), phase))
     return results
+
+
+def rounds_to_build(context: Context) -> list[int]:
+    """Returns the rounds that an optimizer takes to be built for one layer, and for two."""
+    counts = []
+    with session():
+        for layers in (
+            [nn.Linear(WIDTH, CLASSES)],
+            [nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)],
+        ):
+            model = crypten.nn.Sequential(*layers).encrypt()
+            before = rounds()
+            dpsgd(model)
+            counts.append(rounds() - before)
+    return counts
