@@ -36,20 +36,17 @@ class Following:
         progress: called with {"step", "steps", "rounds", "bytes"} after each step.
 
     Attributes:
-        budget: the run in the ledgers of its owners.
+        entry: name of the run in the ledgers of its owners; empty if it cannot go on.
+        budget: the run in these ledgers.
     """
 
     def __init__(self, host: Host, config: TrainConfig, progress: Progress) -> None:
         self.facts: Mapping[str, Any] = {"checkpoint": False, **_evaluated(config)}
+        self.entry = secrets.token_hex(5)
         self.budget = Reservations()
         self._host = host
         self._steps = config.steps
         self._progress = progress
-
-    @property
-    def entry(self) -> str:
-        """Name of the run in the ledgers of its owners; empty if it cannot go on."""
-        return secrets.token_hex(5)
 
     @property
     def kept(self) -> bool:
@@ -133,13 +130,9 @@ class Keeping(Following):
         super().__init__(host, config, progress)
         self.facts = {"checkpoint": True, **_evaluated(config)}
         self._parties = [PartyCheckpoints(options, rank, **settings) for rank in host.holders]
+        self.entry = self._parties[0].entry
         self._made = 0
         self._outputs: list[Mapping[str, Integers]] = []
-
-    @property
-    def entry(self) -> str:
-        """Name of the run in the ledgers of its owners; empty if it cannot go on."""
-        return self._parties[0].entry
 
     @property
     def kept(self) -> bool:
