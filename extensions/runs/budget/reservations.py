@@ -43,8 +43,7 @@ class Reservations:
             ArgumentError: its owner freed it in the meantime, and the cap does not allow it now.
         """
         for path, entry in self._entries:
-            _enter(path, entry)
-            _spend(path, entry.name)
+            _spend(path, entry)
 
     def free(self) -> None:
         """What `reserve` entered is taken out, of a run of which nothing can be opened any more."""
@@ -59,15 +58,21 @@ def _enter(path: Path, entry: Entry) -> bool:
 
     def enter(account: Account) -> Account:
         nonlocal entered
-        entered = account.find(entry.name) is None
-        return account.with_entry(entry, str(path)) if entered else account
+        after = _with(account, path, entry)
+        entered = after is not account
+        return after
 
     update(path, enter)
     return entered
 
 
-def _spend(path: Path, name: str) -> None:
-    update(path, lambda account: account.spend(name))
+def _spend(path: Path, entry: Entry) -> None:
+    update(path, lambda account: _with(account, path, entry).spend(entry.name))
+
+
+def _with(account: Account, path: Path, entry: Entry) -> Account:
+    """The account in which the run is, whether it was before or not."""
+    return account if account.find(entry.name) else account.with_entry(entry, str(path))
 
 
 def _free(path: Path, name: str) -> None:

@@ -221,6 +221,20 @@ def test_a_run_is_reserved_before_it_starts_and_spent_before_it_is_opened(tmp_pa
     assert report["epsilon"] < found.epsilon(DELTA) < report["epsilon"] + report["held_out_epsilon"]
 
 
+def test_a_run_that_its_owner_freed_meanwhile_is_entered_again_or_refused(tmp_path):
+    path = tmp_path / "a.budget.json"
+    run = Reservations([(path, entry("a"))])
+    run.reserve()
+    update(path, lambda account: account.without("a"))
+    run.spend()
+    (found,) = read(path).entries
+    assert found.spent
+    update(path, lambda account: Account(cap=Cap(epsilon=0.01, delta=DELTA)))
+    with pytest.raises(ArgumentError, match="the cap"):
+        run.spend()
+    assert read(path).entries == ()
+
+
 def test_an_owner_who_refuses_leaves_no_trace_in_the_ledgers_of_the_others(tmp_path):
     paths: list[Path | None] = [tmp_path / f"{rank}.budget.json" for rank in range(2)]
     update(paths[1], lambda before: replace(before, cap=Cap(epsilon=0.01, delta=DELTA)))
