@@ -225,7 +225,7 @@ def test_public_starts_are_zero_or_random():
 @linux
 def test_secure_and_plaintext_runs_start_alike(tmp_path):
     """Equal noise: only rounding differs, which moves few of 359 predictions."""
-    common = ("train", "--parties", 2, "--steps", 2, "--epsilon", 2, "--delta", 1e-5)
+    common = ("train", "--parties", 2, "--steps", 2, "--epsilon", 4, "--delta", 1e-5)
     common += ("--init", "local", "--epsilon-init", 2, "--init-steps", 8, "--lr", 0.5)
     common += ("--init-lr", 3, "--insecure-fixed-randomness", 3)
     reports = []
@@ -238,7 +238,7 @@ def test_secure_and_plaintext_runs_start_alike(tmp_path):
     assert secure["rounds"] == 2 * 27 + 1 + 2 + 19
     assert secure["opened"] == ["the number of correct predictions on held-out records"]
     assert secure["epsilon"] == clear["epsilon"]
-    assert 2.0 < secure["epsilon"] < 4.0
+    assert 3.99 < secure["epsilon"] <= 4.0
     assert (secure["init"], secure["init_steps"]) == ("local", 8)
     assert secure["noise_multiplier_init"] == clear["noise_multiplier_init"] > 0
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
