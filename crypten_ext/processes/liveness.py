@@ -11,6 +11,7 @@ then ends and names it, rather than wait for it inside a collective operation.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import faulthandler
 import itertools
@@ -40,7 +41,7 @@ class Watch:
 
     One thread exchanges statuses through the store. The other notices when the store no longer
     answers. If a party is lost while the main thread is blocked, it cuts the connections in which
-    that waits, or, if it may not, ends the process.
+    that waits, and interrupts what that computes; if it may not, it ends the process.
 
     Args:
         store: at which the parties met.
@@ -108,7 +109,8 @@ class Watch:
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self._leave("bye")
             return
-        echo = is_connection_loss(Failure.of(error)) or (self._cut and isinstance(error, Exception))
+        consequence = self._cut and isinstance(error, Exception | KeyboardInterrupt)
+        echo = consequence or is_connection_loss(Failure.of(error))
         if echo and error is not self._verdict:
             lost = self.explain(error)
         self._leave("" if echo else farewell_of(error))
@@ -220,6 +222,9 @@ class Watch:
             return
         if self._connections is not None:
             self._cut_connections()
+            if self._in_hand.wait(grace):
+                return
+            _thread.interrupt_main()  # where it computes
             if self._in_hand.wait(_CUT_SILENCES * self._silence):
                 return
         os.write(2, f"{self._verdict}\n".encode())

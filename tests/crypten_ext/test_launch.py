@@ -361,6 +361,16 @@ def test_parties_that_were_joined_end_in_order_when_one_is_stopped(
 
 
 @pytest.mark.long
+def test_a_party_that_computes_by_itself_ends_in_order_when_another_is_stopped() -> None:
+    with by_hand(2, "join and compute", 1.0, 10) as processes:
+        processes[1].send_signal(signal.SIGSTOP)
+        out, complaints = processes[0].communicate(timeout=PATIENCE)
+    assert out == "tidied up\n"
+    assert complaints.splitlines()[-1] == "party 1 stopped answering for 10 s"
+    assert processes[0].returncode == 1
+
+
+@pytest.mark.long
 def test_a_party_that_is_stopped_while_crypten_begins_is_named() -> None:
     with by_hand(2, "join and stop", 1.0, 10, first="present") as processes:
         line = last_line(processes[0])

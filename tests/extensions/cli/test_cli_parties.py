@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from crypten_ext.processes.joining import joined
+from extensions.errors import PartyLostError
 from tests.helpers.commands import Command, pea, report_of, started, work_of
 from tests.helpers.patience import wait_until
 
@@ -65,6 +67,14 @@ def test_a_party_that_never_comes_is_missed(tmp_path):
     assert done.returncode == 1
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("pea: ")]
     assert line.startswith("pea: party 1 has not come to tcp://127.0.0.1:")
+
+
+def test_the_party_at_which_the_others_meet_is_missed():
+    """In this process: nobody has joined anybody yet."""
+    place = free_address()
+    silent = rf"^party 0 does not answer at tcp://{place} after 0\.3 s"
+    with pytest.raises(PartyLostError, match=silent), joined(f"tcp://{place}", 1, 2, 0.3):
+        pass
 
 
 @pytest.mark.parametrize(

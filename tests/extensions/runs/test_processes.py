@@ -54,6 +54,10 @@ def kill_itself(emit):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stop_itself(emit):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def wait_without_end(emit):
     emit(os.getpid())
     signal.pause()
@@ -113,6 +117,11 @@ def test_a_process_that_takes_too_long_is_ended():
     with pytest.raises(Lost, match="^the servers took longer than 3 s$"):
         run(f"{TASKS}wait_without_end", {}, timeout=3.0, on_event=pids.append)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_process_that_stops_is_lost():
+    with pytest.raises(Lost, match="^the servers (stopped answering for 2 s|gave no sign of life)"):
+        run(f"{TASKS}stop_itself", {}, silence=2.0)
 
 
 def test_a_thread_may_end_the_process_and_tell_why():

@@ -156,7 +156,8 @@ def _follow(course: str, rank: int, silence: float) -> None:
             time.sleep(silence / 20)
         return
     while True:
-        sum_of(1)
+        if course != "join and compute":
+            sum_of(1)
         time.sleep(PAUSE)
 
 
