@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.commands import Command, started
 
 SERVERS = ("server0", "server1", "server2")
@@ -38,6 +40,8 @@ def running_players(file: Path, *options: object) -> Iterator[Players]:
             count -= line.startswith("player ") and " listens at " in line
             if not count:
                 break
+        else:
+            pytest.fail(f"the command ended: {command.finish().stderr}")
         yield command, {_name(pid): pid for pid in command.running()}
 
 

@@ -283,6 +283,19 @@ def test_no_bytes_break_a_visit_or_give_it_a_seat():
             attack(rng)
 
 
+def test_of_two_visits_to_a_seat_the_first_proof_has_it():
+    seats: set[int] = set()
+    guests, visits = [Guest(0, 2), Guest(0, 2)], [Visit(2, seats), Visit(2, seats)]
+    offers = [
+        guest.seat(visit.hear(guest.hello())) for guest, visit in zip(guests, visits, strict=True)
+    ]
+    assert visits[1].hear(offers[1].frames.seal(PROOF)) == b""
+    seats.add(0)
+    with pytest.raises(BrokenFrameError, match="came too late"):
+        visits[0].hear(offers[0].frames.seal(PROOF))
+    assert (visits[0].seat, visits[1].seat is None) == (None, False)
+
+
 def test_the_seated_are_told_nothing_but_ranks():
     assert awaited(awaiting({1, 3}), 4) == [1, 3]
     for wrong in (b"", b"waits for\x04", b"waits", bytes(40)):
