@@ -13,7 +13,7 @@ import pytest
 
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
-from tests.extensions.cli.test_cli_checkpoints import NOISE, wait_for
+from tests.extensions.cli.test_cli_checkpoints import LONG_RUN, wait_for
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
 from tests.helpers.commands import ROOT, pea, started
 from tests.helpers.patience import PATIENCE
@@ -116,7 +116,7 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     tfe_players.close()
     file, (command, pids) = players
     folder, address = tmp_path / "kept", json.loads(file.read_text())["server1"]
-    run = ("train", "--backend", "tfe", "--players", file, "--steps", 10_000, *NOISE)
+    run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN)
     with started(*run, "--checkpoint-every", 1, "--checkpoint", folder) as training:
         wait_for(training, folder, 2, 2)
         os.kill(pids["server1"], signal.SIGKILL)

@@ -25,6 +25,8 @@ pytestmark = [
 
 STEPS = 24
 NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
+LONG_RUN = ("--steps", 1000, "--noise-multiplier", 8.0, "--delta", 1e-5)
+"""Of so small an epsilon that what goes wrong with a tiny probability weighs little."""
 RUN = ("train", "--parties", 2, "--steps", STEPS, "--checkpoint-every", 2, *NOISE)
 LOCAL = ("--init", "local-average", "--epsilon-init", 1.0, "--init-steps", 3)
 STARTED = {"init": "local-average", "epsilon_init": 1.0, "init_steps": 3}
@@ -197,7 +199,7 @@ def test_a_lost_player_is_named_and_the_run_can_be_resumed(tmp_path, sent):
     """TensorFlow raises an error for a player that died, and waits for a silent one."""
     folder, addresses = tmp_path / "kept", free_addresses(SERVERS)
     file = write(tmp_path / "players.json", addresses)
-    run = ("train", "--backend", "tfe", "--players", file, "--steps", 10_000, *NOISE)
+    run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN)
     run = (*run, "--checkpoint-every", 1)
     with running_players(file) as (_, pids), started(*run, "--checkpoint", folder) as command:
         wait_for(command, folder, 2, 2)
