@@ -32,7 +32,8 @@ does not need it: a record that is present in some of the steps only costs less.
 
 from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
-from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
+from extensions.runs.checkpoints.options import CheckpointOptions
+from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.runs import check_files, run_settings
 from extensions.runs.checkpoints.together import (
     complete_together,

@@ -3,44 +3,22 @@
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
-from extensions.options import Option
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import files, release
 from extensions.runs.checkpoints.agreement import Agreed, Offer, settle
 from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.folder import Held, look, make_new, plain
+from extensions.runs.checkpoints.options import CheckpointOptions
 
 KEPT = 2
 _PARTS = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointOptions:
-    """What the user asks for.
-
-    Attributes:
-        folder: where each party keeps its shares while it trains.
-        every: number of steps between two checkpoints; by default a tenth of the run.
-        resume: go on from the folder's checkpoints, instead of beginning a run.
-
-    Raises:
-        ArgumentError: `every` is below 1.
-    """
-
-    folder: Annotated[Path, Option(name="checkpoint")]
-    every: Annotated[int | None, Option(name="checkpoint-every")] = None
-    resume: bool = False
-
-    def __post_init__(self) -> None:
-        if self.every is not None and self.every < 1:
-            raise ArgumentError("checkpoint_every", self.every, "at least 1")
 
 
 class PartyCheckpoints:

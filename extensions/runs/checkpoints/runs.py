@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from extensions.owners.data import read_party_file
-from extensions.runs.checkpoints.party import CheckpointOptions, PartyCheckpoints
+from extensions.runs.checkpoints.options import CheckpointOptions
+from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.together import settle_together
 from extensions.runs.config import TrainConfig
 

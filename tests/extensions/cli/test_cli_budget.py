@@ -12,8 +12,8 @@ from extensions.errors import ArgumentError
 from tests.helpers.commands import pea, report_of
 from tests.helpers.crashes import epsilons_computed_once
 
-RUN = ("train", "--backend", "clear", "--parties", 2, "--steps", 4, "--sample-rate", 0.5)
-NOISE = ("--noise-multiplier", 4, "--delta", 1e-5)
+RUN = ("train", "--backend", "clear", "--parties", 2, "--steps", 4, "--sample-rate", 1)
+NOISE = ("--noise-multiplier", 8, "--delta", 1e-5)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,30 @@
+"""What a user asks of checkpoints."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from extensions.errors import ArgumentError
+from extensions.options import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """What the user asks for.
+
+    Attributes:
+        folder: where each party keeps its shares while it trains.
+        every: number of steps between two checkpoints; by default a tenth of the run.
+        resume: go on from the folder's checkpoints, instead of beginning a run.
+
+    Raises:
+        ArgumentError: `every` is below 1.
+    """
+
+    folder: Annotated[Path, Option(name="checkpoint")]
+    every: Annotated[int | None, Option(name="checkpoint-every")] = None
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every is not None and self.every < 1:
+            raise ArgumentError("checkpoint_every", self.every, "at least 1")
