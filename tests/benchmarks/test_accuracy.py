@@ -24,6 +24,7 @@ CONFIG = PLAIN["digits"].config(
 )
 
 
+@pytest.mark.long
 def test_an_experiment_writes_its_table_and_its_figure(tmp_path, monkeypatch):
     for needed in ("matplotlib", "skimage"):
         pytest.importorskip(needed)

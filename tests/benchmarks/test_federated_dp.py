@@ -211,6 +211,7 @@ def test_bytes_are_those_of_a_whole_row():
     assert sparse_bytes(43) == 43 * 4 + 1
 
 
+@pytest.mark.long
 def test_workers_do_not_change_a_run_and_equal_settings_run_once(data_dir):
     settings = [Setting(clients=10), Setting(clients=20), Setting(clients=10)]
     size = Size(model="mlp", rounds=2, epochs=1, batch_size=10, lr=0.1)

@@ -145,6 +145,7 @@ def test_gradient_of_another_size_is_refused():
         attack(DIGITS.model(), [], lr=0.0, shape=RECORD.shape, classes=10)
 
 
+@pytest.mark.long
 def test_command_has_a_row_for_every_view_and_a_figure(monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)

@@ -90,8 +90,9 @@ def test_keras_that_the_user_chose_is_kept():
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 @needs_tensorflow
-@pytest.mark.parametrize("version", ["2.22.0", pytest.param("2.17.1", marks=pytest.mark.long)])
+@pytest.mark.parametrize("version", ["2.22.0", "2.17.1"])
 def test_untested_tensorflow_is_refused_unless_asked_for(version):
     code = f"import tensorflow; tensorflow.__version__ = {version!r}; import tfe_ext"
     run = run_fresh(code)

@@ -25,6 +25,11 @@ def test_clip_by_norm(tfe_process, frac_bits, max_norm):
     )
 
 
+@pytest.mark.long
+def test_clip_by_norm_of_one_vector(tfe_process):
+    tfe_process.run(f"{TASKS}:clip_by_norm_takes_one_vector", frac_bits=16, max_norm=1.0)
+
+
 @pytest.mark.parametrize(
     ("frac_bits", "sigma", "colluders"), [(16, 0.8, 1), pytest.param(20, 60.0, 2, marks=LONG)]
 )

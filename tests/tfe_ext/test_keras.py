@@ -53,7 +53,7 @@ COSTS = {"linear": 28, "hidden": 38, "hidden sigmoid, no bias": 40, "softmax": 3
         "noise_is_drawn_by_each_server_in_the_graph",
         "inputs_are_masked",
         "a_fit_opens_nothing_and_ends_where_it_should",
-        "a_run_goes_on_from_its_checkpoints",
+        pytest.param("a_run_goes_on_from_its_checkpoints", marks=pytest.mark.long),
         pytest.param("steps_are_fresh", marks=pytest.mark.long),
         pytest.param("one_output_and_other_layers", marks=pytest.mark.long),
         "wrong_layers_are_refused",

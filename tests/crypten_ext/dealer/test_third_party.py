@@ -39,6 +39,7 @@ def pool() -> Iterator[Parties]:
 # --- streams ------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_32_bits_of_seed_give_a_tuple_away_until_the_streams_are_keyed(pool):
     """The pool's first draw: it shows what is wrong, and then that it no longer is."""
     for drawn in pool.run(f"{TASKS}:draw"):

@@ -371,6 +371,7 @@ for name, weights in (("resnet18", path), ("resnet18", Path(__file__)), ("nothin
 """
 
 
+@pytest.mark.long
 def test_a_backbone_is_what_its_last_layer_is_fed(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("PIL")
@@ -416,6 +417,7 @@ def test_hog_beats_pixels_on_digits_of_28_pixels_at_the_same_epsilon():
     assert hog > raw + 0.03
 
 
+@pytest.mark.long
 def test_real_images_have_embeddings_that_know_their_class():
     """Aeroplanes and cars by their nearest centroid, of the other half; measured: 112 of 120.
 

@@ -314,6 +314,7 @@ def test_a_target_epsilon_is_of_so_many_rounds(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("pea: rounds = 4: must be 2 as in run.npz")
 
 
+@pytest.mark.long
 def test_an_interruption_without_a_checkpoint_says_that_nothing_is_kept():
     with started(*RUN, *PLAIN, "--rounds", 10_000) as command:
         assert command.process.stderr is not None

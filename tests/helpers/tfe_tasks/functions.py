@@ -95,7 +95,12 @@ def clip_by_norm_keeps_its_promise(frac_bits, max_norm):
         for clipped in apply(lambda x: tfe.clip_by_norm(x, max_norm), x, frac_bits):
             assert_clipped(clipped, max_norm, frac_bits)
             np.testing.assert_array_equal(clipped[lengths <= 0.998], x[lengths <= 0.998])
-        one = x[lengths > 1][0]
+
+
+def clip_by_norm_takes_one_vector(frac_bits, max_norm):
+    x, lengths = rows_of(max_norm, frac_bits)
+    one = x[lengths > 1][0]
+    with protocol(frac_bits):
         (clipped, _) = apply(lambda x: tfe.clip_by_norm(x, max_norm), one, frac_bits)
         assert clipped.shape == one.shape
         assert_clipped(clipped[None], max_norm, frac_bits)
