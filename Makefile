@@ -14,7 +14,7 @@ help:
 	@echo "make demo      train a private model between three parties on the digits data"
 	@echo "make test      run the tests that take seconds, two at a time"
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
-	@echo "make mutants   try whether the tests find 60 faults made by hand, in a copy of the tree"
+	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
 	@echo "make check     lint, format, types and import rules"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
