@@ -1,6 +1,6 @@
 """The programme of a dealer that a launcher started: it ends with its parties or its launcher.
 
-Run as ``python -m crypten_ext.dealer LISTENER_FD PARTIES`` by `crypten_ext.processes.dealing`.
+Run as ``python -m crypten_ext.dealer PARTIES LISTENER_FD`` by `crypten_ext.processes.dealing`.
 """
 
 import os
@@ -17,7 +17,7 @@ from extensions.runs.processes import end_with, open_channel
 def main() -> None:
     """One run is dealt for."""
     open_channel()
-    descriptor, parties = (int(argument) for argument in sys.argv[1:])
+    parties, descriptor = (int(argument) for argument in sys.argv[1:])
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with socket.socket(fileno=descriptor) as listener:
         try:

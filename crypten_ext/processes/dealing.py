@@ -10,7 +10,7 @@ from typing import get_args
 from crypten_ext.dealer import ADDRESS, BACKLOG
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
-from extensions.runs.processes import Process, describe_ending
+from extensions.runs.processes import Process, Template, describe_ending
 from extensions.runs.providers import Provider
 
 
@@ -24,6 +24,7 @@ class DealingProcess:
         arguments: The module's arguments.
         env: Its whole environment.
         descriptors: Further file descriptors that it inherits.
+        template: What it is a copy of, if anything.
     """
 
     def __init__(
@@ -34,12 +35,17 @@ class DealingProcess:
         *arguments: str,
         env: dict[str, str],
         descriptors: Sequence[int] = (),
+        template: Template | None,
     ) -> None:
         self._name = name
         self._lost = lost
         self._told: LostError | None = None
         self.process = Process(
-            module, *arguments, env=env, receive=self._hear, descriptors=descriptors
+            *(module, *arguments),
+            env=env,
+            receive=self._hear,
+            descriptors=descriptors,
+            template=template,
         )
 
     @property
@@ -84,13 +90,16 @@ def check_provider(provider: str, parties: int) -> None:
         raise ArgumentError("world_size", parties, "at least 2 with CrypTen's third party")
 
 
-def start_dealing(provider: Provider, parties: int, env: dict[str, str]) -> DealingProcess | None:
+def start_dealing(
+    provider: Provider, parties: int, env: dict[str, str], template: Template | None
+) -> DealingProcess | None:
     """Returns the provider's process, None if it needs none; `env` then tells the parties of it.
 
     Args:
         provider: Checked by `check_provider`.
         parties: Their number.
         env: What their environments have in common.
+        template: What it is a copy of, if anything.
     """
     if provider == "dealer":
         with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
@@ -98,16 +107,18 @@ def start_dealing(provider: Provider, parties: int, env: dict[str, str]) -> Deal
             descriptor = listener.fileno()
             dealer = DealingProcess(
                 *("the dealer", DealerLostError),
-                *("crypten_ext.dealer", str(descriptor), str(parties)),
+                *("crypten_ext.dealer.__main__", str(parties)),
                 env=env,
                 descriptors=[descriptor],
+                template=template,
             )
         env[ADDRESS] = f"{host}:{port}"
         return dealer
     if provider == "ttp":
         env[THIRD_PARTY] = "1"
         return DealingProcess(
-            *("the third party", ThirdPartyLostError, "crypten_ext.third_party"),
+            *("the third party", ThirdPartyLostError, "crypten_ext.third_party.__main__"),
             env={**env, "RANK": str(parties)},
+            template=template,
         )
     return None

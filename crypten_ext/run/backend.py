@@ -80,7 +80,13 @@ def train(
     ledgers = options.ledgers or [None] * config.parties
     prepared = _prepared(config, options.material)
     beside = config.provider if options.material is None else "tfp"
-    with Parties(config.parties, timeout=options.timeout, provider=beside) as parties:
+    pool = Parties(
+        config.parties,
+        timeout=options.timeout,
+        provider=beside,
+        modules=(__name__, "dp_accounting"),
+    )
+    with pool as parties:
         reports = parties.run(
             "crypten_ext.run.backend:train_task",
             per_party=[

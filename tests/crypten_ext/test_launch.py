@@ -64,6 +64,13 @@ def test_the_pool_keeps_its_processes_and_their_state(two: Parties) -> None:
     assert [answer["seen"] for answer in second] == [0, 1]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each party imports CrypTen itself")
+def test_crypten_is_imported_once_for_all_parties(three: Parties) -> None:
+    (parent,) = {answer["parent"] for answer in three.run(f"{TASKS}:remember")}
+    assert parent != os.getpid()
+    assert Path(f"/proc/{parent}/status").read_text().count(f"PPid:\t{os.getpid()}\n") == 1
+
+
 def test_events_arrive_in_order_from_every_party(three: Parties) -> None:
     events: list[tuple[int, int]] = []
     three.run(

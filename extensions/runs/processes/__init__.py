@@ -11,6 +11,7 @@ from extensions.runs.processes.failure import Failure, describe_ending
 from extensions.runs.processes.lifetime import ORPHANED, die_with
 from extensions.runs.processes.process import Process
 from extensions.runs.processes.silence import Silences
+from extensions.runs.processes.template import Template
 from extensions.runs.processes.worker import serve
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Failure",
     "Process",
     "Silences",
+    "Template",
     "call",
     "describe_ending",
     "die_with",

@@ -4,6 +4,12 @@ from functools import partial
 
 from extensions.runs.processes import open_channel, serve
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """It performs tasks until it is told to leave."""
     channel = open_channel()
     serve(channel, partial(channel.say, "event"))
+
+
+if __name__ == "__main__":
+    main()

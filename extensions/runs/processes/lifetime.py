@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
 
 ORPHANED = 71
 """Exit status of a process whose launcher is gone."""
-_ON_LINUX = sys.platform == "linux"
+ON_LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _SIGKILL = 1, int(signal.SIGKILL)
 _libc = ctypes.CDLL(None)
 
@@ -32,20 +32,41 @@ def die_with(launcher: int) -> None:
     Args:
         launcher: its process id; 0 for no effect.
     """
-    if launcher and _ON_LINUX:
+    if launcher and ON_LINUX:
         _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         if os.getppid() != launcher:
             os._exit(ORPHANED)
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Returns a process that dies with this one from its first instruction on (`die_with`).
+def start(
+    module: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    descriptors: Sequence[int],
+    output: int | None,
+) -> subprocess.Popen[bytes]:
+    """Returns a Python process that dies with this one from its first instruction on (`die_with`).
+
+    It leads a session of its own and reads nothing.
 
     Args:
-        command: its programme and arguments.
-        **options: of `subprocess.Popen`.
+        module: what it runs.
+        arguments: the module's; the numbers of its descriptors follow them.
+        env: its environment, but for PYTHONPATH, which is this process's path.
+        descriptors: what it inherits.
+        output: descriptor that it prints to; None for this process's.
     """
-    if _ON_LINUX:
+    program = [sys.executable, "-P", "-X", "faulthandler", "-m", module]
+    command = [*program, *arguments, *map(str, descriptors)]
+    options: dict[str, Any] = {
+        "env": {**env, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
+        "stdin": subprocess.DEVNULL,
+        "stdout": output,
+        "stderr": output,
+        "pass_fds": descriptors,
+        "start_new_session": True,
+    }
+    if ON_LINUX:
         options["preexec_fn"] = functools.partial(die_with, os.getpid())
 
     def order() -> subprocess.Popen[bytes]:

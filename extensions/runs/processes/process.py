@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from contextlib import suppress
 from multiprocessing import Pipe
 
 from extensions.runs.processes import lifetime
+from extensions.runs.processes.template import Started, Template
 
 _ENDING = 5.0
 _LINES = 20
@@ -29,13 +29,15 @@ class Process:
     It dies with this process, whatever state either is in (`lifetime.start`).
 
     Args:
-        module: What it runs; it begins with `extensions.runs.processes.open_channel`.
-        arguments: The module's arguments.
+        module: What it runs, its function `main`, which begins with
+            `extensions.runs.processes.open_channel`.
+        arguments: The module's arguments; the numbers of its descriptors follow them.
         env: Its whole environment, but for PYTHONPATH, which is this process's path.
         receive: Called in a thread with each frame, and with an empty one when no more will come.
         descriptors: Further file descriptors that it inherits.
         shows_output: Whether what it prints goes where this process prints; otherwise it is kept
             out of sight, and `last_lines` has its end.
+        template: What it is a copy of, and dies with; None for a process that begins anew.
 
     Attributes:
         signs: number of signs of life so far; the first comes when the interpreter has imported the
@@ -50,22 +52,28 @@ class Process:
         receive: Callable[[bytes], None] = _discard,
         descriptors: Sequence[int] = (),
         shows_output: bool = False,
+        template: Template | None = None,
     ) -> None:
         self._receive = receive
         self.signs = 0
         self._output: deque[bytes] = deque(maxlen=_LINES)
         self._control, theirs = Pipe()
-        with theirs:
-            options = ["-P", "-X", "faulthandler", "-m", module]
-            self._process = lifetime.start(
-                [sys.executable, *options, *arguments, str(theirs.fileno())],
-                env={**env, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
-                stdin=subprocess.DEVNULL,
-                stdout=None if shows_output else subprocess.PIPE,
-                stderr=None if shows_output else subprocess.STDOUT,
-                pass_fds=[theirs.fileno(), *descriptors],
-                start_new_session=True,
+        self._reading: int | None = None
+        output = None
+        if not shows_output:
+            self._reading, output = os.pipe()
+        start = lifetime.start if template is None else template.start
+        try:
+            self._process: Started = start(
+                *(module, *arguments),
+                env=env,
+                descriptors=[*descriptors, theirs.fileno()],
+                output=output,
             )
+        finally:
+            theirs.close()
+            if output is not None:
+                os.close(output)
         loops = [self._listen] if shows_output else [self._listen, self._drain]
         self._threads = [threading.Thread(target=loop, daemon=True) for loop in loops]
         for thread in self._threads:
@@ -86,8 +94,8 @@ class Process:
         self._receive(b"")
 
     def _drain(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as output:
+        assert self._reading is not None
+        with os.fdopen(self._reading, "rb") as output:
             self._output.extend(iter(lambda: output.readline(_LINE_LENGTH), b""))
 
     def send(self, frame: bytes) -> None:

@@ -41,7 +41,7 @@ def add(context: Context, own: int, common: int) -> dict[str, Any]:
 
 def remember(context: Context, **new: Any) -> dict[str, Any]:
     kept.update(new)
-    return {"pid": os.getpid(), **kept}
+    return {"pid": os.getpid(), "parent": os.getppid(), **kept}
 
 
 def count(context: Context, upto: int) -> None:

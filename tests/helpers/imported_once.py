@@ -1,0 +1,5 @@
+"""A module that knows where it was imported."""
+
+import os
+
+PID = os.getpid()
