@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import app
 from benchmarks.report import DOCUMENTS, with_tables
 from tests.helpers.commands import pea
 from tests.helpers.paths import ROOT
@@ -41,10 +42,13 @@ def run(command: list[str], folder: Path, **env: str) -> subprocess.CompletedPro
 
 
 def typed(line: str) -> None:
-    """Runs a line with the `pea` command in this process, where all is imported."""
+    """Runs a line with a command of ours in this process, where all is imported."""
     name, *arguments = shlex.split(line, comments=True)
-    assert name == "pea"
-    passed(pea(*arguments))
+    if name == "pea":
+        passed(pea(*arguments))
+    else:
+        assert [name, *arguments[:2]] == ["python", "-m", "benchmarks"]
+        app(arguments[2:], standalone_mode=False)
 
 
 def passed(result: subprocess.CompletedProcess[str]) -> str:
@@ -82,8 +86,6 @@ def test_the_readme_is_short_and_leads_to_all_documents():
 
 
 def test_every_benchmark_is_named_in_the_guide():
-    from benchmarks.__main__ import app
-
     for command in app.registered_commands:
         assert f"`{command.name}" in GUIDE or f"benchmarks {command.name}" in GUIDE
 
@@ -184,7 +186,4 @@ def test_researcher_commands_run(tmp_path, monkeypatch):
     for command in commands:
         short = command.replace("pea fl", "pea fl --rounds 2")
         short = short.replace("pea train", "pea train --steps 5")
-        if short.startswith("pea"):
-            typed(short)
-        else:
-            passed(run(["bash", "-c", short], tmp_path, PYTHONPATH=str(ROOT)))
+        typed(short)

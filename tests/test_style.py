@@ -4,15 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from tests.helpers.paths import ROOT
 
 PACKAGES = ("extensions", "crypten_ext", "tfe_ext", "fl", "benchmarks")
 MODULES, PARAMETERS, LINES = 15, 8, 60
-TREES = {
-    str(path.relative_to(ROOT)): ast.parse(path.read_text())
-    for package in PACKAGES
-    for path in sorted((ROOT / package).rglob("*.py"))
-}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 HOSTS_SIGNATURES = {"tfe_ext/aby3/protocol.py:ABY3._ot"}
@@ -34,6 +31,16 @@ NAMED_BY_OTHERS = {
 """Where modules are imported by a name in a string, which import-linter cannot see."""
 
 
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Returns the modules of our packages by their paths."""
+    return {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text())
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
 def functions(node: ast.AST, place: str) -> Iterator[tuple[str, Function]]:
     """Yields every function with its place, such as ``fl/plain.py:PlainAggregator.sum``."""
     for child in ast.iter_child_nodes(node):
@@ -53,13 +60,13 @@ def parameters(function: Function, *, keyword_only: bool) -> int:
     return len([one for one in named if one and one.arg not in ("self", "cls")])
 
 
-def test_no_folder_has_more_than_15_modules():
-    folders = [place.rpartition("/")[0] for place in TREES]
+def test_no_folder_has_more_than_15_modules(trees):
+    folders = [place.rpartition("/")[0] for place in trees]
     assert not {folder for folder in folders if folders.count(folder) > MODULES}
 
 
-def test_functions_have_at_most_8_parameters_and_60_lines():
-    found = {place: one for path in TREES for place, one in functions(TREES[path], path)}
+def test_functions_have_at_most_8_parameters_and_60_lines(trees):
+    found = {place: one for path in trees for place, one in functions(trees[path], path)}
     large = {
         place
         for place, function in found.items()
@@ -70,23 +77,23 @@ def test_functions_have_at_most_8_parameters_and_60_lines():
     assert set(found) >= VOCABULARY
 
 
-def test_modules_of_ours_are_never_imported_by_a_string():
+def test_modules_of_ours_are_never_imported_by_a_string(trees):
     names = {"import_module", "__import__"}
     places = {
         path
-        for path, tree in TREES.items()
+        for path, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names
     }
     assert places == NAMED_BY_OTHERS
 
 
-def test_sections_of_docstrings_are_spelt_one_way():
+def test_sections_of_docstrings_are_spelt_one_way(trees):
     """A heading stands alone on its line, with a colon, as Google's do."""
     spelt = "Args Attributes Cost Deviation Example Guarantees Limits Raises Returns Source Yields"
     stems = "|".join(["Argument", *(name.rstrip("s") for name in spelt.split())])
     heading = re.compile(rf"^[ *]*(?:{stems})s?[ *]*[:.].*$", re.MULTILINE)
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | Function):
                 for line in heading.findall(ast.get_docstring(node) or ""):

@@ -100,6 +100,7 @@ def test_import_is_silent_and_leaves_the_interpreter_as_it_was(tmp_path):
     assert run.stdout == "then\ntensorflow was imported\n"
 
 
+@pytest.mark.long
 def test_tensorflow_that_is_loaded_stays(tmp_path):
     for name in ("tensorflow", "tf2onnx"):
         (tmp_path / f"{name}.py").write_text("")

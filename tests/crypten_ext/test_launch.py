@@ -385,6 +385,7 @@ def test_a_party_that_is_stopped_while_crypten_begins_is_named() -> None:
     assert processes[0].returncode in ENDINGS
 
 
+@pytest.mark.long
 def test_every_party_names_the_one_that_raised_first(tmp_path: Path) -> None:
     with by_hand(3, "raise", 0.5, 30, rendezvous=f"file://{tmp_path}/meeting") as processes:
         for process in processes[:2]:

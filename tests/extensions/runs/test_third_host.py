@@ -4,16 +4,19 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.helpers import commands
 from tests.helpers.commands import PROGRAM, report_of
 from tests.helpers.paths import ROOT
 
 TOY = ROOT / "tests" / "helpers" / "toy_ext"
 RUN = ("train", "--epsilon", "2", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
+Pea = Callable[..., subprocess.CompletedProcess[str]]
 SHORT = ("--steps", "6", "--init", "local", "--epsilon-init", "1", "--init-steps", "3")
 
 
@@ -34,9 +37,9 @@ def own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-def trained(folder: Path, *options: object) -> tuple[dict[str, object], Path]:
+def trained(folder: Path, *options: object, by: Pea = pea) -> tuple[dict[str, object], Path]:
     model = folder / "model"
-    done = pea(*RUN, *options, "--json", folder / "report.json", "--save", model)
+    done = by(*RUN, *options, "--json", folder / "report.json", "--save", model)
     assert done.returncode == 0, done.stderr
     return report_of(folder / "report.json"), model
 
@@ -51,8 +54,9 @@ def test_it_is_small_and_the_core_does_not_know_it():
 def test_a_run_on_it_is_that_of_the_clear_backend(tmp_path):
     """With equal sampling and noise rounding alone tells the models apart: a few ulps a step."""
     weights = {}
-    for backend in ("toy", "clear"):
-        report, model = trained(tmp_path, "--backend", backend, *SHORT, "--evaluate", "opened")
+    for backend, by in (("toy", pea), ("clear", commands.pea)):
+        options = ("--backend", backend, *SHORT, "--evaluate", "opened")
+        report, model = trained(tmp_path, *options, by=by)
         with np.load(model / "model.npz") as arrays:
             weights[backend] = np.concatenate([arrays[n].ravel() for n in sorted(arrays.files)])
         if backend == "toy":
