@@ -1,5 +1,6 @@
 """What all tests may share: processes of the two hosts, started when a test first asks."""
 
+import gc
 import importlib.util
 import signal
 import sys
@@ -29,6 +30,13 @@ SHARED = {
 def pytest_configure() -> None:
     """Takes interrupts as usual, also in a shell's background job, whose children ignore them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: it is looked through neither before nor ever after."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
