@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,6 +111,20 @@ def check_equal(settings: Sequence[Mapping[str, Any]]) -> None:
                     f"{here!r} at party 0, {there!r} at party {rank}",
                     "equal at every party",
                 )
+
+
+def common_name(exchange: Exchange, parties: int) -> list[int]:
+    """Returns a name that nothing else has: a random word of 63 bits of each party, by rank.
+
+    Args:
+        exchange: how parties hear of each other.
+        parties: number of parties of this program.
+
+    Cost:
+        One round of one word.
+    """
+    drawn = [[secrets.randbelow(1 << 63)] for _ in range(parties)]
+    return [word for (word,) in exchange(drawn)]
 
 
 def exchange_bytes(exchange: Exchange, messages: Sequence[bytes]) -> list[bytes]:

@@ -14,6 +14,7 @@ from extensions.network.chain import Parameters
 from extensions.owners.data import Labels, Split, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols import pea
+from extensions.protocols.agreement import common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, named, pairs
 from extensions.ring.fixed_point import Reals
@@ -131,8 +132,10 @@ def _run(
     words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)
     opened = host.open(words) if outputs.names else []
     parameters = outputs.parameters(opened)
-    if save is not None and not parameters:
-        save_shares(host, model, save)
+    if not parameters:
+        name = common_name(host.exchange, len(host.ranks))
+        if save is not None:
+            save_shares(host, model, save, name)
     report = result(
         config,
         Outcome(
@@ -205,12 +208,14 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     )
 
 
-def save_shares(host: Host, model: Parameters, folder: Path) -> list[Path]:
+def save_shares(host: Host, model: Parameters, folder: Path, name: Sequence[int]) -> list[Path]:
     """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
 
-    The sum of all parties' files modulo 2^64, times 2^-frac_bits, is the model.
+    The sum of all parties' files modulo 2^64, times 2^-frac_bits, is the model. The array ``save``
+    is the name, `extensions.protocols.agreement.common_name`, by which files of one save are known.
     """
+    bits = host.ring.frac_bits
     return [
-        write_private(folder / f"party-{rank}.npz", frac_bits=host.ring.frac_bits, **named(own))
+        write_private(folder / f"party-{rank}.npz", frac_bits=bits, save=name, **named(own))
         for rank, own in zip(host.holders, host.summands(model), strict=True)
     ]

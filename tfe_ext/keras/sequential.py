@@ -250,7 +250,8 @@ class Sequential(LocalStart, host.Sequential):
         """Restores the model that `save_shares` wrote.
 
         Raises:
-            ArgumentError: a file is missing or damaged, or is of another model.
+            ArgumentError: a file is missing or damaged, is of another model, or was not written
+                together with the others.
         """
         self._start_is_checked = False
         weights_of.load(self._prot.ring, self.chain, Path(folder))

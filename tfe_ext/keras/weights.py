@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
+from extensions.protocols.agreement import common_name
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.step import store
@@ -56,9 +57,13 @@ def shares(chain: Chain) -> list[dict[str, Integers]]:
 
 
 def save(ring: ABY3Ring, chain: Chain, folder: Path) -> list[Path]:
-    """Writes what `shares` returns, that of server R into ``party-R.npz``."""
+    """Writes what `shares` returns, that of server R into ``party-R.npz``.
+
+    All files of one save have the same name in the array ``save``, and no other files have it.
+    """
+    name = common_name(list, ABY3Ring.parties)
     return [
-        write_private(folder / f"party-{rank}.npz", frac_bits=np.int64(ring.frac_bits), **own)
+        write_private(folder / f"party-{rank}.npz", frac_bits=ring.frac_bits, save=name, **own)
         for rank, own in enumerate(shares(chain))
     ]
 
@@ -67,20 +72,30 @@ def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
     """Restores the shares that `save` wrote.
 
     Raises:
-        ArgumentError: a file is missing or damaged, or is of another model.
+        ArgumentError: a file is missing or damaged, is of another model, or was written at another
+            moment than the others; the model stays as it is.
     """
-    files = [_read(folder / f"party-{rank}.npz") for rank in range(ABY3Ring.parties)]
-    expected: dict[str, tuple[int, ...]] = {"frac_bits": (), **_shapes(chain)}
-    for rank, own in enumerate(files):
+    paths = [folder / f"party-{rank}.npz" for rank in range(ABY3Ring.parties)]
+    files = [_read(path) for path in paths]
+    facts = {"frac_bits": (), "save": (ABY3Ring.parties,)}
+    expected: dict[str, tuple[int, ...]] = {**facts, **_shapes(chain)}
+    for path, own in zip(paths, files, strict=True):
         shapes = {name: array.shape for name, array in own.items()}
         if shapes != expected or int(own["frac_bits"]) != ring.frac_bits:
             raise ArgumentError(
                 "folder",
-                str(folder / f"party-{rank}.npz"),
+                str(path),
                 f"shares of this model, {expected}, with {ring.frac_bits} fractional bits",
                 f"It has {shapes} with {own.get('frac_bits')}.",
             )
-    restore(chain, [{k: v for k, v in own.items() if k != "frac_bits"} for own in files])
+        if (own["save"] != files[0]["save"]).any():
+            raise ArgumentError(
+                "folder",
+                str(path),
+                f"of the same save as {paths[0].name}",
+                "Shares of two saves add up to noise: put back the files of one.",
+            )
+    restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])
 
 
 def restore(chain: Chain, parts: Sequence[Mapping[str, Integers]]) -> None:

@@ -291,6 +291,13 @@ def a_fit_opens_nothing_and_ends_where_it_should():
         np.testing.assert_allclose(shared.reveal().to_native(), logits, atol=20 * ULP)
         with pytest.raises(ArgumentError, match="shares of this model"):
             model_of([3, 2]).load_shares(folder)
+        earlier = paths[1].read_bytes()
+        model.save_shares(folder)
+        paths[1].write_bytes(earlier)
+        with pytest.raises(ArgumentError, match=r"party-1\.npz.*same save as party-0\.npz"):
+            again.load_shares(folder)
+        for a, b in zip(again.get_weights(), weights, strict=True):
+            np.testing.assert_array_equal(a, b)
         (Path(folder) / "party-1.npz").write_bytes(b"damaged")
         with pytest.raises(ArgumentError, match="party-1.npz"):
             again.load_shares(folder)
