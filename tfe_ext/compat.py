@@ -1,10 +1,12 @@
 """TF Encrypted 0.9.1 imports and builds graphs on TensorFlow 2.18 and later.
 
 Each function answers one change made upstream after TF Encrypted's last release, and does
-nothing where that change is absent. TensorFlow itself stays as it was but for two things: the
-choice of Keras, which it makes once for the whole process, and one attribute that it gets back.
+nothing where that change is absent. TensorFlow itself stays as it was but for three things: the
+choice of Keras, which it makes once for the whole process, one attribute that it gets back, and
+the place of what a traced function returns.
 """
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -52,6 +54,7 @@ def apply() -> None:
     with while_parallelism(), pkg_resources_accepted(), default_protocol_without_keys():
         importlib.import_module("tf_encrypted")
     build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
+    return_in_place()
 
 
 def check_version(version: str) -> None:
@@ -206,3 +209,37 @@ def build_while_without_parallelism(aby3: Any) -> None:
         return build(*args, **kwargs)
 
     aby3._build_while_op = build_while_op
+
+
+def return_in_place() -> None:
+    """Lets what a traced function returns stay on the device that computed it.
+
+    Answers no change: TensorFlow has always returned copies without a device, and places these on
+    the client. What a loop's body returned, or a function whose result is used on a server, went
+    to the client and back, which saw every share.
+    """
+    dependencies: Any = importlib.import_module(
+        "tensorflow.python.framework.auto_control_deps"
+    ).AutomaticControlDependencies
+    mark = dependencies.mark_as_return
+    if getattr(mark, "_in_place", False):
+        return
+    device = importlib.import_module("tensorflow").device
+
+    @functools.wraps(mark)
+    def mark_as_return(self: Any, tensor: Any) -> Any:
+        with device(_place(tensor)):
+            return mark(self, tensor)
+
+    vars(mark_as_return)["_in_place"] = True
+    dependencies.mark_as_return = mark_as_return
+
+
+def _place(tensor: Any) -> str | None:
+    """Returns the device of a tensor, or of what a graph captured as that tensor; None if none."""
+    while not getattr(tensor, "device", ""):
+        captures = getattr(getattr(tensor, "graph", None), "captures", ())
+        tensor = next((outer for outer, inner in captures if inner is tensor), None)
+        if tensor is None:
+            return None
+    return str(tensor.device)

@@ -10,6 +10,7 @@ import pytest
         pytest.param("costs_of_ours", marks=pytest.mark.long),
         "what_is_counted_is_what_is_sent",
         "loops_count_as_often_as_they_turn",
+        "shares_stay_where_they_are",
         "conditionals_count_as_their_dearer_branch",
         "others_are_counted_apart",
         "unsuitable_functions_are_refused",

@@ -14,6 +14,7 @@ _CONDITIONALS = ("If", "StatelessIf")
 _COUNTER = "ResourceCountUpTo"
 _CARRIERS = ("Bitcast", "Identity")
 _PLACELESS = ("Identity", "IdentityN", "Placeholder", "NoOp")
+"""Without a device they are where their operand is, unless control inputs keep them apart."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ class Walk:
     def function(self, graph: Any) -> None:
         """Walks along the graph of a concrete function without arguments."""
         given = {id(inner): _outer(outer) for outer, inner in graph.captures}
-        self._graph(graph, [given[id(tensor)] for tensor in graph.inputs], "")
+        results = self._graph(graph, [given[id(tensor)] for tensor in graph.inputs], "")
+        for tensor, result in zip(graph.outputs, results, strict=True):
+            if not tensor.op.device:
+                self._arrive(result, tensor, "")
 
     def _graph(self, graph: Any, inputs: Sequence[_Value], default: str) -> list[_Value]:
         known = {id(t): value for t, value in zip(graph.inputs, inputs, strict=True)}
@@ -79,7 +83,7 @@ class Walk:
             return self._conditional(op, operands, device)
         if op.type == "Const":
             return [_Value(None)]
-        if op.type in _PLACELESS and not op.device and operands:
+        if op.type in _PLACELESS and not (op.device or op.control_inputs) and operands:
             return operands if len(operands) == len(op.outputs) else operands[:1]
         arrived = [
             self._arrive(value, tensor, device)
@@ -122,7 +126,7 @@ class Walk:
             return walk._graph(body, state, device)
 
         trial = Walk()
-        state = turn(trial, _copies(operands))
+        state = turn(trial, turn(trial, _copies(operands)))  # the first one may send less
         if not trial.messages:
             return state
         state = operands

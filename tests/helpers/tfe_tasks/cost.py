@@ -14,6 +14,7 @@ from tests.helpers.tfe_tasks.session import (
     private,
     share_values,
 )
+from tfe_ext.streams.devices import HERE
 
 import tf_encrypted as tfe
 
@@ -110,8 +111,48 @@ def loops_count_as_often_as_they_turn():
         cost = tfe_ext.cost(function)
         assert cost.rounds == count
         assert cost.bytes == count * once.bytes
+        assert cost.outside == 0
     with pytest.raises(ArgumentError, match="loops of unknown length"):
         tfe_ext.cost(turns(lambda i, y: i != 5))
+
+
+def shares_stay_where_they_are():
+    """In loops, and where a function returns them; what does travel to the client is counted."""
+    x = unscaled([N])
+
+    def loop():
+        state = [tf.constant(0), x, x]
+        return share_values(tfe.while_loop(lambda i, y, z: i < 3, turn, state)[1])
+
+    def turn(i, y, z):
+        return i + 1, y * z, z
+
+    def native(returned):
+        """The same with one share in TensorFlow's own loop."""
+
+        def turn(i, y):
+            with tf.device(DEVICES[0]):
+                doubled = y + y
+            return i + 1, returned(doubled)
+
+        with tf.device(DEVICES[0]):
+            share = tf.identity(x.unwrapped[0][0].value)
+        _, doubled = tf.while_loop(lambda i, y: i < 3, turn, [tf.constant(0), share])
+        with tf.device(DEVICES[0]):
+            return tf.identity(doubled)
+
+    def at_the_client(y):
+        with tf.device(HERE):
+            return y + 1
+
+    for function, ways in (
+        (loop, 0),
+        (lambda: native(lambda y: y), 0),
+        (lambda: native(at_the_client), 2),
+    ):
+        assert tfe_ext.cost(function).outside == 3 * ways * 8 * N
+        sent = [ends for *ends, dtype, _ in messages(graph(function)) if dtype == tf.int64]
+        assert sum(HERE in ends for ends in sent) == ways
 
 
 def conditionals_count_as_their_dearer_branch():
