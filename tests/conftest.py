@@ -126,12 +126,21 @@ def tfe_process() -> Iterator[TFEProcess]:
 
 @pytest.fixture(scope="session")
 def players(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Players]]:
-    """Three servers and one owner of data in processes of their own, and the file that says so."""
+    """Three servers and one owner of data in processes of their own, and the file that says so.
+
+    The servers have a command and a file of their own, without the owner, who came later and has
+    no compiled ChaCha20.
+    """
     _need_tensorflow()
+    folder = tmp_path_factory.mktemp("players")
     addresses = free_addresses([*SERVERS, "owner"])
-    file = write(tmp_path_factory.mktemp("players") / "players.json", addresses)
-    with running_players(file) as running:
-        yield file, running
+    file = write(folder / "players.json", addresses)
+    servers = write(folder / "servers.json", {name: addresses[name] for name in SERVERS})
+    with running_players(servers) as running, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TFE_EXT_RANDOMNESS", "portable")
+        with running_players(file, "--player", "owner"):
+            patch.undo()
+            yield file, running
 
 
 @pytest.fixture(scope="session")

@@ -95,10 +95,10 @@ def test_every_benchmark_is_named_in_the_guide():
     [
         blocks(README, "python")[0],
         pytest.param(
-            blocks(README, "python")[1] + blocks(GUIDE, "python")[2], marks=needs_tensorflow
+            blocks(README, "python")[1] + blocks(GUIDE, "python")[3], marks=needs_tensorflow
         ),
         blocks(README, "python")[2],
-        blocks(GUIDE, "python")[3],
+        blocks(GUIDE, "python")[4],
     ],
     ids=["CrypTen script", "ABY3 session", "federated learning", "plaintext ring"],
 )

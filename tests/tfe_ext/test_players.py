@@ -90,6 +90,7 @@ def client(file, script, calls=1_000_000):
         "shares_lie_in_four_processes",
         pytest.param("protocols_compute", marks=pytest.mark.long),
         "calls_differ",
+        "an_owner_without_the_compiled_words_draws_the_portable_ones",
         "an_error_of_the_script_stays_as_it_is",
         "players_under_other_names_are_refused",
     ],
@@ -111,10 +112,10 @@ def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
 def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     players, tfe_players, tmp_path, monkeypatch
 ):
-    """The last test of these players: the others end with the one that dies."""
+    """The last test of these servers: the others end with the one that dies, and come back."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    tfe_players.close()
     file, (command, pids) = players
+    tfe_players.run(f"{TASKS}:calls_differ")
     folder, address = tmp_path / "kept", json.loads(file.read_text())["server1"]
     run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN)
     with started(*run, "--checkpoint-every", 1, "--checkpoint", folder) as training:
@@ -128,12 +129,28 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     ended = command.finish()
     assert ended.returncode == 1
     assert "pea: player server1 ended with status -9" in ended.stderr
+    tfe_players.run(f"{TASKS}:lost_players_are_an_error_in_the_block")
+    with running_players(file.with_name("servers.json")):
+        tfe_players.run(f"{TASKS}:players_that_came_back_compute")
 
 
 @needs_tensorflow
 def test_player_that_never_comes_is_named(tfe_process, tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     tfe_process.run("tests.helpers.tfe_tasks.absent:nobody_answers", file=str(file), seconds=2)
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(
+    "task",
+    [
+        "what_waits_for_a_silent_player_is_broken_off",
+        "this_process_keeps_one_address_that_players_reach",
+        "a_host_that_is_cut_off_is_suspected_itself",
+    ],
+)
+def test_property_of_the_connection(tfe_process, task):
+    tfe_process.run(f"tests.helpers.tfe_tasks.absent:{task}")
 
 
 @needs_tensorflow
@@ -166,8 +183,9 @@ def test_player_that_falls_silent_ends_the_script(tmp_path, script):
     with running_players(file) as (command, pids), client(file, script) as process:
         os.kill(pids["server2"], signal.SIGSTOP)
         _, error = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 70
+        assert process.returncode == 1
         assert "pea: player server2 no longer answers at" in error
+        assert "PlayerLostError: player server2 no longer answers at" in error
         # The command is killed: no player is left, not even the stopped one.
         command.process.kill()
         command.finish()

@@ -12,9 +12,8 @@ or, where a script wants to catch the loss of a player and go on,
 The file is the host's: a JSON object of names and addresses, `read_players` says which.
 """
 
-import json
 import sys
-from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,76 +22,30 @@ import tensorflow as tf
 
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
+from tfe_ext.players.addresses import JOB, read_players
+from tfe_ext.players.connection import Connection
 from tfe_ext.players.status import Statuses, task_of
 from tfe_ext.players.watch import Watch
 
 import tf_encrypted as tfe
-
-SERVERS = ("server0", "server1", "server2")
-JOB = "tfe"
-_CONNECTION = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-    tf.errors.InvalidArgumentError,
-    tf.errors.UnknownError,
-)
-
-
-def read_players(file: str | Path) -> "OrderedDict[str, str]":
-    """Returns each player's address, in the file's order, which must be one for all processes.
-
-    Args:
-        file: a JSON object such as ``{"server0": "10.0.0.1:4440", "server1": "10.0.0.2:4440",
-            "server2": "10.0.0.3:4440"}``. The three servers must be there; any other name is a
-            player that gives inputs or gets outputs. TF Encrypted's own tools read it too.
-
-    Raises:
-        ArgumentError: it is no such object, an address is not HOST:PORT, or two are the same.
-        OSError: it cannot be read.
-    """
-    try:
-        players: OrderedDict[str, str] = json.loads(
-            Path(file).read_text(), object_pairs_hook=_distinct
-        )
-    except ValueError as error:
-        raise ArgumentError("config", str(file), "a JSON file", str(error)) from None
-    texts = isinstance(players, OrderedDict) and all(isinstance(a, str) for a in players.values())
-    if not texts or not set(SERVERS) <= set(players):
-        raise ArgumentError(
-            "config",
-            str(file),
-            'a JSON object of names and addresses with "server0", "server1" and "server2"',
-        )
-    for name, address in players.items():
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise ArgumentError(f"config[{name!r}]", address, "HOST:PORT")
-    if len(set(players.values())) < len(players):
-        raise ArgumentError("config", str(file), "without an address that occurs twice")
-    return players
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> "OrderedDict[str, Any]":
-    players = OrderedDict(pairs)
-    if len(players) < len(pairs):
-        raise ValueError("A name occurs twice.")
-    return players
 
 
 class RemotePlayers(tfe.RemoteConfig):
     """TF Encrypted's configuration of players elsewhere, each known to be there.
 
     The players are watched (`tfe_ext.players.watch.Watch`) until `close`. If one dies or falls
-    silent, standard error names it within 40 s. What TensorFlow raises for it then leaves a
-    ``with`` block, or the script, as a `PlayerLostError` that names it; a script that TensorFlow
-    keeps waiting ends with status 70, within 60 s of the loss or 20 s of the call. A script that
-    waits for nothing, such as a notebook between two cells, goes on.
+    silent, standard error names it, and every call of TensorFlow that waits for it, or is made
+    later, fails. What TensorFlow raises then leaves a ``with`` block, or the script, as a
+    `PlayerLostError` that names the player, within 60 s of the loss. A script that waits for
+    nothing, such as a notebook between two cells, goes on.
+
+    After a loss, or when a player was started anew, `remote_config` connects again; protocol,
+    variables, models and graphs of before had shares on the lost player, and are made anew.
     """
 
-    def __init__(self, players: "OrderedDict[str, str]", join_timeout: float) -> None:
+    def __init__(
+        self, players: Mapping[str, str], join_timeout: float, own_address: str | None
+    ) -> None:
         super().__init__(players, job_name=JOB)
         self._statuses = Statuses(players)
         self._first = dict(self._statuses.wait_for_all(join_timeout))
@@ -103,10 +56,26 @@ class RemotePlayers(tfe.RemoteConfig):
                     f"is not the one that answers at {players[name]}: another player or programme "
                     "does. Give the players and the client the same file.",
                 )
+        self._connection = Connection(JOB, players, own_address)
         self._watch: Watch | None = None
-        self._begin_watch()
-        self._outer_hook, sys.excepthook = sys.excepthook, self._report
+        self._outer_hook: Any = None
+        self._take_over()
         self.connect_servers()
+
+    def connect_servers(self) -> None:
+        """Connects this process to the players.
+
+        Raises:
+            PlayerLostError: one was lost meanwhile.
+        """
+        try:
+            self._connection.open()
+        except tf.errors.OpError as error:
+            lost = self._explain(error)
+            self.close()
+            if lost is None:
+                raise
+            raise lost from error
 
     def get_player(self, name_or_player: Any) -> Any:
         """Returns the player of this name.
@@ -125,9 +94,11 @@ class RemotePlayers(tfe.RemoteConfig):
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
+            if sys.excepthook == self._report:
+                sys.excepthook = self._outer_hook
 
     def __enter__(self) -> Self:
-        self._begin_watch()
+        self._take_over()
         return self
 
     def __exit__(
@@ -141,13 +112,19 @@ class RemotePlayers(tfe.RemoteConfig):
         if lost is not None:
             raise lost from error
 
-    def _begin_watch(self) -> None:
+    def _take_over(self) -> None:
+        """Watches these players, and no others: TensorFlow keeps one connection a process."""
+        global _watching
         if self._watch is None:
-            self._watch = Watch(self._statuses, self._first)
+            if _watching is not None:
+                _watching.close()
+            _watching = self
+            self._watch = Watch(self._statuses, self._first, self._connection.break_off)
             self._watch.start()
+            self._outer_hook, sys.excepthook = sys.excepthook, self._report
 
     def _explain(self, error: BaseException | None) -> PlayerLostError | None:
-        if self._watch is None or not isinstance(error, _CONNECTION):
+        if self._watch is None or not isinstance(error, tf.errors.OpError):
             return None
         return self._watch.explain()
 
@@ -163,19 +140,28 @@ class RemotePlayers(tfe.RemoteConfig):
             self._outer_hook(PlayerLostError, lost, None)
 
 
-def remote_config(file: str | Path, *, join_timeout: float = 60.0) -> RemotePlayers:
+_watching: RemotePlayers | None = None
+
+
+def remote_config(
+    file: str | Path, *, join_timeout: float = 60.0, own_address: str | None = None
+) -> RemotePlayers:
     """Returns the configuration of what `pea players` started, once all players are there.
 
-    It connects this process to them, for the rest of its life; then ``tfe.set_config(...)``. The
-    loss of one is told from now on, see `RemotePlayers`.
+    It connects this process to them; then ``tfe.set_config(...)``. The loss of one is told from
+    now on, see `RemotePlayers`. A later call connects again, also to players that were started
+    anew, and ends the watch of the configuration before.
 
     Args:
         file: names and addresses, see `read_players`; the players were given the same.
         join_timeout: seconds within which all players must answer.
+        own_address: HOST:PORT at which the players reach this process, which listens there for the
+            rest of its life; by default the address of this host on the way to them, and a free
+            port. Players ask it for what the script hands to them within a graph.
 
     Raises:
-        ArgumentError: the file is not as it should be.
+        ArgumentError: the file is not as it should be, or `own_address` is not.
         PlayerLostError: a player did not answer in time, or is another one than the file says.
     """
     check_seconds("join_timeout", join_timeout)
-    return RemotePlayers(read_players(file), join_timeout)
+    return RemotePlayers(read_players(file), join_timeout, own_address)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.runs.processes import Process
-from tfe_ext.players.client import read_players
+from tfe_ext.players.addresses import read_players
 from tfe_ext.streams.choice import load_for_players
 
 NOTICE = (
@@ -26,7 +26,7 @@ def serve(
     """Runs the players until one of them ends; Ctrl-C, or this process's death, ends them all.
 
     Args:
-        file: names and addresses, see `tfe_ext.players.client.read_players`.
+        file: names and addresses, see `tfe_ext.players.addresses.read_players`.
         player: name of the one player of this host; None starts all, on this host.
         tell: called with the notice on who may reach the players.
 

@@ -11,7 +11,7 @@ import grpc
 
 from extensions.errors import PlayerLostError
 
-PROBE_SECONDS = 8.0
+PROBE_SECONDS = 5.0
 _PAUSE = 0.5
 _METHOD = "/tensorflow.WorkerService/GetStatus"
 

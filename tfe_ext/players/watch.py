@@ -3,7 +3,8 @@
 import os
 import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import tensorflow as tf
@@ -15,25 +16,34 @@ from tfe_ext.players.status import Statuses
 LOST_STATUS = 70
 _INTERVAL = 1.0
 _FAILURES = 4
-_PATIENCE = 10
+_PATIENCE = 25.0
+_NOBODY = ", nor does any other player: is this host still connected to them?"
 _TENSORFLOW = str(Path(tf.__file__).parent) + os.sep
 
 
 class Watch:
     """A thread that asks the players whether they are there, until `stop`.
 
-    A player is lost once four requests in a row went without an answer, after 2 to 35 s, or once
-    another process answers in its place; standard error then names it. From then on, a single call
-    of TensorFlow that takes more than 10 s ends this process with status 70.
+    A player is lost once four requests in a row went without an answer, after 2 to 24 s, or once
+    another process answers in its place; standard error then names it. From then on, connections to
+    players that do not answer are broken off, so that no call of TensorFlow waits for them. Should
+    one last for 25 s nevertheless, this process ends with status 70.
 
     Args:
         statuses: whom to ask.
         first: what each player answered when it joined.
+        break_off: ends this process's connections to players.
     """
 
-    def __init__(self, statuses: Statuses, first: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        statuses: Statuses,
+        first: Mapping[str, bytes],
+        break_off: Callable[[Collection[str]], None],
+    ) -> None:
         self._statuses = statuses
         self._first = first
+        self._break_off = break_off
         self._failures = dict.fromkeys(first, 0)
         self._known = threading.Event()
         self._over = threading.Event()
@@ -59,14 +69,15 @@ class Watch:
         return self._lost
 
     def _watch(self) -> None:
-        while not self._known.is_set():
-            if self._over.wait(_INTERVAL):
-                return
-            self._ask()
-        waited: dict[tuple[int, int, int], int] = {}
+        since: dict[tuple[int, int, int], float] = {}
         while not self._over.wait(_INTERVAL):
-            waited = {place: waited.get(place, 0) + 1 for place in _waiting_for_tensorflow()}
-            if max(waited.values(), default=0) > _PATIENCE:
+            self._ask()
+            if not self._known.is_set():
+                continue
+            self._break_off(self._silent())
+            now = time.monotonic()
+            since = {place: since.get(place, now) for place in _waiting_for_tensorflow()}
+            if now - min(since.values(), default=now) > _PATIENCE and not self._over.is_set():
                 assert self._lost is not None
                 _say(f"{self._lost} TensorFlow keeps waiting for it: this process ends.")
                 end_with(self._lost, LOST_STATUS)
@@ -76,13 +87,19 @@ class Watch:
         with self._asking:
             answers = self._statuses.ask()
             for name, answer in answers.items():
-                where = self._statuses.addresses[name]
                 self._failures[name] = 0 if answer is not None else self._failures[name] + 1
+            for name, answer in answers.items():
+                where = self._statuses.addresses[name]
                 if answer is not None and answer != self._first[name]:
                     self._conclude(name, f"at {where} was started anew, and has lost its shares")
-                elif self._failures[name] >= _FAILURES:
-                    self._conclude(name, f"no longer answers at {where}")
+            silent = self._silent()
+            for name in silent:
+                where, all_are = self._statuses.addresses[name], len(silent) == len(answers)
+                self._conclude(name, f"no longer answers at {where}" + _NOBODY * all_are)
         return None in answers.values()
+
+    def _silent(self) -> list[str]:
+        return [name for name, failures in self._failures.items() if failures >= _FAILURES]
 
     def _conclude(self, name: str, reason: str) -> None:
         if self._lost is None:

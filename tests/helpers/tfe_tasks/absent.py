@@ -1,11 +1,18 @@
 """Tasks on files of players, and on players that are not there."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
+from tests.helpers.patience import PATIENCE, wait_until
+from tfe_ext.players.connection import Connection, split
+from tfe_ext.players.status import Statuses
+from tfe_ext.players.watch import Watch
 
 GOOD = '{"server0": "localhost:1", "server1": "localhost:2", "server2": "localhost:3"}'
 
@@ -42,3 +49,53 @@ def unsuitable_files(folder):
         tfe_ext.remote_config(file, join_timeout=0)
     with pytest.raises(FileNotFoundError):
         tfe_ext.remote_config(file.with_name("missing.json"))
+
+
+def what_waits_for_a_silent_player_is_broken_off():
+    with ExitStack() as stack:
+        ends = {}
+        for name in ("server0", "server1"):
+            player = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            near = stack.enter_context(socket.create_connection(player.getsockname()))
+            stack.enter_context(player.accept()[0])
+            ends[name] = near
+        addresses = {name: "127.0.0.1:{1}".format(*end.getpeername()) for name, end in ends.items()}
+        connection = Connection("tfe", addresses, None)
+        waiting = ThreadPoolExecutor(1).submit(ends["server0"].recv, 1)
+        connection.break_off(["server0"])
+        assert waiting.result(PATIENCE) == b""
+        ends["server1"].sendall(b"still connected")
+
+
+def this_process_keeps_one_address_that_players_reach():
+    first, again = (_own_address({"server0": "127.0.0.1:1"}) for _ in range(2))
+    assert first == again != "localhost"
+    assert split(first)[0] == "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        way.connect(("192.0.2.1", 1))
+        host = way.getsockname()[0]
+    elsewhere = {"server0": "127.0.0.1:1", "server1": "192.0.2.1:1"}
+    assert _own_address(elsewhere) == f"{host}:{split(first)[1]}"
+    given = f"here.example:{split(first)[1]}"
+    assert _own_address(elsewhere, given) == given
+    for own in ("here.example:1", "here.example", "here.example:0"):
+        with pytest.raises(ArgumentError, match="own_address"):
+            _own_address(elsewhere, own)
+
+
+def _own_address(addresses, own=None):
+    cluster = Connection("tfe", addresses, own)._cluster
+    return cluster.task_address("localhost", 0)
+
+
+def a_host_that_is_cut_off_is_suspected_itself():
+    """Connections that nobody answers are broken off, and the first of several players is named."""
+    addresses = {"server0": "127.0.0.1:1", "server1": "127.0.0.1:2"}
+    broken = []
+    watch = Watch(Statuses(addresses), dict.fromkeys(addresses, b""), broken.append)
+    watch.start()
+    wait_until(lambda: broken, "the loss")
+    watch.stop()
+    assert broken[0] == ["server0", "server1"]
+    lost = watch.explain()
+    assert str(lost).startswith("player server0 no longer answers at 127.0.0.1:1, nor does any")

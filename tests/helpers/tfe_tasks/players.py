@@ -1,7 +1,9 @@
 """Tasks in a session of three servers and an owner of data, each a process that was started."""
 
 import json
+import logging
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,9 @@ import tensorflow as tf
 import tfe_ext
 from extensions.errors import PlayerLostError
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
+from tfe_ext.streams import choice
+from tfe_ext.streams.chacha import keystream_on
+from tfe_ext.streams.native import NativeError
 
 import tf_encrypted as tfe
 
@@ -61,6 +66,48 @@ def calls_differ():
     run = graph(lambda: share_values(given()))
     first, second = (tf.nest.flatten(run()) for _ in range(2))
     assert not any(np.any(a == b) for a, b in zip(first, second, strict=True))
+
+
+def an_owner_without_the_compiled_words_draws_the_portable_ones():
+    """The servers keep theirs, and a warning says who has which."""
+    said = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logging.getLogger("tfe_ext").addHandler(handler)
+    choice._warned.clear()
+    with tfe_ext.ABY3(fixedpoint_config="f20") as protocol:
+        x = given()
+        np.testing.assert_allclose((x * x).reveal().to_native(), X * X, atol=2.0**-12)
+        on = protocol.ring.servers.private.keystream_on
+    logging.getLogger("tfe_ext").removeHandler(handler)
+    (text,) = said
+    if on is keystream_on:  # nobody has a compiler
+        assert "The compiled ChaCha20 is not used" in text
+        return
+    servers = ", ".join(f"player server{i}" for i in range(3))
+    assert f"compiled on {servers} and portable, which is slower, on player owner: " in text
+    demanded = choice.choose("native", PROTOCOL.ring.servers.devices)
+    with pytest.raises(NativeError, match="player owner does not know it"):
+        demanded(CONFIG.get_player("owner").device_name)
+
+
+def lost_players_are_an_error_in_the_block():
+    with pytest.raises(PlayerLostError, match="player server0 no longer answers") as caught, CONFIG:
+        given()
+    assert isinstance(caught.value.__cause__, tf.errors.OpError)
+
+
+def players_that_came_back_compute():
+    """In this process, which was connected to those before: variables, graphs, keys and inputs."""
+    before = sys.excepthook
+    with tfe_ext.remote_config(FILE) as config:
+        assert sys.excepthook != before
+        tfe.set_config(config)
+        with tfe_ext.ABY3(fixedpoint_config="f20"):
+            kept = tfe.define_private_variable(X)
+            square = graph(lambda: (given() * kept).reveal().to_native())
+            np.testing.assert_allclose(square(), X * X, atol=2.0**-12)
+    assert sys.excepthook is sys.__excepthook__
 
 
 def an_error_of_the_script_stays_as_it_is():

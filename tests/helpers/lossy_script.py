@@ -1,0 +1,84 @@
+"""A script that trains with checkpoints and goes on after every lost player, as a user writes it.
+
+    python -m tests.helpers.lossy_script PLAYERS
+
+It trains once for each line of standard input, a folder, and answers with a line of JSON: where it
+is, whom it lost, and what came out.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import tfe_ext
+from extensions.errors import ArgumentError, PlayerLostError
+from extensions.privacy.randomness import InsecureSeededSource
+from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
+
+import tf_encrypted as tfe
+from tf_encrypted.keras.layers import Dense
+
+STEPS, EVERY = 20, 2
+SIZES = (30, 20)
+
+
+def owned():
+    """Features and labels of a server and of an owner who is none."""
+    draws, x, y = np.random.default_rng(5), {}, {}
+    for name, size in zip(("server0", "owner"), SIZES, strict=True):
+        x[name], y[name] = draws.uniform(-0.4, 0.4, (size, 4)), draws.integers(0, 2, size)
+    return x, y
+
+
+def train(folder, resume):
+    """What a whole run gives: the model, what was counted, and where it was resumed."""
+    optimizer = DPSGD(0.5, 1.0, 1.0, 0.3, source=InsecureSeededSource(4))
+    model = Sequential([Dense(2, batch_input_shape=[1, 4])])
+    model.compile(optimizer, BinaryCrossentropy())
+    model.set_weights([np.full(shape, 0.1) for shape in ((4, 2), (2,))])
+    kept = Checkpoints(model, folder, steps=STEPS, every=EVERY, resume=resume, settings={"seed": 4})
+    made = kept.begin()
+    if made is None:
+        kept.after(0)
+    say(begun=made)
+
+    def progress(step, steps):
+        kept.after(step, steps)
+        say(step=step)
+
+    x, y = owned()
+    model.fit(x, y, steps=STEPS, initial_step=made or 0, verbose=False, progress=progress)
+    opened = kept.release()
+    weights = {name: values.tolist() for name, values in opened.items()}
+    return {"weights": weights, "state": optimizer.state_dict(), "resumed": kept.resumed}
+
+
+def say(**facts):
+    """Tells the test."""
+    print(json.dumps({"at": time.monotonic(), **facts}), flush=True)
+
+
+def survive(file, folder):
+    """Trains until it is done, whoever is lost; None if another process finished the run."""
+    while True:
+        try:
+            resume = folder.exists() and any(folder.iterdir())
+            with tfe_ext.remote_config(file, join_timeout=300) as config:
+                tfe.set_config(config)
+                tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20"))
+                return train(folder, resume)
+        except PlayerLostError as lost:
+            say(lost=lost.player, why=str(lost))
+        except ArgumentError as refused:
+            if "was finished" not in str(refused):
+                raise
+            return None
+
+
+if __name__ == "__main__":
+    say(up=True)
+    for line in sys.stdin:
+        say(done=survive(sys.argv[1], Path(line.strip())))

@@ -1,0 +1,55 @@
+"""The file that says where the players are."""
+
+import json
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from extensions.errors import ArgumentError
+from tfe_ext.players.connection import split
+
+JOB = "tfe"
+"""TensorFlow's name for all players together."""
+SERVERS = ("server0", "server1", "server2")
+
+
+def read_players(file: str | Path) -> "OrderedDict[str, str]":
+    """Returns each player's address, in the file's order, which must be one for all processes.
+
+    Args:
+        file: a JSON object such as ``{"server0": "10.0.0.1:4440", "server1": "10.0.0.2:4440",
+            "server2": "10.0.0.3:4440"}``. The three servers must be there; any other name is a
+            player that gives inputs or gets outputs. TF Encrypted's own tools read it too.
+
+    Raises:
+        ArgumentError: it is no such object, an address is not HOST:PORT, or two are the same.
+        OSError: it cannot be read.
+    """
+    try:
+        players: OrderedDict[str, str] = json.loads(
+            Path(file).read_text(), object_pairs_hook=_distinct
+        )
+    except ValueError as error:
+        raise ArgumentError("config", str(file), "a JSON file", str(error)) from None
+    texts = isinstance(players, OrderedDict) and all(isinstance(a, str) for a in players.values())
+    if not texts or not set(SERVERS) <= set(players):
+        raise ArgumentError(
+            "config",
+            str(file),
+            'a JSON object of names and addresses with "server0", "server1" and "server2"',
+        )
+    for name, address in players.items():
+        try:
+            split(address)
+        except ValueError:
+            raise ArgumentError(f"config[{name!r}]", address, "HOST:PORT") from None
+    if len(set(players.values())) < len(players):
+        raise ArgumentError("config", str(file), "without an address that occurs twice")
+    return players
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> "OrderedDict[str, Any]":
+    players = OrderedDict(pairs)
+    if len(players) < len(pairs):
+        raise ValueError("A name occurs twice.")
+    return players

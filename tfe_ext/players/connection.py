@@ -1,0 +1,136 @@
+"""This process's connection to the players: one port for its whole life, and no endless wait.
+
+TensorFlow keeps one connection a process, and three things of it are not as a client needs them:
+
+- It names itself ``localhost`` with a new port at each connection, while its server keeps the first
+  port: players on other hosts never find it, and after a second connection nobody does.
+- A call that it streams to a player waits without end once the player is gone. Each call in a
+  message of its own fails as soon as there is no connection.
+- A call under way to a player that falls silent waits as long as the connection stands, which the
+  kernel of a stopped or unreachable host keeps for many minutes.
+"""
+
+import os
+import socket
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+
+_STREAMING = "TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"
+_HERE = "localhost"
+_LOOPBACK = ("127.", "::1")
+_ports: list[int] = []
+"""The port of this process's own server, once it is known."""
+
+
+def split(address: str) -> tuple[str, int]:
+    """Returns host and port of HOST:PORT, the host of an IPv6 address without its brackets.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ValueError(address)
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class Connection:
+    """TensorFlow's connection to players, which takes the place of any before.
+
+    Args:
+        job: of the players.
+        addresses: HOST:PORT of each by name, in the order of their tasks.
+        own: HOST:PORT at which the players reach this process; by default the address of this host
+            on the way to them, and a free port, which stays the same for the life of the process.
+
+    Raises:
+        ArgumentError: `own` is no such address, or has another port than it had before.
+        OSError: the name of a player's host is unknown.
+    """
+
+    def __init__(self, job: str, addresses: Mapping[str, str], own: str | None) -> None:
+        self._ends = {name: _resolve(address) for name, address in addresses.items()}
+        own = self._own_address() if own is None else _checked(own)
+        jobs = {job: [*addresses.values()], _HERE: [own]}
+        self._cluster = tf.train.ClusterSpec(jobs)
+
+    def open(self) -> None:
+        """Connects.
+
+        Raises:
+            OpError: a player does not answer.
+        """
+        os.environ[_STREAMING] = "false"
+        tf.config.experimental_connect_to_cluster(self._cluster, job_name=_HERE)
+
+    def break_off(self, players: Collection[str]) -> None:
+        """Ends this process's connections to these players, so that no call waits for them.
+
+        A call under way fails at once, and so does one that waits for a new connection.
+        """
+        ends = {end for name in players for _, end in self._ends[name]}
+        for connection in _sockets():
+            with connection, suppress(OSError):
+                host, port, *_ = connection.getpeername()
+                if (host.removeprefix("::ffff:"), port) in ends:
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _own_address(self) -> str:
+        ways = [_way_to(*ends[0]) for ends in self._ends.values()]
+        host = next((way for way in ways if not way.startswith(_LOOPBACK)), ways[0])
+        return f"[{host}]:{_port()}" if ":" in host else f"{host}:{_port()}"
+
+
+_End = tuple[socket.AddressFamily, tuple[str, int]]
+
+
+def _resolve(address: str) -> list[_End]:
+    """Returns all ends that the address may mean; TensorFlow's servers listen on IPv4."""
+    found = socket.getaddrinfo(*split(address), type=socket.SOCK_STREAM)
+    ends = [(family, (str(end[0]), int(end[1]))) for family, _, _, _, end in found]
+    return sorted(ends, key=lambda end: end[0] != socket.AF_INET)
+
+
+def _way_to(family: socket.AddressFamily, end: tuple[str, int]) -> str:
+    """Returns the address of this host that packets to another one carry; none is sent."""
+    with socket.socket(family, socket.SOCK_DGRAM) as way:
+        way.connect(end)
+        host: str = way.getsockname()[0]
+    return host
+
+
+def _port() -> int:
+    """Returns the port of this process's server; it is free if the server does not run yet."""
+    if not _ports:
+        with socket.create_server(("", 0)) as free:
+            _ports.append(free.getsockname()[1])
+    return _ports[0]
+
+
+def _checked(own: str) -> str:
+    try:
+        _, port = split(own)
+    except ValueError:
+        raise ArgumentError("own_address", own, "HOST:PORT") from None
+    if port != (_ports or [port])[0]:
+        raise ArgumentError(
+            "own_address", own, f"with port {_ports[0]}", "This process listens there already."
+        )
+    _ports[:] = [port]
+    return own
+
+
+def _sockets() -> Iterator[socket.socket]:
+    """Yields the sockets of this process, each by a descriptor of its own."""
+    names: list[str] = []
+    with suppress(OSError):  # no descriptor is left to list the others by
+        names = os.listdir("/dev/fd")
+    for name in names:
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                yield socket.socket(fileno=os.dup(int(name)))
