@@ -32,6 +32,7 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -67,11 +68,9 @@ class Stream:
             words = _fresh_key()
             for holder in self.holders:
                 with tf.device(holder):
-                    self._keys[holder] = tf.Variable(words, trainable=False, name="chacha20_key")
+                    self._keys[holder] = _variable(words, "chacha20_key")
             with tf.device(self.holders[0]):
-                self._executions = tf.Variable(
-                    0, dtype=tf.int64, trainable=False, name="chacha20_executions"
-                )
+                self._executions = _variable(np.int64(0), "chacha20_executions")
 
     def rekey(self) -> None:
         """Lets all later draws come from a new key, also in functions that were traced before."""
@@ -222,6 +221,16 @@ class _Site:
                 nonce = tf.concat([site, tf.identity(self._execution)], 0)
                 self._expanded[holder] = self._stream._expand(holder, nonce, self._words)
         return self._expanded[holder]
+
+
+def _variable(value: Any, name: str) -> tf.Variable:
+    """Returns a variable that no function being traced takes for its own.
+
+    TensorFlow traces a function whose first trace made variables a second time.
+    """
+    return tf.Variable(
+        value, trainable=False, name=name, experimental_enable_variable_lifting=False
+    )
 
 
 def _fresh_key() -> np.ndarray:

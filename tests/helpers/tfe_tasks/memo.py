@@ -108,7 +108,7 @@ def protocols_are_told_apart():
 def _changed_operand():
     @graph
     def run():
-        addend = np.zeros(5000)  # anew: the first graph of a session makes variables, in two traces
+        addend = np.zeros(5000)
         x = private(np.zeros(5000))
         before = x + addend
         addend[2500] = 1.0
