@@ -8,6 +8,7 @@ matrix product a layer.
 import functools
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.network.layers import LayerGradient
@@ -125,8 +126,18 @@ def dpsgd_step(
     plan: StepPlan,
     source: NoiseSource,
     padding: Share | None = None,
+    ratio: tuple[Any, Any] | None = None,
 ) -> list[tuple[Share, Share | None]]:
     """Returns, for each layer, what to subtract from its weight and bias.
+
+    Args:
+        ring: the host.
+        layers: per-example gradients of every linear layer of the model.
+        plan: the public constants.
+        source: of noise.
+        padding: as in `clipped_sums`.
+        ratio: where a program outlives its learning rate, what stands for `StepPlan.step_ratio`: a
+            public factor and an `extensions.ring.words.Exponent`, which are read when it runs.
 
     Guarantees:
         The update is post-processing of a Gaussian mechanism with sensitivity max_grad_norm (1 +
@@ -154,8 +165,8 @@ def dpsgd_step(
             source=source,
             colluders=plan.colluders,
         )
-    numerator, shift = plan.step_ratio
+    numerator, shift = plan.step_ratio if ratio is None else ratio
     updates = iter(
-        ring.truncate([(share * numerator, shift + bits - ring.frac_bits) for share in flat])
+        ring.truncate([(share * numerator, shift + (bits - ring.frac_bits)) for share in flat])
     )
     return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]

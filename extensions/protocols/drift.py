@@ -26,6 +26,24 @@ class Drift:
         self._pull = 0.0
         self._noise_energy = 0.0
 
+    def within(self, max_weight_norm: float) -> "Drift":
+        """Returns the same counts beside another bound.
+
+        Raises:
+            ArgumentError: steps were made, and it is lower: weights may start, and have moved,
+                beyond their parts of it.
+        """
+        if self._steps and max_weight_norm < self._max_weight_norm:
+            raise ArgumentError(
+                "max_weight_norm",
+                max_weight_norm,
+                f"at least {self._max_weight_norm:g}, within which {self._steps} steps were made",
+                "Compile the model with another optimizer, so that its weights are checked anew.",
+            )
+        other = Drift(max_weight_norm)
+        other.restore(self.state())
+        return other
+
     def state(self) -> list[float]:
         """Returns what was added up so far."""
         return [self._steps, self._pull, self._noise_energy]

@@ -62,6 +62,7 @@ class Ring(Protocol):
     def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:
         """Returns z / 2^m rounded to one of the two nearest integers, for each (z, m).
 
+        A host whose programs outlive settings takes an `extensions.ring.words.Exponent` as well.
         Exact where 2^m divides z; never wrong by an ulp or more while |z| < 2^62.
         """
 

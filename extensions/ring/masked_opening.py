@@ -16,7 +16,7 @@ from extensions.ring import circuits
 from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.interface import Bits, Share
 from extensions.ring.tuples import BitWords, Correlation, Dealt, RandomWords, TruncationPair
-from extensions.ring.words import Word, shift_word
+from extensions.ring.words import Exponent, Word, power, shift_right
 
 OFFSET_BITS = 62
 TOP = RING_BITS - 1
@@ -59,7 +59,7 @@ class MaskedOpening(ABC):
     def deal(self, wanted: Sequence[tuple[Correlation, Share | Bits]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value: see `TupleSource`."""
 
-    def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:
+    def truncate(self, items: Sequence[tuple[Share, int | Exponent]]) -> list[Share]:
         """Returns z / 2^m by the dealt mask r: z + 2^62 + r is opened, its wrap corrected locally.
 
         Guarantees:
@@ -76,7 +76,7 @@ class MaskedOpening(ABC):
             Dalskov, Escudero and Keller 2020.
         """
         for _, shift in items:
-            if not 0 <= shift < TOP:
+            if isinstance(shift, int) and not 0 <= shift < TOP:
                 raise ArgumentError("shift", shift, f"in 0..{TOP - 1}")
         dealt = self.deal([(TruncationPair(shift), z) for z, shift in items])
         hidden = [z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)]
@@ -86,7 +86,7 @@ class MaskedOpening(ABC):
             for c, (_, shift), (_, dependents) in zip(opened, items, dealt, strict=True)
         ]
 
-    def _shift_opened(self, c: Word, shift: int, shifted: Share, top: Share) -> Share:
+    def _shift_opened(self, c: Word, shift: int | Exponent, shifted: Share, top: Share) -> Share:
         """Returns shares of floor(z / 2^m) or one more, from public c = z + 2^62 + r.
 
         As unsigned integers r and c differ by z + 2^62, less 2^64 where that wrapped: where the top
@@ -94,9 +94,9 @@ class MaskedOpening(ABC):
         to the sign of the last term, which the top bit of c tells.
         """
         sign = (c >> TOP) | 1
-        rest = top * wrap(1 << (TOP - shift)) * sign - shifted
+        rest = top * power(TOP - shift) * sign - shifted
         return self.add_public(
-            self.add_public(rest, shift_word(c, -shift)), -(1 << (OFFSET_BITS - shift))
+            self.add_public(rest, shift_right(c, shift)), -power(OFFSET_BITS - shift)
         )
 
     def bit_decompose(self, x: Share) -> Bits:

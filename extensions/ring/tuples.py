@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.interface import Bits, Share
-from extensions.ring.words import Monomial, Word, products_of, shift_word
+from extensions.ring.words import Exponent, Monomial, Word, products_of, shift_right, shift_word
 
 Sharing = Literal["sum", "xor"]
 """Whether the shares of a word add up to it, modulo 2^64, or are its XOR."""
@@ -39,7 +39,7 @@ class RandomWords:
 class TruncationPair:
     """A uniform word r, its low 63 bits shifted right by `shift`, and its top bit; additive."""
 
-    shift: int
+    shift: int | Exponent
     masks: ClassVar[int] = 1
     dependents: ClassVar[int] = 2
     masks_by: ClassVar[Sharing] = "sum"
@@ -49,7 +49,7 @@ class TruncationPair:
         """Returns the shifted low bits and the top bit."""
         (r,) = masks
         top = RING_BITS - 1
-        return [(r & ((1 << top) - 1)) >> self.shift, shift_word(r, -top)]
+        return [shift_right(r & ((1 << top) - 1), self.shift), shift_word(r, -top)]
 
 
 @dataclass(frozen=True)

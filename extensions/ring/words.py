@@ -8,9 +8,37 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+from extensions.ring.fixed_point import wrap
 
 Word = Any
+
+
+class Exponent(Protocol):
+    """A public exponent that a host's program reads whenever it runs."""
+
+    def __add__(self, other: int) -> "Exponent":
+        """Returns the exponent that is larger by a constant."""
+
+    def __rsub__(self, other: int) -> "Exponent":
+        """Returns a constant less the exponent."""
+
+    def power(self) -> Word:
+        """Returns 2^exponent, for exponents in 0..63, which shares can be multiplied by."""
+
+    def shift_right(self, word: Word) -> Word:
+        """Returns the word shifted logically to the right by so many places, in 0..63."""
+
+
+def power(exponent: int | Exponent) -> Any:
+    """Returns 2^exponent modulo 2^64."""
+    return wrap(1 << exponent) if isinstance(exponent, int) else exponent.power()
+
+
+def shift_right(word: Word, places: int | Exponent) -> Word:
+    """Returns the word shifted logically to the right."""
+    return shift_word(word, -places) if isinstance(places, int) else places.shift_right(word)
 
 
 @dataclass(frozen=True, order=True)

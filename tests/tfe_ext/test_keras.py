@@ -6,6 +6,7 @@ of `tests.helpers.reference_dpsgd`; sampling and noise are replayed exactly.
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ FEATURES, HIDDEN, CLASSES, RECORDS = 6, 5, 3, 20
 SEED, RATE, LR, NOISE, F, SERVERS = 11, 0.6, 0.75, 2.0, 20, 3
 
 CASES: dict[str, dict[str, Any]] = {
-    "linear": {"max_grad_norm": 0.7, "steps": 10},
+    "linear": {"max_grad_norm": 0.7, "steps": 10, "decay": 0.7},
     "hidden": {"hidden": True, "max_grad_norm": 1.0, "steps": 2},
     "hidden sigmoid, no bias": {
         "hidden": True,
@@ -128,9 +129,12 @@ def plan_of(
     [pytest.param(case, marks=[] if case in SHORT else [pytest.mark.long]) for case in CASES],
 )
 def test_steps_are_those_of_the_reference(tfe_process, case):
-    """Ten steps of a linear model, two of others; rounds and epsilon are checked on the way."""
+    """Ten steps of a linear model, two of others; rounds and epsilon are checked on the way.
+
+    With a decay each step has a lower learning rate than the one before, in the same graph.
+    """
     options = {"hidden": False, "activation": "relu", "bias": True, "private": True, **CASES[case]}
-    options = {"max_grad_norm": 1.0, "kind": "sigmoid", **options}
+    options = {"max_grad_norm": 1.0, "kind": "sigmoid", "decay": 1.0, **options}
     widths = [FEATURES, HIDDEN, CLASSES] if options.pop("hidden") else [FEATURES, CLASSES]
     draws, parameters = np.random.default_rng(5), []
     for n, m in itertools.pairwise(widths):
@@ -159,8 +163,10 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
     )
     activation = {"relu": relu, "sigmoid": sigmoid}[options["activation"]]()
     source, ulp, clipped = InsecureSeededSource(SEED), 2.0**-F, []
-    ratio = math.ldexp(plan.step_ratio[0], -plan.step_ratio[1])
-    for step, (x, y) in zip(result["steps"], replayed_batches(options["steps"]), strict=True):
+    batches = replayed_batches(options["steps"])
+    for i, (step, (x, y)) in enumerate(zip(result["steps"], batches, strict=True)):
+        numerator, shift = replace(plan, learning_rate=LR * options["decay"] ** i).step_ratio
+        ratio = math.ldexp(numerator, -shift)
         step = {when: [np.array(p) for p in values] for when, values in step.items()}
         found = gradients(step["before"], x, y, plan, activation, options["kind"])
         each = [factor.reshape(-1, 1) * found.values for factor in factors(found, plan)]
@@ -175,6 +181,7 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         clipped.append(float((factors(found, plan)[1] < 1.0).mean()))
     assert (max(clipped) > 0) == options["private"]
     assert result["rounds"] == COSTS[case]
+    assert result["graphs"] == 0, "traced after the first step"
     assert result["outside"] == 0
     if options["private"]:
         failure = failure_bound(SERVERS * sum(p.size for p in parameters) * options["steps"])

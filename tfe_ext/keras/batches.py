@@ -15,7 +15,8 @@ from tfe_ext.keras.records import RecordTable
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.servers import Servers
-from tfe_ext.ring.shares import Share
+from tfe_ext.ring.shares import Replicated
+from tfe_ext.ring.variables import ShareVariable
 
 import tf_encrypted as tfe
 
@@ -77,26 +78,22 @@ class OwnersRecords:
 
 
 class SharedRecords:
-    """Records that are shared already: each step takes all of them.
+    """Records that are shared already: each step takes all of them, as they were when given.
 
     Args:
-        x: shares of (rows, features); that no row is longer than declared is not checked.
-        y: shares of (rows, classes), of values in [0, 1], likewise.
-        network: of the model.
+        shares: what `check_shared` returned.
     """
 
-    def __init__(self, x: Share, y: Share, network: Network) -> None:
-        self.shapes = (id(x), id(y))
-        self._kept = x, y
-        rows = x.shape[0] if x.shape else 0
-        self._x, self._y = x.reshape(rows, -1), y
-        for name, share, width in (
-            ("x", self._x, network.widths[0]),
-            ("y", self._y, network.widths[-1]),
-        ):
-            if rows == 0 or share.shape != (rows, width):
-                raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})")
-        self.size = rows
+    def __init__(self, shares: tuple[Replicated, Replicated]) -> None:
+        x, y = shares
+        self.size = x.shape[0]
+        self._x, self._y = ShareVariable(x), ShareVariable(y)
+
+    def replace(self, shares: tuple[Replicated, Replicated]) -> None:
+        """Puts other records of the same shapes in their place."""
+        x, y = shares
+        self._x.assign(x)
+        self._y.assign(y)
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns the number of rows.
@@ -119,10 +116,30 @@ class SharedRecords:
 
     def everything(self) -> Batch:
         """Returns all records."""
-        return Batch(self._x, self._y, None, None)
+        return Batch(self._x.read(), self._y.read(), None, None)
 
 
 Records = OwnersRecords | SharedRecords
+
+
+def check_shared(x: Replicated, y: Replicated, network: Network) -> tuple[Replicated, Replicated]:
+    """Returns shares of features, (records, features), and targets, (records, classes).
+
+    Args:
+        x: of the features; further axes are flattened. That no row is longer than declared is not
+            checked.
+        y: of the targets; that they are in [0, 1] is not checked.
+        network: of the model.
+
+    Raises:
+        ArgumentError: other shapes.
+    """
+    rows = x.shape[0] if x.shape else 0
+    flat = x.reshape(rows, -1)
+    for name, share, width in (("x", flat, network.widths[0]), ("y", y, network.widths[-1])):
+        if rows == 0 or share.shape != (rows, width):
+            raise ArgumentError(name, share.shape, f"({rows or 'rows'}, {width})")
+    return flat, y
 
 
 def check_owners(

@@ -1,11 +1,11 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from extensions.checks import check_not_negative, check_positive
-from extensions.errors import GradientError
+from extensions.errors import ArgumentError, GradientError
 from extensions.network.chain import Network
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.gaussian_table import failure_bound
@@ -43,15 +43,86 @@ class Settings:
         check_sample_rate(self.sample_rate)
 
 
+class Setting:
+    """An attribute that is a field of an optimizer's `Settings`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, optimizer: Any, owner: type) -> Any:
+        return self if optimizer is None else getattr(optimizer.settings, self._name)
+
+    def __set__(self, optimizer: Any, value: Any) -> None:
+        optimizer.settings = replace(optimizer.settings, **{self._name: value})
+
+
 class Optimizer:
-    """What DPSGD and SGD have in common; see there."""
+    """What DPSGD and SGD have in common; see there.
+
+    Arguments are attributes too. A new value holds from the next step on, within `fit` as well;
+    of the learning rate and the expected batch size without another trace.
+    """
 
     private: bool
+    learning_rate = Setting()
+    sample_rate = Setting()
+    expected_batch_size = Setting()
+    max_feature_norm = Setting()
+    max_weight_norm = Setting()
+    overflow_probability = Setting()
 
     def __init__(self, settings: Settings, source: NoiseSource | None) -> None:
-        self.settings = settings
-        self.source = source or SystemSource()
+        self._settings = settings
+        self._source = source or SystemSource()
         self._drift = Drift(settings.max_weight_norm)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute that steps take notice of.
+
+        Raises:
+            ArgumentError: it is none, or may not be set.
+        """
+        own = getattr(type(self), name, None)
+        fixed = isinstance(own, property) and own.fset is None
+        if not name.startswith("_") and (fixed or not isinstance(own, property | Setting)):
+            raise ArgumentError(
+                f"{type(self).__name__}.{name}",
+                type(value).__name__,
+                f"left as it is; what can be set is {', '.join(_attributes(type(self)))}",
+                "Make another optimizer, and compile the model with it.",
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def settings(self) -> Settings:
+        """All arguments but the source; another value holds from the next step on.
+
+        Raises:
+            ArgumentError: on setting, an argument that this optimizer does not have, or a lower
+                max_weight_norm, of which the weights may have moved too far already.
+        """
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        own = _attributes(type(self))
+        for field in fields(Settings):
+            before, value = getattr(self._settings, field.name), getattr(settings, field.name)
+            if value != before and field.name not in own:
+                raise ArgumentError(
+                    field.name, value, f"{before}: {type(self).__name__} has no such argument"
+                )
+        self._drift = self._drift.within(settings.max_weight_norm)
+        self._settings = settings
+
+    @property
+    def source(self) -> NoiseSource:
+        """Where noise and sampling come from; another one holds from the next step on."""
+        return self._source
+
+    @source.setter
+    def source(self, source: NoiseSource | None) -> None:
+        self._source = source or SystemSource()
 
     def plan(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> StepPlan:
         """Returns the public constants of a step.
@@ -146,6 +217,10 @@ class DPSGD(Optimizer):
     """
 
     private = True
+    l2_norm_clip = Setting()
+    noise_multiplier = Setting()
+    colluders = Setting()
+    degree = Setting()
 
     def __init__(
         self,
@@ -175,7 +250,12 @@ class DPSGD(Optimizer):
             overflow_probability=overflow_probability,
         )
         super().__init__(settings, source)
-        self.ledger = Ledger()
+        self._ledger = Ledger()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the steps have cost so far; local training and openings are recorded in it too."""
+        return self._ledger
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps, and how its sampling or noise tables may fail."""
@@ -196,7 +276,7 @@ class DPSGD(Optimizer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned, with the weights of then."""
         super().load_state_dict(state)
-        self.ledger = Ledger.from_json(state["ledger"])
+        self._ledger = Ledger.from_json(state["ledger"])
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.
@@ -240,6 +320,13 @@ class SGD(Optimizer):
             overflow_probability=overflow_probability,
         )
         super().__init__(settings, source)
+
+
+def _attributes(optimizer: type) -> list[str]:
+    """Returns the names of what can be set."""
+    names = [field.name for field in fields(Settings)]
+    own = [name for name in names if isinstance(getattr(optimizer, name, None), Setting)]
+    return [*own, "settings", "source"]
 
 
 def noise_failure(parameters: int, steps: int) -> float:

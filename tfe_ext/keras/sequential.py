@@ -17,6 +17,7 @@ from tfe_ext.keras.losses import loss_of
 from tfe_ext.keras.optimizers import Optimizer
 from tfe_ext.keras.step import logits_of
 from tfe_ext.keras.trainer import Trainer, steps_of
+from tfe_ext.keras.training import Training
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 
 import tf_encrypted as tfe
@@ -65,7 +66,6 @@ class Sequential(LocalStart, host.Sequential):
         self._trainer = Trainer(prot.ring)
         self._width: tuple[int, ...] = ()
         self._kind: Loss = "sigmoid"
-        self._start_is_checked = False
         super().__init__(layers, name)
 
     def add(self, layer: Any) -> None:
@@ -84,6 +84,7 @@ class Sequential(LocalStart, host.Sequential):
         self._width = tuple(int(s) for s in layer.compute_output_shape([1, *self._width])[1:])
         self._layers.append(layer)
         self.weights.append(layer.weights)
+        self._trainer.start_fits = None
 
     @property
     def optimizer(self) -> Any:
@@ -122,7 +123,7 @@ class Sequential(LocalStart, host.Sequential):
         kind = loss_of(loss)
         chain_of(self.layers, kind)
         self._optimizer, self._loss, self._kind = optimizer, loss, kind
-        self._trainer.forget()
+        self._trainer.start_fits = None
 
     def call(self, inputs: Any, training: None = None, mask: None = None) -> Any:
         """Returns the logits of private inputs (rows, features), as a private tensor."""
@@ -176,15 +177,11 @@ class Sequential(LocalStart, host.Sequential):
         steps = steps_of(steps, epochs, optimizer.settings.sample_rate)
         if not 0 <= initial_step <= steps:
             raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")
-        step, plan = self._trainer.prepare(self.chain, optimizer, x, y, steps)
-        if optimizer.private and len(plan.layers) > 1 and not self._start_is_checked:
-            self._trainer.check_start(self.chain, optimizer.settings.max_weight_norm)
-        self._start_is_checked = True
-        optimizer.begin(plan, steps - initial_step)
+        training = Training(self._trainer, self.chain, optimizer, x, y, steps)
+        training.prepare(steps - initial_step)
         with console.counted("step", shown=verbose) as show:
             for done in range(initial_step + 1, steps + 1):
-                optimizer.account(plan, steps)
-                step()
+                training.step(steps - done + 1)
                 show(done, steps)
                 if progress is not None:
                     progress(done, steps)
@@ -229,7 +226,7 @@ class Sequential(LocalStart, host.Sequential):
         Raises:
             ArgumentError: other shapes, or values that do not fit the ring.
         """
-        self._start_is_checked = False
+        self._trainer.start_fits = None
         weights_of.assign(self._prot.ring, self.chain.flat, weights)
 
     def get_weights(self) -> list[Reals]:
@@ -253,7 +250,7 @@ class Sequential(LocalStart, host.Sequential):
             ArgumentError: a file is missing or damaged, is of another model, or was not written
                 together with the others.
         """
-        self._start_is_checked = False
+        self._trainer.start_fits = None
         weights_of.load(self._prot.ring, self.chain, Path(folder))
 
     def resume(self, parts: Sequence[Mapping[str, Integers]]) -> None:
@@ -266,7 +263,7 @@ class Sequential(LocalStart, host.Sequential):
             ArgumentError: other parameters.
         """
         weights_of.restore(self.chain, parts)
-        self._start_is_checked = True
+        self._trainer.start_fits = 0.0
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""

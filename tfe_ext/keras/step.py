@@ -14,6 +14,7 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
+from tfe_ext.ring.scalars import Scalar
 from tfe_ext.ring.shares import Share
 
 
@@ -38,16 +39,32 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
     return logits
 
 
-def update(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan, source: NoiseSource) -> None:
+def update(
+    ring: ABY3Ring,
+    chain: Chain,
+    batch: Batch,
+    plan: StepPlan,
+    source: NoiseSource,
+    ratio: Sequence[Scalar],
+) -> None:
     """Makes one step on the batch: the variables change.
+
+    Args:
+        ring: that of the protocol.
+        chain: the model.
+        batch: its rows.
+        plan: the public constants, but for the learning rate and the expected batch size.
+        source: of noise.
+        ratio: of these two, in the form of `StepPlan.step_ratio`.
 
     Cost:
         28 rounds for a linear model, from the rows in the clear to the stored weights.
     """
+    numerator, shift = ratio
     parameters = parameters_of(ring, chain)
     trace = forward(ring, chain.network, parameters, batch.x)
     gradients = trace.backward(batch.y, batch.squared_norms)
-    updates = dpsgd_step(ring, gradients, plan, source, batch.padding)
+    updates = dpsgd_step(ring, gradients, plan, source, batch.padding, (numerator, shift))
     variables, moved = [], []
     for pair, own, change in zip(chain.variables, parameters, updates, strict=True):
         (kernel, bias), (weight, offset), (weight_step, offset_step) = pair, own, change

@@ -1,65 +1,77 @@
 """What a model does on its servers: the traced step of training, and the count of its errors."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.evaluation import count_misses
+from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from tfe_ext.cost.cost import Cost, cost_of_graph
-from tfe_ext.keras.batches import OwnersRecords, Records, SharedRecords, check_owners, shapes_of
+from tfe_ext.keras.batches import (
+    OwnersRecords,
+    Records,
+    SharedRecords,
+    check_owners,
+    check_shared,
+    shapes_of,
+)
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.programs import Kept
 from tfe_ext.keras.step import logits_of, parameters_of, update
 from tfe_ext.keras.vouching import VouchedPart, records_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.shares import Share
+from tfe_ext.ring.variables import ScalarVariables
 
 DEFAULT_FEATURE_NORM = 32.0
 """Taken for evaluations before `compile` has said otherwise."""
+MOST_TABLES, MOST_PROGRAMS = 4, 8
 
 
 class Trainer:
-    """Traces the step of one model, keeps it as long as it fits, and runs evaluations.
+    """Traces what one model does, each graph once, and keeps it as long as it may serve again.
+
+    A graph serves again for records of the same shapes, and for any learning rate: both are
+    variables, which it reads when it runs.
 
     Args:
         ring: that of the protocol.
+
+    Attributes:
+        start_fits: the bound on weights in which the present ones are known to have their part, or
+            None if that is to be checked before the next step.
     """
 
     def __init__(self, ring: ABY3Ring) -> None:
         self.ring = ring
-        self._records: Records | None = None
-        self._key: Any = None
+        self.start_fits: float | None = None
+        self._tables = Kept(MOST_TABLES)
+        self._programs = Kept(MOST_PROGRAMS)
+        self._ratio = ScalarVariables(ring.servers.devices, (0, 1))
         self._step: Any = None
 
-    def forget(self) -> None:
-        """Lets the next step be traced anew."""
-        self._key = self._step = None
-
     def prepare(
-        self, chain: Chain, optimizer: Optimizer, x: Any, y: Any, steps: int
+        self, chain: Chain, optimizer: Optimizer, records: Records, steps: int
     ) -> tuple[Callable[[], None], StepPlan]:
         """Returns what makes one step whenever it is called, and the step's public constants.
-
-        It is one graph for one set of shapes and settings, traced when it is first called. Records
-        of equal shapes take the place of those before without a new trace.
 
         Args:
             chain: the model.
             optimizer: how it is trained.
-            x: as in `Sequential.fit`.
-            y: likewise.
+            records: what `training_records` returned.
             steps: number of steps, over which the probability of an overflow is spread.
 
         Raises:
-            ArgumentError: records or settings that do not fit.
+            ArgumentError: settings that do not fit.
         """
-        records = self._take(chain, x, y, optimizer.settings.max_feature_norm)
-        rate = optimizer.settings.sample_rate
+        rate, source = optimizer.settings.sample_rate, optimizer.source
         rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
         plan = optimizer.plan(
             chain.network,
@@ -67,33 +79,42 @@ class Trainer:
             rows=sum(rows),
             expected=rate * records.size,
         )
-        key = (records.shapes, rows, rate, plan)
-        if self._key != key:
+        fixed = dataclasses.replace(plan, learning_rate=1.0, expected_batch_size=1.0)
 
-            def step() -> None:
-                batch = records.sample(rows, rate, optimizer.source)
-                update(self.ring, chain, batch, plan, optimizer.source)
+        def step() -> None:
+            batch = records.sample(rows, rate, source)
+            update(self.ring, chain, batch, fixed, source, self._ratio.read())
 
-            self._key, self._step = key, tf.function(step, autograph=False)
+        own_source = None if type(source) is SystemSource else id(source)
+        key = ("step", id(records), tuple(rows), rate, own_source, fixed, *_facts(chain))
+        self._step = self._programs.get(key, lambda: _traced(step))
+        self._ratio.assign(plan.step_ratio)
         return self._step, plan
 
-    def check_start(self, chain: Chain, max_weight_norm: float) -> None:
-        """Checks the norms of weights and biases that training is to start from; opens that alone.
+    def check_start(self, chain: Chain, plan: StepPlan, max_weight_norm: float) -> None:
+        """Checks the weights that training is to start from, if bounds depend on them, and once.
 
-        Cost:
-            A graph is traced.
+        Which of them are small enough is opened, and nothing else.
 
         Raises:
-            ArgumentError: one is beyond its part of the bound.
+            ArgumentError: the norm of one is beyond its part of the bound.
         """
-        parameters = [p for pair in parameters_of(self.ring, chain) for p in pair if p is not None]
+        if self.start_fits is not None and self.start_fits <= max_weight_norm:
+            return
+        if plan.private and len(plan.layers) > 1:
+            self._check_norms(chain, max_weight_norm)
+        self.start_fits = max_weight_norm
 
-        @tf.function(autograph=False)
+    def _check_norms(self, chain: Chain, max_weight_norm: float) -> None:
+
         def within() -> tf.Tensor:
+            pairs = parameters_of(self.ring, chain)
+            parameters = [part for pair in pairs for part in pair if part is not None]
             return _opened(within_initial_bound(self.ring, parameters, max_weight_norm))
 
-        names = [f"parameter {i}" for i in range(len(parameters))]
-        check_start(dict(zip(names, within().numpy().tolist(), strict=True)), max_weight_norm)
+        key = ("start", max_weight_norm, *_facts(chain))
+        found = self._programs.get(key, lambda: _traced(within))().numpy().tolist()
+        check_start({f"parameter {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
 
     def cost(self) -> Cost:
         """Returns what the last step costs, read from its graph.
@@ -109,48 +130,70 @@ class Trainer:
         """Returns the part of the records that the model gets right; opens their number only."""
         records = self.records(chain, x, y, optimizer)
 
-        @tf.function(autograph=False)
         def wrong() -> tf.Tensor:
             batch = records.everything()
-            count = count_misses(
-                self.ring, logits_of(self.ring, chain, batch.x), batch.y, ties="right"
-            )
-            return _opened(count)
+            logits = logits_of(self.ring, chain, batch.x)
+            return _opened(count_misses(self.ring, logits, batch.y, ties="right"))
 
-        return 1.0 - int(wrong()) / records.size
+        key = ("accuracy", id(records), *_facts(chain))
+        return 1.0 - int(self._programs.get(key, lambda: _traced(wrong))()) / records.size
 
     def records(self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None) -> Records:
-        """Returns the records that `Sequential.evaluate` takes, checked.
+        """Returns the records that `Sequential.evaluate` takes, checked, on their devices.
 
         Raises:
             ArgumentError: records that do not fit.
         """
         if _are_tensors(x, y):
             shares = share_of(self.ring, x, "x"), share_of(self.ring, y, "y")
-            return SharedRecords(*shares, chain.network)
+            return self._shared("tried", *shares, chain)
         norm = optimizer.settings.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
-        return OwnersRecords(self.ring.servers, self._check(chain, x, y, norm))
+        return self._owned("tried", chain, x, y, norm)
 
-    def _take(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
+    def training_records(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
+        """Returns the records that `Sequential.fit` takes, checked, on their devices.
+
+        Those of equal shapes take the place of those before, in graphs that were traced too.
+
+        Raises:
+            ArgumentError: records that do not fit.
+        """
         if _are_tensors(x, y) or isinstance(x, VouchedPart) or isinstance(y, VouchedPart):
             vouched = records_of(x, y, max_feature_norm)
-            self._records = SharedRecords(vouched.x, vouched.y, chain.network)
-            return self._records
-        own = self._check(chain, x, y, max_feature_norm)
-        if isinstance(self._records, OwnersRecords) and self._records.shapes == shapes_of(own):
-            self._records.replace(own)
-        else:
-            self._records = OwnersRecords(self.ring.servers, own)
-        return self._records
+            return self._shared("learnt", vouched.x, vouched.y, chain)
+        return self._owned("learnt", chain, x, y, max_feature_norm)
 
-    def _check(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Any:
-        return check_owners(
+    def _shared(self, use: str, x: Any, y: Any, chain: Chain) -> Records:
+        shares = check_shared(x, y, chain.network)
+        shapes = tuple(share.shape for share in shares)
+        return self._placed((use, shapes), shares, lambda: SharedRecords(shares))
+
+    def _owned(self, use: str, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
+        own = check_owners(
             x,
             y,
             chain.network,
             frac_bits=self.ring.frac_bits,
             max_feature_norm=max_feature_norm,
         )
+        key = use, shapes_of(own), chain.network.widths
+        return self._placed(key, own, lambda: OwnersRecords(self.ring.servers, own))
+
+    def _placed(self, key: Hashable, given: Any, make: Callable[[], Records]) -> Records:
+        known = key in self._tables
+        records: Records = self._tables.get(key, make)
+        if known:
+            records.replace(given)
+        return records
+
+
+def _facts(chain: Chain) -> tuple[Hashable, ...]:
+    """Returns what every graph of a model depends on."""
+    return chain.network, *map(id, chain.flat)
+
+
+def _traced(function: Callable[[], Any]) -> Any:
+    return tf.function(function, autograph=False)
 
 
 def _opened(share: Share) -> tf.Tensor:

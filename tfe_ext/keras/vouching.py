@@ -7,7 +7,7 @@ from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.ring.private_tensors import share_of
-from tfe_ext.ring.shares import Share
+from tfe_ext.ring.shares import Replicated
 
 import tf_encrypted as tfe
 
@@ -22,8 +22,8 @@ class VouchedRecords:
         max_feature_norm: bound of the Euclidean norm of a row of x.
     """
 
-    x: Share
-    y: Share
+    x: Replicated
+    y: Replicated
     max_feature_norm: float
 
 

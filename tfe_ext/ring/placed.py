@@ -33,6 +33,17 @@ class Placed:
         """Applies a function that keeps zero to every nonzero part, on the part's device."""
         return self._with([self._on(i, function, part) for i, part in enumerate(self.parts)])
 
+    def beside(self, other: "Placed", function: Callable[..., tf.Tensor]) -> Self:
+        """Applies a function that keeps zero to every part and what its server has of another."""
+        places = zip(self.PLACES, self.parts, strict=True)
+        return self._with(
+            [self._on(i, function, part, other.on(place)) for i, (place, part) in enumerate(places)]
+        )
+
+    def on(self, place: int) -> Part:
+        """The part of the server of that number, if it is one of `PLACES`."""
+        return self.parts[self.PLACES.index(place)] if place in self.PLACES else None
+
     def _on(self, i: int, function: Callable[..., tf.Tensor], *operands: Part) -> Part:
         if operands[0] is None:
             return None

@@ -24,7 +24,6 @@ import tensorflow as tf
 
 from extensions.ring.fixed_point import wrap
 from tfe_ext.ring.placed import Part, Placed
-from tfe_ext.ring.xor_words import Words
 
 
 class Share(Placed):
@@ -48,7 +47,10 @@ class Share(Placed):
     def __neg__(self) -> Self:
         return self.each(tf.negative)
 
-    def __mul__(self, factor: int) -> Self:
+    def __mul__(self, factor: int | Placed) -> Self:
+        """Returns the product with a public integer, or with what the servers know in public."""
+        if isinstance(factor, Placed):
+            return self.beside(factor, tf.multiply)
         number = np.int64(wrap(factor))
         return self.each(lambda part: part * number)
 
@@ -76,10 +78,10 @@ class Share(Placed):
         return self._with(parts)
 
     def add_public(self, value: Any) -> Self:
-        """Returns the sum with public ring integers, or with a word of servers 0 and 1."""
+        """Returns the sum with public ring integers, or with what the servers know in public."""
         parts = list(self.parts)
         for i in self.LEADING:
-            summand = value.parts[i] if isinstance(value, Words) else value
+            summand = value.on(self.PLACES[i]) if isinstance(value, Placed) else value
             parts[i] = self._on(i, tf.add, parts[i], summand)
         return self._with(parts)
 
@@ -121,12 +123,6 @@ class Additive2(Share):
 
     PLACES = (0, 1)
     LEADING = (0,)
-
-    def __mul__(self, factor: int | Words) -> Self:
-        if isinstance(factor, int):
-            return super().__mul__(factor)
-        pairs = enumerate(zip(self.parts, factor.parts, strict=True))
-        return self._with([self._on(i, tf.multiply, *pair) for i, pair in pairs])
 
     def additive2(self) -> "Additive2":
         return self

@@ -1,9 +1,15 @@
 """Tasks on what is traced, and how often."""
 
+import os
+import time
+from pathlib import Path
+
 import numpy as np
 
 import tfe_ext
-from tests.helpers.tfe_tasks.session import graph, private
+from tests.helpers.tfe_tasks.keras import model_of, owned, records
+from tests.helpers.tfe_tasks.session import counted_graphs, graph, private
+from tfe_ext.keras import DPSGD, vouch_for
 
 
 def the_first_call_traces_once():
@@ -18,3 +24,104 @@ def the_first_call_traces_once():
     with tfe_ext.ABY3():
         run()
     assert len(traced) == 1
+
+
+def _parts(count):
+    return [dict(zip("xy", records(count, seed=s), strict=True)) for s in range(3)]
+
+
+def epochs_trace_nothing_after_the_first():
+    """20 epochs with a rate for each step, of records in the clear and of shared ones in turn.
+
+    Records, rates and the bound of weights are new each time; so is the order of the calls.
+    """
+    optimizer = DPSGD(0.5, 1.0, 1.0, 0.5)
+    model = model_of([4, 3, 2], optimizer=optimizer)
+
+    def lower(*_):
+        optimizer.learning_rate *= 0.95
+
+    def epoch(number):
+        x, y = owned(_parts(20 + number % 2))
+        model.fit(x, y, epochs=1, verbose=False, progress=lower)
+        tried, labels = records(9, seed=number)
+        model.evaluate({"server1": tried}, {"server1": labels})
+        model.evaluate(private(tried), private(np.eye(2)[labels]))
+        if number % 2:
+            model.set_weights(model.get_weights())
+
+    with counted_graphs() as traced:
+        for number in (0, 1, 3):
+            epoch(number)
+        first = traced()
+        for number in range(4, 24):
+            epoch(number)
+        assert traced() - first == 0
+    assert optimizer.learning_rate < 0.5 * 0.95**40
+    assert optimizer.ledger.phases[0].steps == 2 * 23
+
+
+def shared_records_trace_nothing_after_the_first():
+    """Private tensors of equal shapes are learnt from and evaluated on, as they are when given."""
+    model = model_of([4, 2], optimizer=DPSGD(5.0, 1.0, 0.01, 1.0))
+    x, labels = records(12)
+    rows = {1.0: x, -1.0: -x}
+
+    def fit(sign):
+        shared = private(rows[sign]), private(np.eye(2)[labels])
+        model.set_weights([np.zeros([4, 2]), np.zeros(2)])
+        model.fit(*vouch_for(*shared, max_feature_norm=1.0), steps=1, verbose=False)
+        return model.evaluate(*shared), model.get_weights()[0]
+
+    _, first = fit(1.0)
+    with counted_graphs() as traced:
+        _, turned = fit(-1.0)
+        right, again = fit(1.0)
+        assert traced() == 0
+    np.testing.assert_allclose(first, -turned, atol=0.05)
+    np.testing.assert_allclose(first, again, atol=0.05)
+    assert np.abs(first).max() > 0.2
+    logits = x @ again
+    assert abs(right - (logits.argmax(axis=1) == labels).mean()) <= 1 / 12
+
+
+def evaluation_takes_at_most_two_steps():
+    """Of as many records as a batch has rows; medians of CPU time."""
+    x, labels = records(100, features=64, classes=10)
+    model = model_of([64, 32, 10], optimizer=DPSGD(0.1, 1.0, 1.0, 1.0))
+    given = {"server0": x}, {"server0": labels}
+
+    def seconds(act):
+        begun = time.process_time()
+        act()
+        return time.process_time() - begun
+
+    def fit():
+        model.fit(*given, steps=1, verbose=False)
+
+    def evaluate():
+        model.evaluate(*given)
+
+    fit(), evaluate()
+    steps, evaluations = (np.median([seconds(act) for _ in range(15)]) for act in (fit, evaluate))
+    assert evaluations <= 2 * steps, (evaluations, steps)
+
+
+def memory_is_flat_over_ten_thousand_steps():
+    """The rate changes with each step, and every hundredth is evaluated; 10 MB are for noise."""
+    x, y = owned(_parts(20))
+    optimizer = DPSGD(0.5, 1.0, 4.0, 0.5)
+    model = model_of([4, 2], optimizer=optimizer)
+    sizes = []
+
+    def note(step, steps):
+        optimizer.learning_rate = 0.5 + 0.4 * np.cos(step)
+        if step % 100 == 0:
+            model.evaluate(x, y)
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            sizes.append(pages * os.sysconf("SC_PAGE_SIZE"))
+
+    with counted_graphs() as traced:
+        model.fit(x, y, steps=10_000, verbose=False, progress=note)
+        assert traced() < 10
+    assert sizes[-1] - sizes[9] < 10e6, (sizes[9], sizes[-1])

@@ -1,8 +1,11 @@
 """The ABY3 session that the tasks of one process share: three servers and two owners of data."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework.func_graph import FuncGraph
 
 import tfe_ext
 
@@ -34,6 +37,23 @@ def assert_replicated(shares):
     """Each server's second share is its neighbour's first."""
     for i in range(3):
         np.testing.assert_array_equal(shares[i][1], shares[(i + 1) % 3][0])
+
+
+@contextmanager
+def counted_graphs():
+    """Yields a function that says how many functions have been traced since."""
+    made = []
+    begin = FuncGraph.__init__
+
+    def counting(own, *args, **kwargs):
+        made.append(1)
+        begin(own, *args, **kwargs)
+
+    FuncGraph.__init__ = counting
+    try:
+        yield lambda: len(made)
+    finally:
+        FuncGraph.__init__ = begin
 
 
 def operations(function):

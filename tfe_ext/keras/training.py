@@ -1,0 +1,63 @@
+"""The steps of one call of `fit`, each by the settings that the optimizer has at that time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from extensions.protocols.dpsgd_plan import StepPlan
+from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.trainer import Trainer
+
+
+class Training:
+    """Private training of a model on the same records.
+
+    Args:
+        trainer: of the model.
+        chain: the model.
+        optimizer: how it is trained.
+        x: as in `Sequential.fit`.
+        y: likewise.
+        steps: number of all steps, over which the probability of an overflow is spread.
+    """
+
+    def __init__(
+        self, trainer: Trainer, chain: Chain, optimizer: Optimizer, x: Any, y: Any, steps: int
+    ) -> None:
+        self._trainer, self._chain, self._optimizer = trainer, chain, optimizer
+        self._given, self._steps = (x, y), steps
+        self._settings: Any = None
+        self._norm: float | None = None
+        self._records: Any = None
+        self._step: Callable[[], None]
+        self._plan: StepPlan
+
+    def prepare(self, left: int) -> None:
+        """Checks so many steps that are left, if settings have changed since the last one.
+
+        Raises:
+            ArgumentError: records or settings that do not fit, before anything is shared.
+            GradientError: so many steps might leave the range for which bounds are proven.
+        """
+        optimizer, trainer = self._optimizer, self._trainer
+        settings = optimizer.settings, optimizer.source
+        if settings == self._settings:
+            return
+        if optimizer.max_feature_norm != self._norm:
+            self._norm = optimizer.max_feature_norm
+            self._records = trainer.training_records(self._chain, *self._given, self._norm)
+        self._step, self._plan = trainer.prepare(self._chain, optimizer, self._records, self._steps)
+        trainer.check_start(self._chain, self._plan, optimizer.max_weight_norm)
+        optimizer.begin(self._plan, left)
+        self._settings = settings
+
+    def step(self, left: int) -> None:
+        """Makes one of so many steps that are left.
+
+        Raises:
+            ArgumentError: of `prepare`.
+            GradientError: likewise.
+        """
+        self.prepare(left)
+        self._optimizer.account(self._plan, self._steps)
+        self._step()

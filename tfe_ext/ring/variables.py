@@ -1,0 +1,69 @@
+"""What servers keep from one run of a graph to the next: shares, and public integers."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tfe_ext.ring.scalars import Scalar
+from tfe_ext.ring.shares import Replicated
+
+
+class ShareVariable:
+    """A share in variables on its servers, which a graph reads whenever it runs.
+
+    Args:
+        share: the first value.
+    """
+
+    def __init__(self, share: Replicated) -> None:
+        self._servers = share.servers
+        self._parts = []
+        for part, place in zip(share.parts, share.PLACES, strict=True):
+            with tf.device(share.servers[place]):
+                self._parts.append(tf.Variable(part, trainable=False, name="share"))
+
+    def assign(self, share: Replicated) -> None:
+        """Puts another share of the same shape in its place."""
+        for variable, part in zip(self._parts, share.parts, strict=True):
+            variable.assign(part)
+
+    def read(self) -> Replicated:
+        """Returns the present value."""
+        values = []
+        for variable, place in zip(self._parts, Replicated.PLACES, strict=True):
+            with tf.device(self._servers[place]):
+                values.append(variable.read_value())
+        return Replicated(self._servers, values)
+
+
+class ScalarVariables:
+    """Public integers in a variable on every server.
+
+    Args:
+        servers: names of their devices.
+        values: the first ones.
+    """
+
+    def __init__(self, servers: Sequence[str], values: Sequence[int]) -> None:
+        self._servers = tuple(servers)
+        self._values = tuple(values)
+        self._variables = []
+        for server in servers:
+            with tf.device(server):
+                initial = tf.constant(self._values, tf.int64)
+                self._variables.append(tf.Variable(initial, trainable=False, name="public"))
+
+    def assign(self, values: Sequence[int]) -> None:
+        """Puts others in their place; 8 bytes each from this process to every server, if new."""
+        if tuple(values) != self._values:
+            self._values = tuple(values)
+            for variable in self._variables:
+                variable.assign(self._values)
+
+    def read(self) -> list[Scalar]:
+        """Returns the present values."""
+        columns = []
+        for server, variable in zip(self._servers, self._variables, strict=True):
+            with tf.device(server):
+                columns.append(tf.unstack(variable.read_value()))
+        return [Scalar(self._servers, parts) for parts in zip(*columns, strict=True)]
