@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from tfe_ext.streams.graphs import kept_on_graph
 
 from tf_encrypted.config import get_config
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3Tensor
@@ -85,12 +86,7 @@ def kept(method: Callable[..., Any]) -> Callable[..., Any]:
             key = (self, method.__name__, _key(args), _key(kwargs))
         except _Unsuitable:
             return method(self, *args, **kwargs)
-        # An attribute, not a collection: inner graphs inherit the collections of outer ones.
-        graph = tf.compat.v1.get_default_graph()
-        results: dict[Any, Any] | None = getattr(graph, _KEPT, None)
-        if results is None:
-            results = {}
-            setattr(graph, _KEPT, results)
+        results = kept_on_graph(_KEPT)
         if key not in results:
             results[key] = method(self, *args, **kwargs)
         return results[key]

@@ -23,6 +23,7 @@ from tfe_ext.ring.placed import Placed
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Additive2, Additive3, Share
 from tfe_ext.ring.xor_words import DealersWords, Words
+from tfe_ext.streams.graphs import split
 
 Join = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 JOIN: dict[Sharing, Join] = {"sum": tf.add, "xor": tf.bitwise.bitwise_xor}
@@ -62,11 +63,10 @@ def _draw(servers: Servers, correlation: Correlation, value: Share | Words) -> _
     on, sizes = servers.devices, [correlation.masks, correlation.dependents]
     drawn_0 = servers.pairwise[0].draw([sum(sizes), *value.shape], tf.int64)
     drawn_1 = servers.pairwise[2].draw([correlation.masks, *value.shape], tf.int64)
-    with tf.device(on[0]):
-        mask_0, dependents_0 = tf.split(drawn_0.on(on[0]), sizes)
+    mask_0, dependents_0 = split(drawn_0.on(on[0]), sizes, on[0])
     shares = [mask_0, drawn_1.on(on[1])]
     with tf.device(on[2]):
-        mask_0, known = tf.split(drawn_0.on(on[2]), sizes)
+        mask_0, known = split(drawn_0.on(on[2]), sizes, on[2])
         mask_1 = drawn_1.on(on[2])
         if isinstance(value, Additive3) and value.additive2() is None:
             drawn_2 = servers.private[on[2]].draw([correlation.masks, *value.shape], tf.int64)

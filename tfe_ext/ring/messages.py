@@ -3,7 +3,10 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
+
+from tfe_ext.streams.graphs import constant, reshape, split
 
 
 def send(tensors: Sequence[tf.Tensor], sender: str, receiver: str) -> list[tf.Tensor]:
@@ -19,10 +22,11 @@ def send(tensors: Sequence[tf.Tensor], sender: str, receiver: str) -> list[tf.Te
     if len(tensors) == 1:
         with tf.device(receiver):
             return [tf.identity(tensors[0])]
+    sizes = [math.prod(tensor.shape.as_list()) for tensor in tensors]
+    flat = [reshape(t, [size], sender) for t, size in zip(tensors, sizes, strict=True)]
     with tf.device(sender):
-        packed = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
+        packed = tf.concat(flat, constant(np.int32(0), sender))
     with tf.device(receiver):
         received = tf.identity(packed)
-        sizes = [math.prod(tensor.shape.as_list()) for tensor in tensors]
-        pieces = tf.split(received, sizes)
-        return [tf.reshape(p, t.shape) for p, t in zip(pieces, tensors, strict=True)]
+    pieces = split(received, sizes, receiver)
+    return [reshape(p, t.shape, receiver) for p, t in zip(pieces, tensors, strict=True)]

@@ -1,5 +1,6 @@
 """Protocol 2 in ABY3: each server draws its own summand, whenever the graph runs."""
 
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -11,6 +12,8 @@ from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Additive3
 from tfe_ext.streams.devices import in_this_process
 from tfe_ext.streams.gaussian import discrete_gaussian
+from tfe_ext.streams.graphs import reshape, split
+from tfe_ext.streams.randomness import Stream
 
 
 def draw(
@@ -31,15 +34,26 @@ def draw(
         shapes: static shapes.
     """
     columns = [
-        [
-            discrete_gaussian(servers.private[on], on, s, shape)
-            for s, shape in zip(scale, shapes, strict=True)
-        ]
+        _drawn(servers.private[on], on, scale, shapes)
         if type(source) is SystemSource
         else _ask(source, i, on, scale, shapes)
         for i, on in enumerate(servers.devices)
     ]
     return [Additive3(servers.devices, parts) for parts in zip(*columns, strict=True)]
+
+
+def _drawn(
+    stream: Stream, device: str, scale: Sequence[float], shapes: Sequence[tuple[int, ...]]
+) -> list[tf.Tensor]:
+    """Returns a server's summands of its own stream; those of one scale are drawn together."""
+    drawn: dict[int, tf.Tensor] = {}
+    for each in sorted(set(scale)):
+        places = [i for i, own in enumerate(scale) if own == each]
+        sizes = [math.prod(shapes[i]) for i in places]
+        values = discrete_gaussian(stream, device, each, [sum(sizes)])
+        for i, part in zip(places, split(values, sizes, device), strict=True):
+            drawn[i] = reshape(part, shapes[i], device)
+    return [drawn[i] for i in range(len(shapes))]
 
 
 def _ask(

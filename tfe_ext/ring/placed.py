@@ -3,7 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy.typing as npt
 import tensorflow as tf
+
+from tfe_ext.streams.graphs import constant, reshape
 
 Part = Any
 """A tf.Tensor, or None for zeros."""
@@ -39,6 +42,14 @@ class Placed:
         return self._with(
             [self._on(i, function, part, other.on(place)) for i, (place, part) in enumerate(places)]
         )
+
+    def beside_public(self, value: npt.ArrayLike, function: Callable[..., tf.Tensor]) -> Self:
+        """Applies a function that keeps zero to every part and a public constant."""
+        parts = []
+        for i, part in enumerate(self.parts):
+            there = constant(value, self.servers[self.PLACES[i]])
+            parts.append(self._on(i, function, part, there))
+        return self._with(parts)
 
     def on(self, place: int) -> Part:
         """The part of the server of that number, if it is one of `PLACES`."""
@@ -82,7 +93,12 @@ class Placed:
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the parts in another shape, given as one sequence or as integers."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return self.each(lambda part: tf.reshape(part, wanted))
+        return self._with(
+            [
+                None if part is None else reshape(part, wanted, self.servers[place])
+                for place, part in zip(self.PLACES, self.parts, strict=True)
+            ]
+        )
 
 
 P = TypeVar("P", bound=Placed)

@@ -18,10 +18,10 @@ class Scalar(Placed):
     PLACES: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
     def __add__(self, other: int) -> Self:
-        return self.each(lambda part: part + np.int64(other))
+        return self.beside_public(np.int64(other), tf.add)
 
     def __rsub__(self, other: int) -> Self:
-        return self.each(lambda part: np.int64(other) - part)
+        return (-self) + other
 
     def __neg__(self) -> Self:
         return self.each(tf.negative)

@@ -51,12 +51,11 @@ class Share(Placed):
         """Returns the product with a public integer, or with what the servers know in public."""
         if isinstance(factor, Placed):
             return self.beside(factor, tf.multiply)
-        number = np.int64(wrap(factor))
-        return self.each(lambda part: part * number)
+        return self.beside_public(np.int64(wrap(factor)), tf.multiply)
 
     def sum(self, axis: int) -> Self:
         """Returns the sums along one axis."""
-        return self.each(lambda part: tf.reduce_sum(part, axis))
+        return self.beside_public(np.int32(axis), tf.reduce_sum)
 
     @property
     def T(self) -> Self:

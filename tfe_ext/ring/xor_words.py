@@ -22,26 +22,23 @@ class Words(Placed):
 
     def __and__(self, other: "Self | int") -> Self:
         if isinstance(other, int):
-            mask = np.int64(wrap(other))
-            return self.each(lambda part: tf.bitwise.bitwise_and(part, mask))
-        pairs = enumerate(zip(self.parts, other.parts, strict=True))
-        return self._with([self._on(i, tf.bitwise.bitwise_and, *pair) for i, pair in pairs])
+            return self.beside_public(np.int64(wrap(other)), tf.bitwise.bitwise_and)
+        return self.beside(other, tf.bitwise.bitwise_and)
 
     def __or__(self, other: int) -> Self:
-        mask = np.int64(wrap(other))
-        return self.each(lambda part: tf.bitwise.bitwise_or(part, mask))
+        return self.beside_public(np.int64(wrap(other)), tf.bitwise.bitwise_or)
 
     def __invert__(self) -> Self:
         return self.each(tf.bitwise.invert)
 
     def __lshift__(self, places: int) -> Self:
-        return self.each(lambda part: tf.bitwise.left_shift(part, np.int64(places)))
+        return self.beside_public(np.int64(places), tf.bitwise.left_shift)
 
     def __rshift__(self, places: int | Integers) -> Self:
-        return self.each(lambda part: tf.bitwise.right_shift(part, np.int64(places)))
+        return self.beside_public(np.asarray(places, np.int64), tf.bitwise.right_shift)
 
     def __sub__(self, integers: Integers) -> Self:
-        return self.each(lambda part: part - integers)
+        return self.beside_public(integers, tf.subtract)
 
 
 class DealersWords(Words):

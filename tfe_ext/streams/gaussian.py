@@ -4,6 +4,7 @@ There is no loop, no float and no call back into Python: uniform words are looke
 tables of `extensions.privacy.gaussian_table`, as constants of the graph.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from extensions.privacy.discrete import check_noise_scale
 from extensions.privacy.gaussian_table import WORD_BITS, Digit, digits
+from extensions.ring.fixed_point import Integers
 from tfe_ext.streams.randomness import Stream
 
 _LOW_BITS = np.int64((1 << WORD_BITS) - 1)
@@ -36,23 +38,36 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
         if scale == 0.0:
             return tf.zeros(shape, tf.int64)
         table = digits(scale)
-        words = uniform_words(stream, device, [len(table), 2, *shape])
-        summands = [
-            digit.weight * look_up(digit, *tf.unstack(pair))
-            for digit, pair in zip(table, tf.unstack(words), strict=True)
-        ]
-        return tf.add_n(summands)
+        u, v = tf.unstack(uniform_words(stream, device, [2, len(table), math.prod(shape)]))
+        weights = np.array([[digit.weight for digit in table]])
+        return tf.reshape(tf.matmul(weights, look_up(table, u, v)), shape)
 
 
-def look_up(digit: Digit, u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """Returns `Digit.look_up` in a graph: x for each pair of words in [0, 2^63)."""
-    flat_u, flat_v = tf.reshape(u, [-1]), tf.reshape(v, [-1])
-    place = tf.searchsorted(digit.high, flat_u, side="left", out_type=tf.int64)
-    last = len(digit.high) - 1
-    near = tf.minimum(place, last)
-    equal = tf.equal(tf.gather(digit.high, near), flat_u) & (place <= last)
-    tie = equal & (tf.gather(digit.low, near) <= flat_v)
-    return tf.reshape(place + tf.cast(tie, tf.int64) + digit.lowest, u.shape)
+def look_up(table: Sequence[Digit], u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """Returns `Digit.look_up` of every digit in a graph, all at once.
+
+    Args:
+        table: the digits.
+        u: words in [0, 2^63), (digits, values).
+        v: likewise.
+    """
+    lengths = np.array([[len(digit.high)] for digit in table])
+    lowest = np.array([[digit.lowest] for digit in table])
+    high = tf.constant(_padded([digit.high for digit in table]))
+    low = tf.constant(_padded([digit.low for digit in table]))
+    place = tf.searchsorted(high, u, side="left", out_type=tf.int64)
+    near = tf.minimum(place, lengths - 1)
+    equal = tf.equal(tf.gather(high, near, batch_dims=1), u) & (place < lengths)
+    tie = equal & (tf.gather(low, near, batch_dims=1) <= v)
+    return place + tf.cast(tie, tf.int64) + lowest
+
+
+def _padded(rows: Sequence[Integers]) -> Integers:
+    """Returns the rows at one length; no word is beyond what fills them."""
+    longest = max(map(len, rows))
+    return np.stack(
+        [np.pad(row, (0, longest - len(row)), constant_values=_LOW_BITS) for row in rows]
+    )
 
 
 def uniform_words(stream: Stream, device: str, shape: Sequence[int]) -> tf.Tensor:

@@ -40,6 +40,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from tfe_ext.streams import chacha
 from tfe_ext.streams.chacha import BLOCK, KeystreamOn
+from tfe_ext.streams.graphs import constant, kept_on_graph, reshape
 from tfe_ext.streams.uniform import bits_of, from_words
 
 _KEY_BYTES = 32
@@ -62,7 +63,7 @@ class Stream:
         self, holders: Sequence[str], keystream_on: KeystreamOn = chacha.keystream_on
     ) -> None:
         self.holders = tuple(holders)
-        self._keystream_on = keystream_on
+        self.keystream_on = keystream_on
         self._keys: dict[str, tf.Variable] = {}
         with tf.init_scope():
             words = _fresh_key()
@@ -107,15 +108,11 @@ class Stream:
     def _run(self) -> "_Run":
         if tf.executing_eagerly():
             return _Run(self)
-        # An attribute, not a collection: inner graphs inherit the collections of outer ones.
-        graph = tf.compat.v1.get_default_graph()
-        runs: dict[Stream, _Run] | None = getattr(graph, _RUNS, None)
-        if runs is None:
-            runs = {}
-            setattr(graph, _RUNS, runs)
+        runs = kept_on_graph(_RUNS)
         if self not in runs:
             runs[self] = _Run(self)
-        return runs[self]
+        run: _Run = runs[self]
+        return run
 
     def _count(self) -> tf.Tensor:
         return self._next() if tf.executing_eagerly() else self._advance()
@@ -134,10 +131,6 @@ class Stream:
                 resource=self._executions.handle, limit=_COUNTER_LIMIT, T=tf.int64
             )
             return tf.bitcast(number, tf.uint32)
-
-    def _expand(self, holder: str, nonce: tf.Tensor, words: int) -> tf.Tensor:
-        blocks = tf.constant(-(-words // BLOCK), tf.int32)
-        return self._keystream_on(holder)(self._keys[holder].read_value(), nonce, blocks)
 
 
 class PrivateStreams(dict[str, Stream]):
@@ -174,7 +167,10 @@ class Draw:
         if holder not in holders:
             raise ArgumentError("holder", holder, f"one of {', '.join(holders)}")
         with tf.device(holder):
-            words = self._site.on(holder)[self._start : self._start + self._words]
+            if self._dtype == tf.int64:
+                pairs = self._site.pairs_on(holder)
+                return _cut(pairs, self._start // 2, self._words // 2, self._shape, holder)
+            words = _cut(self._site.on(holder), self._start, self._words, [self._words], holder)
             return from_words(words, self._shape, self._dtype)
 
 
@@ -182,19 +178,24 @@ class _Run:
     """All draws of one stream in one graph; they share the execution number."""
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+        self.stream = stream
         self._execution = stream._count()
         self._sites = 0
         self._drawn = 0
         self._site: _Site | None = None
         self._free = range(0)
+        self._there: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def allot(self, words: int) -> tuple["_Site", int]:
-        """Returns a site, and where in it this many words begin that are the caller's alone."""
+        """Returns a site, and where in it this many words begin that are the caller's alone.
+
+        They begin at an even place, so that those of 64 bits can be cut from pairs.
+        """
+        words += words % 2
         if self._site is None or words > len(self._free):
             size = max(words, min(self._drawn, _COMMON_SITE))
             size = -(-size // BLOCK) * BLOCK
-            self._site = _Site(self._stream, self._execution, self._sites, size)
+            self._site = _Site(self, self._sites, size)
             self._free = range(size)
             self._sites += 1
         start = self._free.start
@@ -202,25 +203,52 @@ class _Run:
         self._drawn += words
         return self._site, start
 
+    def expand(self, holder: str, site: int, words: int) -> tf.Tensor:
+        """Returns the words of a site on a holder's device, which reads key and number once."""
+        with tf.control_dependencies(None), tf.device(holder):
+            if holder not in self._there:
+                nonce = tf.concat([tf.zeros([1], tf.uint32), tf.identity(self._execution)], 0)
+                self._there[holder] = self.stream._keys[holder].read_value(), nonce
+            key, nonce = self._there[holder]
+            blocks = constant(np.int32(-(-words // BLOCK)), holder)
+            own = nonce + np.array([site, 0, 0], np.uint32)
+            return self.stream.keystream_on(holder)(key, own, blocks)
+
 
 class _Site:
     """One ChaCha20 call in a graph, made by those holders that need it."""
 
-    def __init__(self, stream: Stream, execution: tf.Tensor, number: int, words: int) -> None:
-        self.holders = stream.holders
-        self._stream = stream
-        self._execution = execution
+    def __init__(self, run: _Run, number: int, words: int) -> None:
+        self.holders = run.stream.holders
+        self._run = run
         self._number = number
         self._words = words
         self._expanded: dict[str, tf.Tensor] = {}
+        self._pairs: dict[str, tf.Tensor] = {}
 
     def on(self, holder: str) -> tf.Tensor:
+        """The words, on a holder's device."""
         if holder not in self._expanded:
-            with tf.control_dependencies(None), tf.device(holder):
-                site = tf.constant([self._number], tf.uint32)
-                nonce = tf.concat([site, tf.identity(self._execution)], 0)
-                self._expanded[holder] = self._stream._expand(holder, nonce, self._words)
+            self._expanded[holder] = self._run.expand(holder, self._number, self._words)
         return self._expanded[holder]
+
+    def pairs_on(self, holder: str) -> tf.Tensor:
+        """Every two words as one of 64 bits, there."""
+        if holder not in self._pairs:
+            words = self.on(holder)
+            with tf.control_dependencies(None), tf.device(holder):
+                pairs = constant(np.array([-1, 2], np.int32), holder)
+                self._pairs[holder] = tf.bitcast(tf.reshape(words, pairs), tf.int64)
+        return self._pairs[holder]
+
+
+def _cut(
+    words: tf.Tensor, start: int, size: int, shape: Sequence[int] | tf.TensorShape, device: str
+) -> tf.Tensor:
+    """Returns a part of a site's words in another shape."""
+    begin, length = (constant(np.array([n], np.int32), device) for n in (start, size))
+    part = tf.slice(words, begin, length) if [size] != words.shape else words
+    return reshape(part, shape, device)
 
 
 def _variable(value: Any, name: str) -> tf.Variable:

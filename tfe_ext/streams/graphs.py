@@ -1,0 +1,62 @@
+"""What is kept with the graph that is being built, and goes with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+_CONSTANTS = "_tfe_ext_constants"
+_LARGEST = 64
+"""Elements of constants that are shared; larger ones are rarely used twice."""
+
+
+def kept_on_graph(name: str) -> dict[Any, Any]:
+    """Returns the dictionary of that name which the present graph has, and no inner one.
+
+    It is an attribute of the graph, since inner graphs inherit the collections of outer ones.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    found: dict[Any, Any] | None = getattr(graph, name, None)
+    if found is None:
+        found = {}
+        setattr(graph, name, found)
+    return found
+
+
+def split(tensor: tf.Tensor, sizes: Sequence[int], device: str) -> list[tf.Tensor]:
+    """Returns parts of these sizes along the first axis, on the device."""
+    lengths, axis = constant(np.array(sizes), device), constant(np.int32(0), device)
+    with tf.device(device):
+        parts: list[tf.Tensor] = tf.split(tensor, lengths, axis)
+        return parts
+
+
+def reshape(tensor: tf.Tensor, shape: Sequence[int] | tf.TensorShape, device: str) -> tf.Tensor:
+    """Returns the tensor in another shape, on the device; itself if it has that shape."""
+    wanted = tuple(shape.as_list() if isinstance(shape, tf.TensorShape) else shape)
+    if tensor.shape.rank is not None and tuple(tensor.shape) == wanted:
+        return tensor
+    there = constant(np.array(wanted, np.int32), device)
+    with tf.device(device):
+        return tf.reshape(tensor, there)
+
+
+def constant(value: Any, device: str) -> Any:
+    """Returns public integers on the device: one node of a graph for all that need them there.
+
+    TensorFlow makes a node for each operand that is no tensor; they were a third of a step's.
+
+    Args:
+        value: an array, or a number, of which the type is NumPy's.
+        device: where operations need it.
+    """
+    array = np.asarray(value)
+    if tf.executing_eagerly() or array.size > _LARGEST:
+        return value
+    constants = kept_on_graph(_CONSTANTS)
+    key = device, array.dtype.str, array.shape, array.tobytes()
+    if key not in constants:
+        with tf.control_dependencies(None), tf.device(device):
+            constants[key] = tf.constant(array)
+    return constants[key]
