@@ -9,8 +9,9 @@ from tfe_ext import compat
 compat.apply()
 
 from tfe_ext import keras  # noqa: E402
+from tfe_ext.aby3.encoding import fixed64_f20  # noqa: E402
 from tfe_ext.aby3.functions import register  # noqa: E402
-from tfe_ext.aby3.protocol import ABY3, fixed64_f20  # noqa: E402
+from tfe_ext.aby3.protocol import ABY3  # noqa: E402
 from tfe_ext.cost.cost import Cost, cost  # noqa: E402
 from tfe_ext.players.client import remote_config  # noqa: E402
 from tfe_ext.players.config import local_config  # noqa: E402

@@ -1,13 +1,15 @@
 """ABY3 whose masks are fresh in every call: TF Encrypted's protocol on portable randomness."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.ring.fixed_point import check_frac_bits
 from tfe_ext.aby3 import operations
 from tfe_ext.aby3.checks import check_servers, check_widths, native_type
+from tfe_ext.aby3.encoding import as_constant, fixed64_f20
 from tfe_ext.aby3.functions import Functions
 from tfe_ext.aby3.memo import keep_per_graph
 from tfe_ext.aby3.variables import follow
@@ -24,22 +26,8 @@ from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
 from tf_encrypted.tensor import factories
 from tf_encrypted.tensor.fixed import FixedpointConfig
 
-
-def fixed64(frac_bits: int) -> FixedpointConfig:
-    """Returns 64 bits with that many after the point; products are right while below 2^61."""
-    return FixedpointConfig(
-        scaling_base=2,
-        nbits=64,
-        precision_integral=31 - frac_bits,
-        precision_fractional=check_frac_bits(frac_bits),
-        matmul_threshold=256,
-        truncation_gap=0,
-        use_noninteractive_truncation=False,
-    )
-
-
-fixed64_f20 = fixed64(20)
-"""64 bits with 20 after the point; products are right while they stay below 2^22 in size."""
+_OUTER = "last_protocol"
+"""Where the host keeps the protocol that a ``with`` puts back."""
 
 
 @keep_per_graph
@@ -96,21 +84,64 @@ class ABY3(Functions, tfe.protocol.ABY3):
         check_servers(server_0 or "server0", server_1 or "server1", server_2 or "server2")
         self._randomness = randomness
         super().__init__(server_0, server_1, server_2, fixedpoint_config)
+        with self._unlocked():
+            self.servers = tuple(self.servers)
+            self.fixedpoint_config = as_constant(self.fixedpoint_config)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute that is not the protocol's own, such as what ``with`` keeps here.
+
+        Raises:
+            ArgumentError: it is, and the protocol is made: what was shared depends on it.
+        """
+        own = name in vars(self) or hasattr(type(self), name)
+        if "ring" in vars(self) and not vars(self)["_open"] and own and name != _OUTER:
+            raise ArgumentError(
+                f"ABY3.{name}",
+                type(value).__name__,
+                "left as it is, as shares and graphs depend on it",
+                "Make another protocol: tfe.set_protocol(tfe_ext.ABY3(...)).",
+            )
+        super().__setattr__(name, value)
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[None]:
+        vars(self)["_open"] = True
+        try:
+            yield
+        finally:
+            vars(self)["_open"] = False
+
+    def reset(self) -> None:
+        """Gives every pair of servers a fresh key, as `initialize_keys`."""
+        with self._unlocked():
+            super().reset()
 
     def initialize_keys(self) -> None:
         """Gives every pair of servers a fresh key; graphs that were traced before use it too."""
         if hasattr(self, "ring"):
             self.ring.servers.rekey()
-        else:
-            devices = [server.device_name for server in self.servers]
-            servers = Servers.with_fresh_keys(devices, choose(self._randomness, devices))
-            self.ring = ABY3Ring(servers, int(self.fixedpoint_config.precision_fractional))
+            return
+        devices = [server.device_name for server in self.servers]
+        servers = Servers.with_fresh_keys(devices, choose(self._randomness, devices))
+        self.ring = ABY3Ring(servers, int(self.fixedpoint_config.precision_fractional))
+
+    def pairwise_keys(self) -> tuple[tuple[Stream, Stream], ...]:
+        """Returns each server's two streams, which the host hands on to the methods below."""
         first, second, third = self.ring.servers.pairwise
-        # The host hands these on to the methods below, and never looks into them.
-        self.pairwise_keys_ = [[first, second], [second, third], [third, first]]
-        self.pairwise_nonces_ = [None] * 3
-        self.b2a_keys_1_, self.b2a_keys_2_ = second, third
-        self.keys_initialized = True
+        return (first, second), (second, third), (third, first)
+
+    def pairwise_nonces(self) -> tuple[None, None, None]:
+        """Returns nothing of use: a stream needs no nonce from outside."""
+        return None, None, None
+
+    def b2a_keys_1(self) -> Stream:
+        """Returns the stream of servers 0 and 1, which the host hands on likewise."""
+        return self.ring.servers.pairwise[1]
+
+    def b2a_keys_2(self) -> Stream:
+        """Returns the stream of servers 1 and 2."""
+        return self.ring.servers.pairwise[2]
 
     def _update_pairwise_nonces(self) -> None:
         """Does nothing, since a stream never repeats."""

@@ -32,6 +32,12 @@ class CategoricalCrossentropy(losses.CategoricalCrossentropy):
         super().__init__(from_logits=True)
 
 
+_HOSTS: dict[Loss, type] = {
+    "sigmoid": losses.BinaryCrossentropy,
+    "softmax": losses.CategoricalCrossentropy,
+}
+_METHODS = ("call", "grad", "__call__")
+
 LOSSES: dict[Loss, type] = {"sigmoid": BinaryCrossentropy, "softmax": CategoricalCrossentropy}
 """Which class of this module stands for which loss of `extensions.network.losses`."""
 
@@ -42,11 +48,8 @@ def loss_of(loss: Any) -> Loss:
     Raises:
         ArgumentError: any other loss.
     """
-    if isinstance(loss, losses.BinaryCrossentropy):
-        found: Loss = "sigmoid"
-    elif isinstance(loss, losses.CategoricalCrossentropy):
-        found = "softmax"
-    else:
+    found = next((kind for kind, host in _HOSTS.items() if isinstance(loss, host)), None)
+    if found is None:
         raise ArgumentError(
             "loss",
             type(loss).__name__,
@@ -60,5 +63,15 @@ def loss_of(loss: Any) -> Loss:
     if loss.lazy_normalization:
         raise ArgumentError(
             "loss.lazy_normalization", True, "False", "The optimizer divides by the batch size."
+        )
+    host = _HOSTS[found](from_logits=True)
+    own = [name for name in _METHODS if getattr(type(loss), name) is not getattr(type(host), name)]
+    own += [name for name in vars(loss) if getattr(host, name, None) != getattr(loss, name)]
+    if own:
+        raise ArgumentError(
+            f"loss.{own[0]}",
+            "one of its own",
+            f"that of {type(host).__name__}, whose gradient a private step takes",
+            "Its gradient is never asked for, so training would pass it by.",
         )
     return found

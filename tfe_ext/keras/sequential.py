@@ -174,6 +174,7 @@ class Sequential(LocalStart, host.Sequential):
                 f"{type(self).__name__} has a call of its own, which training would pass by. Put "
                 "what it does into layers, or into what each owner makes of its records."
             )
+        self._kind = loss_of(self._loss)
         steps = steps_of(steps, epochs, optimizer.settings.sample_rate)
         if not 0 <= initial_step <= steps:
             raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")

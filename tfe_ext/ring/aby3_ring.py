@@ -5,7 +5,8 @@ products are local, because every two servers hold all shares (`tfe_ext.ring.sha
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +22,7 @@ from tfe_ext.ring.shares import Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
 
 
+@dataclass(frozen=True, eq=False)
 class ABY3Ring(MaskedOpening):
     """`extensions.ring.interface.Ring` over three servers.
 
@@ -42,20 +44,22 @@ class ABY3Ring(MaskedOpening):
         frac_bits: fractional bits of a share.
     """
 
-    parties = 3
+    servers: Servers
+    frac_bits: int
+    parties: ClassVar[int] = 3
 
-    def __init__(self, servers: Servers, frac_bits: int) -> None:
-        self.frac_bits = check_frac_bits(frac_bits)
-        self.servers = servers
-        self._on = servers.devices
+    def __post_init__(self) -> None:
+        check_frac_bits(self.frac_bits)
 
     def add_public(self, x: Share, value: Words | Integers | int) -> Share:
         return x.add_public(np.int64(wrap(value)) if isinstance(value, int) else value)
 
     def xor_public(self, word: Words, value: Words | int) -> Words:
         first = value.parts[0] if isinstance(value, Words) else np.int64(wrap(value))
-        with tf.device(self._on[0]):
-            return Words(self._on, [tf.bitwise.bitwise_xor(word.parts[0], first), word.parts[1]])
+        with tf.device(self.servers.devices[0]):
+            return Words(
+                self.servers.devices, [tf.bitwise.bitwise_xor(word.parts[0], first), word.parts[1]]
+            )
 
     def constant(self, integers: Integers) -> Integers:
         return integers

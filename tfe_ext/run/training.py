@@ -9,7 +9,8 @@ from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.runs import training
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
-from tfe_ext.aby3.protocol import ABY3, fixed64
+from tfe_ext.aby3.encoding import fixed64
+from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.players.client import remote_config
 from tfe_ext.players.config import local_config
 from tfe_ext.run.host import ABY3Host

@@ -1,6 +1,5 @@
 """Tasks on the hardened ABY3: what it computes, and how it masks."""
 
-import copy
 import functools
 import operator
 
@@ -27,7 +26,7 @@ from tfe_ext.aby3 import bits
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ShareType
 from tf_encrypted.tensor import factories
-from tf_encrypted.tensor.fixed import fixed100
+from tf_encrypted.tensor.fixed import FixedpointConfig, fixed100
 
 ULP = 2.0**-20
 X = np.array([[1.5, -2.25, 3.0], [0.5, 100.0, -0.125]])
@@ -337,8 +336,7 @@ def unsuitable_arguments_are_refused():
         with pytest.raises(ArgumentError, match="fixedpoint_config"):
             tfe_ext.ABY3(fixedpoint_config=config)
     for field, value in (("scaling_base", 10), ("precision_fractional", 31), ("nbits", 32)):
-        config = copy.copy(tfe_ext.fixed64_f20)
-        setattr(config, field, value)
+        config = FixedpointConfig(**{**vars(tfe_ext.fixed64_f20), field: value})
         with pytest.raises(ArgumentError, match=f"fixedpoint_config.{field} = {value}"):
             tfe_ext.ABY3(fixedpoint_config=config)
     with pytest.raises(ArgumentError, match="server1', 'server1'.*three distinct players"):
