@@ -13,7 +13,7 @@ from benchmarks.federated.privacy import dp, signds
 from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 from benchmarks.noise import command as noise
-from benchmarks.steps import dpsgd_scaling, dpsgd_step, losses, training
+from benchmarks.steps import dpsgd_scaling, dpsgd_step, first_step, losses, training
 from extensions.cli.parameters import with_options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -23,6 +23,7 @@ app.command("accounting")(accounting.main)
 app.command("dpsgd-train")(with_options(training.main))
 app.command("providers")(providers.main)
 app.command("dpsgd-step")(dpsgd_step.main)
+app.command("first-step")(first_step.main)
 app.command("accuracy")(accuracy.main)
 app.command("audit")(audit.main)
 app.command("dpsgd-scaling")(dpsgd_scaling.main)

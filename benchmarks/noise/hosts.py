@@ -137,7 +137,7 @@ def in_aby3(
     import tensorflow as tf
 
     import tfe_ext
-    from tfe_ext.aby3.protocol import fixed64
+    from tfe_ext.aby3.encoding import fixed64
     from tfe_ext.cost.cost import cost_of_graph
 
     import tf_encrypted as tfe

@@ -75,6 +75,13 @@ CATALOGUE = (
         figures={"": "Megabytes a party and median milliseconds of one step, by host and step."},
     ),
     Entry(
+        pattern="first-step",
+        part=STEP,
+        title="A session on ABY3 is compiled once",
+        shows="Nodes and CPU time of a model's first step, and of what follows with other rates.",
+        command=f"{_RUN} first-step",
+    ),
+    Entry(
         pattern="dpsgd-scaling",
         part=STEP,
         title="How a step grows",

@@ -206,3 +206,16 @@ def test_the_step_in_spu_is_the_same_step():
             used = delta if kind == PLAIN else clipped
             error = np.abs(np.array(first["weight"]) - (weight - used.T @ x / 16)).max()
             assert (error > 0.01) if sigma else (error < 2e-3)
+
+
+@needs_tensorflow
+@pytest.mark.long
+def test_first_step_command(tmp_path, monkeypatch):
+    arguments = ["first-step", "--model", "8-2", "--model", "8-4-2", "--records", "30"]
+    rows = run(tmp_path, monkeypatch, *arguments, "--steps", "3")["first-step"]["rows"]
+    linear, hidden = rows
+    assert (linear["model"], hidden["model"]) == ("8-2", "8-4-2")
+    assert 1000 < linear["nodes"] < hidden["nodes"]
+    for row in rows:
+        assert 1000 * row["first step, CPU s"] > row["step, CPU ms"] > 0
+        assert 1000 * row["first evaluation, CPU s"] > row["evaluation, CPU ms"] > 0

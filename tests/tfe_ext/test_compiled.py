@@ -9,6 +9,7 @@ TASKS = "tests.helpers.tfe_tasks.compiled"
     "task",
     [
         "the_first_call_traces_once",
+        "a_step_has_few_nodes",
         "epochs_trace_nothing_after_the_first",
         "shared_records_trace_nothing_after_the_first",
         pytest.param("evaluation_takes_at_most_two_steps", marks=pytest.mark.long),

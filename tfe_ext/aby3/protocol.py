@@ -62,6 +62,9 @@ class ABY3(Functions, tfe.protocol.ABY3):
         NativeError: the compiled operation was asked for by name and cannot be had.
     """
 
+    servers: Any
+    fixedpoint_config: Any
+
     def __init__(
         self,
         server_0: Any = None,
@@ -95,7 +98,7 @@ class ABY3(Functions, tfe.protocol.ABY3):
             ArgumentError: it is, and the protocol is made: what was shared depends on it.
         """
         own = name in vars(self) or hasattr(type(self), name)
-        if "ring" in vars(self) and not vars(self)["_open"] and own and name != _OUTER:
+        if "ring" in vars(self) and not self.__dict__["_open"] and own and name != _OUTER:
             raise ArgumentError(
                 f"ABY3.{name}",
                 type(value).__name__,
@@ -106,11 +109,11 @@ class ABY3(Functions, tfe.protocol.ABY3):
 
     @contextmanager
     def _unlocked(self) -> Iterator[None]:
-        vars(self)["_open"] = True
+        self.__dict__["_open"] = True
         try:
             yield
         finally:
-            vars(self)["_open"] = False
+            self.__dict__["_open"] = False
 
     def reset(self) -> None:
         """Gives every pair of servers a fresh key, as `initialize_keys`."""

@@ -5,8 +5,7 @@ products are local, because every two servers hold all shares (`tfe_ext.ring.sha
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +21,6 @@ from tfe_ext.ring.shares import Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
 
 
-@dataclass(frozen=True, eq=False)
 class ABY3Ring(MaskedOpening):
     """`extensions.ring.interface.Ring` over three servers.
 
@@ -44,12 +42,21 @@ class ABY3Ring(MaskedOpening):
         frac_bits: fractional bits of a share.
     """
 
-    servers: Servers
-    frac_bits: int
-    parties: ClassVar[int] = 3
+    parties = 3
 
-    def __post_init__(self) -> None:
-        check_frac_bits(self.frac_bits)
+    def __init__(self, servers: Servers, frac_bits: int) -> None:
+        self._servers = servers
+        self._frac_bits = check_frac_bits(frac_bits)
+
+    @property
+    def servers(self) -> Servers:
+        """Their devices, and what they draw from."""
+        return self._servers
+
+    @property
+    def frac_bits(self) -> int:
+        """Fractional bits of a share."""
+        return self._frac_bits
 
     def add_public(self, x: Share, value: Words | Integers | int) -> Share:
         return x.add_public(np.int64(wrap(value)) if isinstance(value, int) else value)

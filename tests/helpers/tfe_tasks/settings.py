@@ -214,7 +214,7 @@ def a_protocol_stays_as_it_is():
         for name in names:
             with pytest.raises(ArgumentError, match=f"{name} = .*Make another protocol"):
                 setattr(owner, name, 1)
-    for name in ("frac_bits", "servers", "truncate"):
+    for name in ("frac_bits", "servers"):
         with pytest.raises(AttributeError):
             setattr(protocol.ring, name, 1)
     with pytest.raises(TypeError):
