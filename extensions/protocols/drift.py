@@ -48,6 +48,11 @@ class Drift:
         """Returns what was added up so far."""
         return [self._steps, self._pull, self._noise_energy]
 
+    @property
+    def steps(self) -> int:
+        """Number of steps that were counted."""
+        return self._steps
+
     def restore(self, state: Sequence[float]) -> None:
         """What `state` returned counts as added up."""
         self._steps, self._pull, self._noise_energy = int(state[0]), state[1], state[2]
@@ -68,15 +73,22 @@ class Drift:
             self._noise_energy += steps * plan.largest_noise**2
         self._steps += steps
 
-    def check(self, plan: StepPlan, steps: int) -> None:
+    def check(self, plan: StepPlan, steps: int, rates: Sequence[float] | None = None) -> None:
         """Makes sure that so many more steps are within the bound.
+
+        Args:
+            plan: of the steps.
+            steps: number of them.
+            rates: the learning rate of each, if it is not the plan's.
 
         Raises:
             GradientError: after them the norm bound of hidden layers might no longer hold.
         """
         if len(plan.layers) > 1 and plan.private:
-            pull = self._pull + steps * plan.largest_pull
-            energy = self._noise_energy + steps * plan.largest_noise**2
+            ratios = [rate / plan.learning_rate for rate in rates or [plan.learning_rate] * steps]
+            pull = self._pull + math.fsum(ratios) * plan.largest_pull
+            squares = math.fsum(ratio**2 for ratio in ratios)
+            energy = self._noise_energy + squares * plan.largest_noise**2
             allowed = (1.0 - INITIAL_WEIGHT_SHARE) * self._max_weight_norm
             if pull + math.sqrt(energy) > allowed:
                 raise GradientError(

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tf_keras.callbacks import LambdaCallback
 
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
@@ -45,12 +46,9 @@ def train(folder, resume):
         kept.after(0)
     say(begun=made)
 
-    def progress(step, steps):
-        kept.after(step, steps)
-        say(step=step)
-
-    x, y = owned()
-    model.fit(x, y, steps=STEPS, initial_step=made or 0, verbose=False, progress=progress)
+    told = LambdaCallback(on_train_batch_end=lambda _, logs: say(step=logs["step"]))
+    after, (x, y) = [kept, told], owned()
+    model.fit(x, y, steps=STEPS, initial_step=made or 0, verbose=False, callbacks=after)
     opened = kept.release()
     weights = {name: values.tolist() for name, values in opened.items()}
     return {"weights": weights, "state": optimizer.state_dict(), "resumed": kept.resumed}

@@ -3,8 +3,8 @@
 from tfe_ext.keras.checkpoints import Checkpoints
 from tfe_ext.keras.losses import BinaryCrossentropy, CategoricalCrossentropy
 from tfe_ext.keras.optimizers import DPSGD, SGD
+from tfe_ext.keras.records.vouching import vouch_for
 from tfe_ext.keras.sequential import Sequential
-from tfe_ext.keras.vouching import vouch_for
 
 __all__ = [
     "DPSGD",

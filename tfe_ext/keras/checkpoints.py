@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tf_keras.callbacks import Callback
 
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.agreement import Words
@@ -18,18 +19,18 @@ from extensions.runs.checkpoints import (
     store_together,
 )
 from tfe_ext.keras import weights
-from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.sequential import Sequential
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 
 
-class Checkpoints:
-    """What a run needs to be interrupted, continued, and released once.
+class Checkpoints(Callback):
+    """What a run needs to be interrupted, continued, and released once; a callback of Keras.
 
         checkpoints = Checkpoints(model, "run-7", steps=500, resume=resume, settings=...)
         made = checkpoints.begin() or 0
-        model.fit(x, y, steps=500, initial_step=made, progress=checkpoints.after)
+        model.fit(x, y, steps=500, initial_step=made, callbacks=[checkpoints])
         opened = checkpoints.release()      # the model, or what is computed of it; nothing else
 
     Where the model does not start from public values, share the start if `begin` returns None and
@@ -62,6 +63,7 @@ class Checkpoints:
         settings: Mapping[str, Any] | None = None,
         own: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._model = model
         shapes = {name: list(part.shape) for name, part in weights.shares(model.chain)[0].items()}
         facts = {"parameters": shapes, "frac_bits": model.frac_bits}
@@ -91,7 +93,11 @@ class Checkpoints:
             optimizer.source.load_state_dict(bases[0].source or {})
         return bases[0].step
 
-    def after(self, step: int, steps: int | None = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Writes the servers' shares after a step of `Sequential.fit`, if a checkpoint is due."""
+        self.after((logs or {})["step"])
+
+    def after(self, step: int) -> None:
         """Writes the servers' shares after so many steps, if a checkpoint is due."""
         if not self._parties[0].is_due(step):
             return

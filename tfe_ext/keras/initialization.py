@@ -12,8 +12,8 @@ from extensions.protocols.initialization import Strategy, Weighting, encode_mode
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share
 from tfe_ext.cost.cost import Cost, cost_of_graph
+from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.optimizers import Optimizer
 from tfe_ext.keras.step import parameters_of, store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.inputs import share_from
@@ -21,6 +21,9 @@ from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.servers import Servers
 
 import tf_encrypted as tfe
+
+
+_CHOICE = "choice among local models"
 
 
 class LocalStart:
@@ -57,13 +60,12 @@ class LocalStart:
             records: each owner's number of training records, public.
             strategy: "local", "local-average" or "local-accuracy".
             held_out: features and labels, both as in `evaluate`, on which candidates are tried and
-                no local model was trained; "local-average" does without.
+                no local model was trained, unless "local-average"; no epsilon covers the choice.
             weighting: of the average: "records" by the owners' numbers of records, or "uniform".
 
         Guarantees:
-            Each local model is a variable on the device of its owner, and is shared from there
-            (`tfe_ext.ring.inputs.share_from`). It is no constant of the graph, of which every
-            player gets a copy.
+            Each local model is a variable on the device of its owner, and is shared from there. It
+            is no constant of the graph, of which every player gets a copy.
 
         Cost:
             Of a model of one layer, sharing included: 2 rounds for "local-average", 21 for "local",
@@ -77,6 +79,7 @@ class LocalStart:
         tried = None
         if held_out is not None and strategy != "local-average":
             tried = self._trainer.records(chain, *held_out, self._optimizer)
+            self._trainer.held_out.record(_CHOICE, noise_multiplier=0.0, sample_rate=1.0, steps=1)
         models = [_OwnModel(ring.servers, name, integers) for name, integers in checked.items()]
 
         def start() -> None:

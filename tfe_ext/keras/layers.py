@@ -1,8 +1,10 @@
 """The host's layers as the public facts and the private variables of a chain of linear layers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tensorflow.python.keras import initializers
 
 from extensions.errors import UnsupportedLayerError
 from extensions.network.activations import PiecewiseLinear, relu, sigmoid
@@ -64,9 +66,62 @@ def check_layer(layer: Any) -> None:
         activation_of(layer)
 
 
+def config_of(layers: Sequence[Any]) -> list[dict[str, Any]]:
+    """Returns Keras's configuration of layers that `check_layer` accepts, as JSON can hold it."""
+    return [{"class_name": _kind(layer).__name__, "config": _settings(layer)} for layer in layers]
+
+
+def layers_of(configs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Returns new layers of such a configuration; Keras's input layer only says a shape.
+
+    Raises:
+        UnsupportedLayerError: a layer that has no private training.
+    """
+    kinds = {kind.__name__: kind for kind in _KINDS}
+    shape: dict[str, Any] = {}
+    layers = []
+    for each in configs:
+        name, config = each["class_name"], each["config"]
+        if name == "InputLayer":
+            shape = {"batch_input_shape": config["batch_input_shape"]}
+            continue
+        if name not in kinds:
+            raise UnsupportedLayerError(
+                f"Layer {config.get('name')!r} ({name}) cannot be trained privately. Supported are "
+                f"{_SUPPORTED}."
+            )
+        layers.append(kinds[name](**shape | config))
+        shape = {}
+    return layers
+
+
+def _settings(layer: Any) -> dict[str, Any]:
+    settings = {"name": layer.name, "trainable": layer.trainable}
+    if (shape := getattr(layer, "_batch_input_shape", None)) is not None:
+        settings["batch_input_shape"] = [None, *(int(size) for size in tuple(shape)[1:])]
+    if isinstance(layer, Dense | Activation):
+        settings["activation"] = layer.activation_identifier or "linear"
+    if isinstance(layer, Dense):
+        settings |= {
+            "units": layer.units,
+            "use_bias": layer.use_bias,
+            "kernel_initializer": initializers.serialize(layer.kernel_initializer),
+            "bias_initializer": initializers.serialize(layer.bias_initializer),
+        }
+    if isinstance(layer, Flatten):
+        settings["data_format"] = layer.data_format
+    return settings
+
+
+def _kind(layer: Any) -> type:
+    """The host's class of which the layer is."""
+    kinds: Iterator[type] = (kind for kind in _KINDS if isinstance(layer, kind))
+    return next(kinds)
+
+
 def _is_own(layer: Any, name: str) -> bool:
     """Whether the layer computes by something else than the host's class of its kind."""
-    host = next(kind for kind in _KINDS if isinstance(layer, kind))
+    host = _kind(layer)
     return name in vars(layer) or getattr(type(layer), name) is not getattr(host, name)
 
 

@@ -1,192 +1,25 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from extensions.checks import check_not_negative, check_positive
-from extensions.errors import ArgumentError, GradientError
-from extensions.network.chain import Network
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.gaussian_table import failure_bound
-from extensions.privacy.randomness import SystemSource
-from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
+from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
-from extensions.protocols.drift import Drift
 from extensions.ring.interface import NoiseSource
+from tfe_ext.keras.base_optimizer import Optimizer
+from tfe_ext.keras.learning_rates import rate_of
+from tfe_ext.keras.settings import Setting, Settings
 from tfe_ext.ring.aby3_ring import ABY3Ring
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The arguments of `DPSGD` and `SGD`, which say what each means.
-
-    Raises:
-        ArgumentError: a value out of range.
-    """
-
-    learning_rate: float
-    sample_rate: float
-    l2_norm_clip: float = 1.0
-    noise_multiplier: float = 0.0
-    expected_batch_size: float | None
-    max_feature_norm: float
-    max_weight_norm: float
-    colluders: int = 1
-    degree: int = 2
-    overflow_probability: float
-
-    def __post_init__(self) -> None:
-        for name in ("learning_rate", "l2_norm_clip", "max_feature_norm", "max_weight_norm"):
-            check_positive(name, getattr(self, name))
-        check_not_negative("noise_multiplier", self.noise_multiplier)
-        check_sample_rate(self.sample_rate)
-
-
-class Setting:
-    """An attribute that is a field of an optimizer's `Settings`."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, optimizer: Any, owner: type) -> Any:
-        return self if optimizer is None else getattr(optimizer.settings, self._name)
-
-    def __set__(self, optimizer: Any, value: Any) -> None:
-        optimizer.settings = replace(optimizer.settings, **{self._name: value})
-
-
-class Optimizer:
-    """What DPSGD and SGD have in common; see there.
-
-    Arguments are attributes too. A new value holds from the next step on, within `fit` as well;
-    of the learning rate and the expected batch size without another trace.
-    """
-
-    private: bool
-    learning_rate = Setting()
-    sample_rate = Setting()
-    expected_batch_size = Setting()
-    max_feature_norm = Setting()
-    max_weight_norm = Setting()
-    overflow_probability = Setting()
-
-    def __init__(self, settings: Settings, source: NoiseSource | None) -> None:
-        self._settings = settings
-        self._source = source or SystemSource()
-        self._drift = Drift(settings.max_weight_norm)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute that steps take notice of.
-
-        Raises:
-            ArgumentError: it is none, or may not be set.
-        """
-        own = getattr(type(self), name, None)
-        fixed = isinstance(own, property) and own.fset is None
-        if not name.startswith("_") and (fixed or not isinstance(own, property | Setting)):
-            raise ArgumentError(
-                f"{type(self).__name__}.{name}",
-                type(value).__name__,
-                f"left as it is; what can be set is {', '.join(_attributes(type(self)))}",
-                "Make another optimizer, and compile the model with it.",
-            )
-        super().__setattr__(name, value)
-
-    @property
-    def settings(self) -> Settings:
-        """All arguments but the source; another value holds from the next step on.
-
-        Raises:
-            ArgumentError: on setting, an argument that this optimizer does not have, or a lower
-                max_weight_norm, of which the weights may have moved too far already.
-        """
-        return self._settings
-
-    @settings.setter
-    def settings(self, settings: Settings) -> None:
-        own = _attributes(type(self))
-        for field in fields(Settings):
-            before, value = getattr(self._settings, field.name), getattr(settings, field.name)
-            if value != before and field.name not in own:
-                raise ArgumentError(
-                    field.name, value, f"{before}: {type(self).__name__} has no such argument"
-                )
-        self._drift = self._drift.within(settings.max_weight_norm)
-        self._settings = settings
-
-    @property
-    def source(self) -> NoiseSource:
-        """Where noise and sampling come from; another one holds from the next step on."""
-        return self._source
-
-    @source.setter
-    def source(self, source: NoiseSource | None) -> None:
-        self._source = source or SystemSource()
-
-    def plan(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> StepPlan:
-        """Returns the public constants of a step.
-
-        Args:
-            network: public facts about the model.
-            frac_bits: fractional bits of the protocol.
-            rows: of a batch, padding included.
-            expected: expected number of real ones.
-
-        Raises:
-            ArgumentError: the step's integers would not fit the ring.
-        """
-        settings = self.settings
-        return StepPlan(
-            frac_bits=frac_bits,
-            layers=network.shapes(
-                max_feature_norm=settings.max_feature_norm,
-                max_weight_norm=settings.max_weight_norm,
-            ),
-            rows=rows,
-            learning_rate=settings.learning_rate,
-            expected_batch_size=settings.expected_batch_size or expected,
-            max_grad_norm=settings.l2_norm_clip,
-            noise_multiplier=settings.noise_multiplier,
-            parties=ABY3Ring.parties,
-            colluders=settings.colluders,
-            degree=settings.degree,
-            private=self.private,
-        )
-
-    def compile(self, weights: Any) -> None:
-        """Raises GradientError: the host's models give no single example's gradient."""
-        raise GradientError(
-            "This optimizer trains tfe_ext.keras.Sequential: TF Encrypted's own models add up the "
-            "gradients of a batch before anything could be clipped."
-        )
-
-    def begin(self, plan: StepPlan, steps: int) -> None:
-        """Checks that so many more steps may be made.
-
-        Raises:
-            GradientError: hidden weights might leave the range for which bounds are proven.
-        """
-        self._drift.check(plan, steps)
-
-    def account(self, plan: StepPlan, steps: int) -> None:
-        """Records one of so many steps."""
-        self._drift.count(plan)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns what was counted so far, public, as values that JSON can hold."""
-        return {"drift": self._drift.state()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned, with the weights of then."""
-        self._drift.restore(state["drift"])
 
 
 class DPSGD(Optimizer):
     """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
 
     Args:
-        learning_rate: the update is learning_rate / expected_batch_size times the noisy sum.
+        learning_rate: the update is learning_rate / expected_batch_size times the noisy sum. A
+            number, or a `tf_keras.optimizers.schedules.LearningRateSchedule` of steps.
         l2_norm_clip: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
         noise_multiplier: sigma / C of the noise that `colluders` servers still face after they
             subtract their own; the total standard deviation is sqrt(1.5) times that.
@@ -206,6 +39,8 @@ class DPSGD(Optimizer):
             (`extensions.privacy.accounting.allowed_overflow`).
         source: where noise and sampling come from; by default each player's own stream, drawn on
             its own device whenever the graph runs.
+        delta: at which callbacks are told epsilon; by default the power of ten that is at most a
+            tenth of one over the number of records.
 
     Guarantees:
         Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), eta
@@ -221,10 +56,11 @@ class DPSGD(Optimizer):
     noise_multiplier = Setting()
     colluders = Setting()
     degree = Setting()
+    delta = Setting()
 
     def __init__(
         self,
-        learning_rate: float,
+        learning_rate: Any,
         l2_norm_clip: float,
         noise_multiplier: float,
         sample_rate: float,
@@ -236,9 +72,11 @@ class DPSGD(Optimizer):
         degree: int = 2,
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
+        delta: float | None = None,
     ) -> None:
+        rate, schedule = rate_of(learning_rate)
         settings = Settings(
-            learning_rate=learning_rate,
+            learning_rate=rate,
             l2_norm_clip=l2_norm_clip,
             noise_multiplier=noise_multiplier,
             sample_rate=sample_rate,
@@ -248,8 +86,9 @@ class DPSGD(Optimizer):
             colluders=colluders,
             degree=degree,
             overflow_probability=overflow_probability,
+            delta=delta,
         )
-        super().__init__(settings, source)
+        super().__init__(settings, schedule, source)
         self._ledger = Ledger()
 
     @property
@@ -260,13 +99,17 @@ class DPSGD(Optimizer):
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps, and how its sampling or noise tables may fail."""
         super().account(plan, steps)
+        self.charge(plan, steps)
+
+    def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
+        """Records what so many of these steps cost the records, whether they are made or not."""
+        each = self.settings.overflow_probability / steps
         self.ledger.record(
             "training",
             noise_multiplier=plan.noise_multiplier,
             sample_rate=self.settings.sample_rate,
-            steps=1,
-            overflow_probability=self.settings.overflow_probability / steps
-            + noise_failure(plan.parameters, 1),
+            steps=times,
+            overflow_probability=times * each + noise_failure(plan.parameters, times),
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -302,7 +145,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float,
+        learning_rate: Any,
         sample_rate: float = 1.0,
         *,
         expected_batch_size: float | None = None,
@@ -311,22 +154,16 @@ class SGD(Optimizer):
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
     ) -> None:
+        rate, schedule = rate_of(learning_rate)
         settings = Settings(
-            learning_rate=learning_rate,
+            learning_rate=rate,
             sample_rate=sample_rate,
             expected_batch_size=expected_batch_size,
             max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
             overflow_probability=overflow_probability,
         )
-        super().__init__(settings, source)
-
-
-def _attributes(optimizer: type) -> list[str]:
-    """Returns the names of what can be set."""
-    names = [field.name for field in fields(Settings)]
-    own = [name for name in names if isinstance(getattr(optimizer, name, None), Setting)]
-    return [*own, "settings", "source"]
+        super().__init__(settings, schedule, source)
 
 
 def noise_failure(parameters: int, steps: int) -> float:

@@ -1,7 +1,37 @@
 """What a model keeps for its next call: one graph, or one table, for each thing that it is for."""
 
+import functools
 from collections.abc import Callable, Hashable
 from typing import Any
+
+import tensorflow as tf
+
+from tfe_ext.cost.cost import Cost, cost_of_graph
+
+
+class Program:
+    """A function without arguments as one graph, which is traced when it first runs.
+
+    Args:
+        function: is traced, with nothing but TensorFlow's operations in it.
+    """
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._traced = tf.function(function, autograph=False)
+
+    def __call__(self) -> Any:
+        """Runs the graph."""
+        return self._traced()
+
+    @property
+    def graph(self) -> Any:
+        """The graph."""
+        return self._traced.get_concrete_function().graph
+
+    @functools.cached_property
+    def cost(self) -> Cost:
+        """What a run costs, read from the graph."""
+        return cost_of_graph(self.graph)
 
 
 class Kept:

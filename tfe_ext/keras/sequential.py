@@ -1,32 +1,32 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from extensions.cli import console
 from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
 from extensions.network.losses import Loss
-from extensions.ring.fixed_point import Integers, Reals
+from extensions.privacy.accounting import Ledger
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import Cost
-from tfe_ext.keras import weights as weights_of
+from tfe_ext.keras.base_optimizer import Optimizer
+from tfe_ext.keras.counting import Count
+from tfe_ext.keras.fitting.epochs import Epochs, Fitting, Validation
+from tfe_ext.keras.fitting.training import Training
 from tfe_ext.keras.initialization import LocalStart
 from tfe_ext.keras.layers import Chain, chain_of, check_layer
 from tfe_ext.keras.losses import loss_of
-from tfe_ext.keras.optimizers import Optimizer
+from tfe_ext.keras.records.batches import pair_of
 from tfe_ext.keras.step import logits_of
 from tfe_ext.keras.trainer import Trainer, steps_of
-from tfe_ext.keras.training import Training
+from tfe_ext.keras.weights import Weighted
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.models import sequential as host
 
-Progress = Callable[[int, int], None]
 
-
-class Sequential(LocalStart, host.Sequential):
+class Sequential(LocalStart, Weighted, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
     Layers are the host's Dense (activation None, "relu" or "sigmoid"), Activation, ReLU and
@@ -38,6 +38,11 @@ class Sequential(LocalStart, host.Sequential):
         layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows has
             no influence.
         name: as in the host.
+
+    Attributes:
+        history: what callbacks were told by the last `fit`.
+        opened: how often something was opened of the model.
+        stop_training: set by a callback, it ends `fit`.
 
     Raises:
         ArgumentError: the current protocol is not `tfe_ext.ABY3`, or the first layer has no shape.
@@ -64,9 +69,13 @@ class Sequential(LocalStart, host.Sequential):
             )
         self._prot = prot
         self._trainer = Trainer(prot.ring)
+        self.opened = 0
+        self.stop_training = False
         self._width: tuple[int, ...] = ()
         self._kind: Loss = "sigmoid"
         super().__init__(layers, name)
+        if name is not None:  # which the host drops
+            self._init_set_name(name)
 
     def add(self, layer: Any) -> None:
         """Appends a layer, and makes its variables."""
@@ -90,6 +99,11 @@ class Sequential(LocalStart, host.Sequential):
     def optimizer(self) -> Any:
         """What `compile` was given."""
         return self._optimizer
+
+    @property
+    def held_out_ledger(self) -> Ledger:
+        """What counts of correct predictions cost the records counted, if they are held out."""
+        return self._trainer.held_out
 
     @property
     def frac_bits(self) -> int:
@@ -134,31 +148,37 @@ class Sequential(LocalStart, host.Sequential):
     def fit(
         self,
         x: Any,
-        y: Any,
+        y: Any = None,
         *,
         epochs: float = 1.0,
         steps: int | None = None,
         initial_step: int = 0,
         verbose: bool = True,
-        progress: Progress | None = None,
-    ) -> None:
-        """Makes all steps of private training; nothing is opened, not the loss either.
+        callbacks: Sequence[Any] = (),
+        validation_data: Any = None,
+        validation_freq: int | Sequence[int] = 1,
+        count_noise: float | None = None,
+    ) -> Any:
+        """Makes all steps of private training; returns their History. No loss is opened.
 
         Every step draws a fresh Poisson sample: each owner draws from its own records on its own
-        device, and pads to a public number of rows. The step is one graph, which is traced at the
-        first step and again only if shapes or settings change.
+        device, and pads to a public number of rows.
 
         Args:
-            x: features by the owner's name, {"server0": (records, features), ...}; owners are
-                players of the configuration. Or, for ``sample_rate=1.0``, of private tensors what
-                `tfe_ext.keras.vouch_for` returned.
-            y: labels by the owner's name: integers (records,) or targets in [0, 1],
-                (records, classes). Or what `vouch_for` returned with x.
+            x: features by the owner's name, {"server0": (records, features), ...}, or data sets
+                (`tfe_ext.keras.records.datasets.read`); owners are players of the configuration.
+                Or, for ``sample_rate=1.0``, of private tensors what `vouch_for` returned.
+            y: labels by the owner's name, of all owners without a data set: integers (records,) or
+                targets in [0, 1], (records, classes). Or what `vouch_for` returned with x.
             epochs: number of steps times sample_rate, if `steps` is not given.
             steps: number of steps, those made before included.
             initial_step: number of steps made before, of a run that goes on.
             verbose: shows a bar.
-            progress: called with (steps made, steps) after each step.
+            callbacks: of `tf_keras.callbacks`; `Fitting` says what they are told.
+            validation_data: x, or (x, y), as in `evaluate`: right predictions are counted after an
+                epoch, and their number is **opened**.
+            validation_freq: of epochs with a count, or their numbers, beginning with 1.
+            count_noise: as in `evaluate`.
 
         Raises:
             ArgumentError: records or settings that do not fit, before anything is shared.
@@ -166,26 +186,32 @@ class Sequential(LocalStart, host.Sequential):
             GradientError: `compile` was not called, or so many steps might leave the range for
                 which bounds are proven.
         """
+        optimizer = self._checked()
+        total = steps_of(steps, epochs, optimizer.sample_rate)
+        planned = Epochs(steps=total, initial_step=initial_step, sample_rate=optimizer.sample_rate)
+        training = Training(self._trainer, self.chain, optimizer, x, y, total)
+        count = None
+        if validation_data is not None:
+            count = self._count("held out", pair_of(validation_data), count_noise)
+        fitting = Fitting(self, planned, callbacks, Validation(count, validation_freq))
+        training.prepare(total - initial_step)
+        with console.counted("step", shown=verbose) as show:
+            return fitting.run(training, show)
+
+    def _checked(self) -> Optimizer:
+        """The optimizer of a model that computes as its layers do."""
         if not isinstance(self._optimizer, Optimizer):
             raise GradientError("The model has no optimizer: call compile() before fit().")
-        optimizer = self._optimizer
         if type(self).call is not Sequential.call or "call" in vars(self):
             raise UnsupportedLayerError(
                 f"{type(self).__name__} has a call of its own, which training would pass by. Put "
                 "what it does into layers, or into what each owner makes of its records."
             )
         self._kind = loss_of(self._loss)
-        steps = steps_of(steps, epochs, optimizer.settings.sample_rate)
-        if not 0 <= initial_step <= steps:
-            raise ArgumentError("initial_step", initial_step, f"in 0..{steps}")
-        training = Training(self._trainer, self.chain, optimizer, x, y, steps)
-        training.prepare(steps - initial_step)
-        with console.counted("step", shown=verbose) as show:
-            for done in range(initial_step + 1, steps + 1):
-                training.step(steps - done + 1)
-                show(done, steps)
-                if progress is not None:
-                    progress(done, steps)
+        return self._optimizer
+
+    def _count(self, use: str, data: tuple[Any, Any], noise: float | None) -> Count:
+        return self._trainer.count(self.chain, data, self._optimizer, noise, use)
 
     def step_cost(self) -> Cost:
         """Returns what a step of the last `fit` costs, read from its graph.
@@ -195,20 +221,31 @@ class Sequential(LocalStart, host.Sequential):
         """
         return self._trainer.cost()
 
-    def evaluate(self, x: Any, y: Any) -> float:
+    def evaluate(self, x: Any, y: Any = None, *, count_noise: float | None = None) -> float:
         """Returns the part of the records that the model gets right; opens that number only.
 
         Args:
-            x: as in `fit`.
+            x: as in `fit`, or a private tensor.
             y: as in `fit`, one-hot if targets are given.
+            count_noise: standard deviation of the noise that the number gets, in records; without
+                it the number is exact.
+
+        Guarantees:
+            Of records that the model was not trained on, the number costs the training records
+            nothing beyond the model. What it costs the records counted is charged to
+            `held_out_ledger`: a Gaussian mechanism of multiplier `count_noise`, or infinity for an
+            exact number. Of records that the model was trained on, it is charged to the optimizer's
+            ledger instead, and refused without noise.
 
         Cost:
-            A graph is traced for each call.
+            A graph is traced for the first call with records of these shapes.
 
         Raises:
-            ArgumentError: records that do not fit.
+            ArgumentError: records that do not fit, or a noise that is not positive.
         """
-        return self._trainer.accuracy(self.chain, x, y, self._optimizer)
+        count = self._count("tried", (x, y), count_noise)
+        self.opened += 1
+        return count.accuracy()
 
     def predict(self, x: Any, reveal: bool = True) -> Any:
         """Returns the logits of a private tensor (rows, features), **opened** unless told not to.
@@ -216,55 +253,8 @@ class Sequential(LocalStart, host.Sequential):
         The host's stops after as many rows as there are features.
         """
         logits = self.call(x)
+        self.opened += reveal
         return logits.reveal().to_native().numpy() if reveal else logits
-
-    def set_weights(self, weights: Sequence[Any]) -> None:
-        """Sets kernel and bias of each Dense layer, given in the clear.
-
-        Args:
-            weights: arrays of the shapes of `get_weights`; kernels are (in, out).
-
-        Raises:
-            ArgumentError: other shapes, or values that do not fit the ring.
-        """
-        self._trainer.start_fits = None
-        weights_of.assign(self._prot.ring, self.chain.flat, weights)
-
-    def get_weights(self) -> list[Reals]:
-        """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
-        return weights_of.opened(self._prot.ring, self.chain.flat)
-
-    def save_shares(self, folder: str | Path) -> list[Path]:
-        """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
-
-        The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
-        ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
-        CrypTen backend. One file tells nothing. This process reads all three, as it may read all
-        tensors.
-        """
-        return weights_of.save(self._prot.ring, self.chain, Path(folder))
-
-    def load_shares(self, folder: str | Path) -> None:
-        """Restores the model that `save_shares` wrote.
-
-        Raises:
-            ArgumentError: a file is missing or damaged, is of another model, or was not written
-                together with the others.
-        """
-        self._trainer.start_fits = None
-        weights_of.load(self._prot.ring, self.chain, Path(folder))
-
-    def resume(self, parts: Sequence[Mapping[str, Integers]]) -> None:
-        """Restores the weights of a training that goes on, with its optimizer's state.
-
-        Args:
-            parts: what `tfe_ext.keras.weights.shares` returned.
-
-        Raises:
-            ArgumentError: other parameters.
-        """
-        weights_of.restore(self.chain, parts)
-        self._trainer.start_fits = 0.0
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""

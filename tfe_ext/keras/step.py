@@ -87,3 +87,8 @@ def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> 
         for own, part, place in zip(kept, share.parts, share.PLACES, strict=True):
             with tf.device(share.servers[place]):
                 own.variable.assign(part)
+
+
+def opened(share: Share) -> tf.Tensor:
+    """Returns what the script gets of a share: its value, **opened**."""
+    return tf.add_n([part for part in share.additive3().parts if part is not None])

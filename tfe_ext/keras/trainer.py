@@ -1,4 +1,4 @@
-"""What a model does on its servers: the traced step of training, and the count of its errors."""
+"""What a model does on its servers: the traced step of training, and the counts in between."""
 
 import dataclasses
 from collections.abc import Callable, Hashable
@@ -7,12 +7,17 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.evaluation import count_misses
+from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
-from tfe_ext.cost.cost import Cost, cost_of_graph
-from tfe_ext.keras.batches import (
+from extensions.ring.interface import NoiseSource
+from tfe_ext.cost.cost import Cost
+from tfe_ext.keras.base_optimizer import Optimizer
+from tfe_ext.keras.counting import Count, Noise, misses
+from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.programs import Kept, Program
+from tfe_ext.keras.records.batches import (
     OwnersRecords,
     Records,
     SharedRecords,
@@ -20,14 +25,11 @@ from tfe_ext.keras.batches import (
     check_shared,
     shapes_of,
 )
-from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.optimizers import Optimizer
-from tfe_ext.keras.programs import Kept
-from tfe_ext.keras.step import logits_of, parameters_of, update
-from tfe_ext.keras.vouching import VouchedPart, records_of
+from tfe_ext.keras.records.seen import Seen
+from tfe_ext.keras.records.vouching import VouchedPart, records_of
+from tfe_ext.keras.step import opened, parameters_of, update
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
-from tfe_ext.ring.shares import Share
 from tfe_ext.ring.variables import ScalarVariables
 
 DEFAULT_FEATURE_NORM = 32.0
@@ -47,15 +49,18 @@ class Trainer:
     Attributes:
         start_fits: the bound on weights in which the present ones are known to have their part, or
             None if that is to be checked before the next step.
+        held_out: what counts cost records on which the model was not trained.
     """
 
     def __init__(self, ring: ABY3Ring) -> None:
         self.ring = ring
         self.start_fits: float | None = None
+        self.held_out = Ledger()
+        self._seen = Seen()
         self._tables = Kept(MOST_TABLES)
         self._programs = Kept(MOST_PROGRAMS)
         self._ratio = ScalarVariables(ring.servers.devices, (0, 1))
-        self._step: Any = None
+        self._step: Program | None = None
 
     def prepare(
         self, chain: Chain, optimizer: Optimizer, records: Records, steps: int
@@ -85,9 +90,8 @@ class Trainer:
             batch = records.sample(rows, rate, source)
             update(self.ring, chain, batch, fixed, source, self._ratio.read())
 
-        own_source = None if type(source) is SystemSource else id(source)
-        key = ("step", id(records), tuple(rows), rate, own_source, fixed, *_facts(chain))
-        self._step = self._programs.get(key, lambda: _traced(step))
+        key = ("step", id(records), tuple(rows), rate, _own(source), fixed, *_facts(chain))
+        self._step = self._program(key, step)
         self._ratio.assign(plan.step_ratio)
         return self._step, plan
 
@@ -110,10 +114,10 @@ class Trainer:
         def within() -> tf.Tensor:
             pairs = parameters_of(self.ring, chain)
             parameters = [part for pair in pairs for part in pair if part is not None]
-            return _opened(within_initial_bound(self.ring, parameters, max_weight_norm))
+            return opened(within_initial_bound(self.ring, parameters, max_weight_norm))
 
         key = ("start", max_weight_norm, *_facts(chain))
-        found = self._programs.get(key, lambda: _traced(within))().numpy().tolist()
+        found = self._program(key, within)().numpy().tolist()
         check_start({f"parameter {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
 
     def cost(self) -> Cost:
@@ -124,21 +128,56 @@ class Trainer:
         """
         if self._step is None:
             raise GradientError("No step was traced yet: call fit() before step_cost().")
-        return cost_of_graph(self._step.get_concrete_function().graph)
+        return self._step.cost
 
-    def accuracy(self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None) -> float:
-        """Returns the part of the records that the model gets right; opens their number only."""
-        records = self.records(chain, x, y, optimizer)
+    def count(
+        self,
+        chain: Chain,
+        data: tuple[Any, Any],
+        optimizer: Optimizer | None,
+        noise: float | None,
+        use: str,
+    ) -> Count:
+        """Returns what counts right predictions, and charges them to the records' ledger.
 
-        def wrong() -> tf.Tensor:
-            batch = records.everything()
-            logits = logits_of(self.ring, chain, batch.x)
-            return _opened(count_misses(self.ring, logits, batch.y, ties="right"))
+        Args:
+            chain: the model.
+            data: features and labels, as in `Sequential.evaluate`.
+            optimizer: how the model is trained, if that is known.
+            noise: as in `Count`.
+            use: of the records; others for the same use take their place.
 
-        key = ("accuracy", id(records), *_facts(chain))
-        return 1.0 - int(self._programs.get(key, lambda: _traced(wrong))()) / records.size
+        Raises:
+            ArgumentError: records that do not fit, or a number without noise of records on which
+                the model is trained in private.
+        """
+        records, ledger = self.records(chain, *data, optimizer, use), self.held_out
+        if optimizer is not None and optimizer.ledger is not None:
+            seen = self._seen.owners(records)
+            if seen and noise is None:
+                raise ArgumentError(
+                    "x",
+                    f"of {', '.join(seen)} records on which the model was trained",
+                    "held-out records, or counted with noise",
+                    "No epsilon covers their exact number. Say count_noise=10.0, a standard "
+                    "deviation in records, which is charged to the optimizer's ledger.",
+                )
+            ledger = optimizer.ledger if seen else ledger
+        source = SystemSource() if optimizer is None else optimizer.source
+        added = Noise(deviation=noise, source=source)
+        key = ("count", id(records), noise, _own(source), *_facts(chain))
+        program = self._program(key, lambda: misses(self.ring, chain, records, added))
+        return Count(
+            program=program,
+            records=records.size,
+            frac_bits=self.ring.frac_bits,
+            noise=added,
+            ledger=ledger,
+        )
 
-    def records(self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None) -> Records:
+    def records(
+        self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None, use: str = "tried"
+    ) -> Records:
         """Returns the records that `Sequential.evaluate` takes, checked, on their devices.
 
         Raises:
@@ -146,9 +185,9 @@ class Trainer:
         """
         if _are_tensors(x, y):
             shares = share_of(self.ring, x, "x"), share_of(self.ring, y, "y")
-            return self._shared("tried", *shares, chain)
+            return self._shared(use, *shares, chain)
         norm = optimizer.settings.max_feature_norm if optimizer else DEFAULT_FEATURE_NORM
-        return self._owned("tried", chain, x, y, norm)
+        return self._owned(use, chain, x, y, norm)
 
     def training_records(self, chain: Chain, x: Any, y: Any, max_feature_norm: float) -> Records:
         """Returns the records that `Sequential.fit` takes, checked, on their devices.
@@ -160,8 +199,11 @@ class Trainer:
         """
         if _are_tensors(x, y) or isinstance(x, VouchedPart) or isinstance(y, VouchedPart):
             vouched = records_of(x, y, max_feature_norm)
-            return self._shared("learnt", vouched.x, vouched.y, chain)
-        return self._owned("learnt", chain, x, y, max_feature_norm)
+            records = self._shared("learnt", vouched.x, vouched.y, chain)
+        else:
+            records = self._owned("learnt", chain, x, y, max_feature_norm)
+        self._seen.add(records)
+        return records
 
     def _shared(self, use: str, x: Any, y: Any, chain: Chain) -> Records:
         shares = check_shared(x, y, chain.network)
@@ -179,6 +221,10 @@ class Trainer:
         key = use, shapes_of(own), chain.network.widths
         return self._placed(key, own, lambda: OwnersRecords(self.ring.servers, own))
 
+    def _program(self, key: Hashable, function: Callable[[], Any]) -> Program:
+        program: Program = self._programs.get(key, lambda: Program(function))
+        return program
+
     def _placed(self, key: Hashable, given: Any, make: Callable[[], Records]) -> Records:
         known = key in self._tables
         records: Records = self._tables.get(key, make)
@@ -192,12 +238,9 @@ def _facts(chain: Chain) -> tuple[Hashable, ...]:
     return chain.network, *map(id, chain.flat)
 
 
-def _traced(function: Callable[[], Any]) -> Any:
-    return tf.function(function, autograph=False)
-
-
-def _opened(share: Share) -> tf.Tensor:
-    return tf.add_n([part for part in share.additive3().parts if part is not None])
+def _own(source: NoiseSource) -> Hashable:
+    """Returns what a graph depends on of a source: nothing of the system's."""
+    return None if type(source) is SystemSource else id(source)
 
 
 def _are_tensors(x: Any, y: Any) -> bool:

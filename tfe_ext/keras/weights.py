@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -12,11 +12,104 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from extensions.protocols.agreement import common_name
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
-from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.layers import Chain, config_of, layers_of
 from tfe_ext.keras.step import store
+from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
 from tfe_ext.streams.devices import HERE
+
+
+class Weighted:
+    """A model whose weights can be set, opened, and kept as shares, beside its configuration.
+
+    Example:
+        >>> config = model.get_config()
+        >>> model.save_shares("kept")
+        >>> again = tfe_ext.keras.Sequential.from_config(config)
+        >>> again.load_shares("kept")
+    """
+
+    name: str
+    layers: list[Any]
+    opened: int
+    _trainer: Trainer
+
+    @property
+    def chain(self) -> Chain:
+        """The model as a chain of linear layers."""
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the model without its weights, as JSON can hold it: name and layers.
+
+        It is a configuration of Keras: ``tf_keras.Sequential.from_config`` makes a model of it too,
+        whose activations are not these piecewise-linear ones.
+        """
+        return {"name": self.name, "layers": config_of(self.layers)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Returns the model of such a configuration, with weights of its own, not compiled.
+
+        Args:
+            config: what `get_config` returned, or the one of a Keras model of the same layers.
+
+        Raises:
+            UnsupportedLayerError: a layer that cannot be trained privately.
+        """
+        model: Any = cls
+        built: Self = model(layers_of(config["layers"]), name=config.get("name"))
+        return built
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Sets kernel and bias of each Dense layer, given in the clear.
+
+        Args:
+            weights: arrays of the shapes of `get_weights`; kernels are (in, out).
+
+        Raises:
+            ArgumentError: other shapes, or values that do not fit the ring.
+        """
+        self._trainer.start_fits = None
+        assign(self._trainer.ring, self.chain.flat, weights)
+
+    def get_weights(self) -> list[Reals]:
+        """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
+        self.opened += 1
+        return opened(self._trainer.ring, self.chain.flat)
+
+    def save_shares(self, folder: str | Path) -> list[Path]:
+        """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
+
+        The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
+        ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
+        CrypTen backend. One file tells nothing. This process reads all three, as it may read all
+        tensors.
+        """
+        return save(self._trainer.ring, self.chain, Path(folder))
+
+    def load_shares(self, folder: str | Path) -> None:
+        """Restores the model that `save_shares` wrote.
+
+        Raises:
+            ArgumentError: a file is missing or damaged, is of another model, or was not written
+                together with the others.
+        """
+        self._trainer.start_fits = None
+        load(self._trainer.ring, self.chain, Path(folder))
+
+    def resume(self, parts: Sequence[Mapping[str, Integers]]) -> None:
+        """Restores the weights of a training that goes on, with its optimizer's state.
+
+        Args:
+            parts: what `shares` returned.
+
+        Raises:
+            ArgumentError: other parameters.
+        """
+        restore(self.chain, parts)
+        self._trainer.start_fits = 0.0
 
 
 def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> None:

@@ -22,8 +22,8 @@ from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import cost_of_graph
-from tfe_ext.keras.batches import OwnersRecords
 from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.keras.records.batches import OwnersRecords
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate

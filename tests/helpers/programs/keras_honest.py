@@ -9,6 +9,7 @@ from tests.helpers.programs.keras_script import (
     WIDTH,
     first,
     fit,
+    held_out,
     model,
     optimizer,
     owned,
@@ -170,4 +171,4 @@ def prediction_between_fits() -> None:
     network = model()
     for _ in range(2):
         fit(network)
-        network.evaluate(*owned())
+        network.evaluate(*held_out())

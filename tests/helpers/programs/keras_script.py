@@ -26,6 +26,12 @@ def owned() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return {"server0": x, "server1": -x}, {"server0": y, "server1": y}
 
 
+def held_out() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns features and labels of nobody on whom a model is trained."""
+    x, y = owned()
+    return {name: values / 2 for name, values in x.items()}, y
+
+
 def shared() -> tuple[Any, Any]:
     """Returns private tensors of features and one-hot targets."""
     x, y = records()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import tfe_ext
-from tests.helpers.tfe_tasks.keras import model_of, owned, records
+from tests.helpers.tfe_tasks.keras import after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import counted_graphs, graph, private
 from tfe_ext.keras import DPSGD, vouch_for
 
@@ -49,12 +49,12 @@ def epochs_trace_nothing_after_the_first():
     optimizer = DPSGD(0.5, 1.0, 1.0, 0.5)
     model = model_of([4, 3, 2], optimizer=optimizer)
 
-    def lower(*_):
+    def lower(_):
         optimizer.learning_rate *= 0.95
 
     def epoch(number):
         x, y = owned(_parts(20, number))
-        model.fit(x, y, epochs=1, verbose=False, progress=lower)
+        model.fit(x, y, epochs=1, verbose=False, callbacks=[after_steps(lower)])
         tried, labels = records(9, seed=number)
         model.evaluate({"server1": tried}, {"server1": labels})
         if number % 5 == 0:
@@ -79,7 +79,8 @@ def shared_records_trace_nothing_after_the_first():
         shared = private(rows[sign]), private(np.eye(2)[labels])
         model.set_weights([np.zeros([4, 2]), np.zeros(2)])
         model.fit(*vouch_for(*shared, max_feature_norm=1.0), steps=1, verbose=False)
-        return model.evaluate(*shared), model.get_weights()[0]
+        again = private(rows[sign]), private(np.eye(2)[labels])
+        return model.evaluate(*again), model.get_weights()[0]
 
     _, first = fit(1.0)
     with counted_graphs() as traced:
@@ -97,7 +98,7 @@ def evaluation_takes_at_most_two_steps():
     """Of as many records as a batch has rows; medians of CPU time."""
     x, labels = records(100, features=64, classes=10)
     model = model_of([64, 32, 10], optimizer=DPSGD(0.1, 1.0, 1.0, 1.0))
-    given = {"server0": x}, {"server0": labels}
+    given, others = ({"server0": x}, {"server0": labels}), ({"server0": -x}, {"server0": labels})
 
     def seconds(act):
         begun = time.process_time()
@@ -108,7 +109,7 @@ def evaluation_takes_at_most_two_steps():
         model.fit(*given, steps=1, verbose=False)
 
     def evaluate():
-        model.evaluate(*given)
+        model.evaluate(*others)
 
     fit(), evaluate()
     steps, evaluations = (np.median([seconds(act) for _ in range(15)]) for act in (fit, evaluate))
@@ -120,16 +121,16 @@ def memory_is_flat_over_ten_thousand_steps():
     x, y = owned(_parts(20))
     optimizer = DPSGD(0.5, 1.0, 4.0, 0.5)
     model = model_of([4, 2], optimizer=optimizer)
-    sizes = []
+    others, sizes = {name: -values for name, values in x.items()}, []
 
-    def note(step, steps):
+    def note(step):
         optimizer.learning_rate = 0.5 + 0.4 * np.cos(step)
         if step % 100 == 0:
-            model.evaluate(x, y)
+            model.evaluate(others, y)
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             sizes.append(pages * os.sysconf("SC_PAGE_SIZE"))
 
     with counted_graphs() as traced:
-        model.fit(x, y, steps=10_000, verbose=False, progress=note)
+        model.fit(x, y, steps=10_000, verbose=False, callbacks=[after_steps(note)])
         assert traced() < 10
     assert sizes[-1] - sizes[9] < 10e6, (sizes[9], sizes[-1])

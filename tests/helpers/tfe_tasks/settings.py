@@ -6,10 +6,10 @@ import pytest
 import tfe_ext
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
-from tests.helpers.tfe_tasks.keras import ULP, model_of, owned, records
+from tests.helpers.tfe_tasks.keras import ULP, after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import PROTOCOL
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy
-from tfe_ext.keras.optimizers import Setting
+from tfe_ext.keras.settings import Setting
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 import tf_encrypted as tfe
@@ -33,6 +33,8 @@ OTHER = {
     "degree": 4,
 }
 """Another value for each setting that shows in the weights or the account of a single step."""
+TOLD = {"lr", "delta"}
+"""Another name of the learning rate, and what callbacks are told: see the tests of `fit`."""
 BOUNDS = {"max_feature_norm", "max_weight_norm"}
 """They decide what is refused."""
 
@@ -72,9 +74,10 @@ def every_setting_has_its_row():
     """A public attribute that is added needs a value above, or a test that it is refused."""
     optimizer = _dpsgd()
     settings = {name for name in dir(DPSGD) if isinstance(getattr(DPSGD, name), Setting)}
-    assert settings == set(OTHER) | BOUNDS
+    assert settings == set(OTHER) | BOUNDS | TOLD
     found = {n for n in dir(optimizer) if n[0] != "_" and not callable(getattr(optimizer, n))}
-    assert found == settings | {"settings", "source", "ledger", "private"}
+    others = {"settings", "source", "ledger", "private", "schedule", "iterations"}
+    assert found == settings | others
 
 
 def a_setting_takes_effect(name):
@@ -97,12 +100,12 @@ def settings_hold_within_a_fit():
     model = model_of([4, 2], optimizer=optimizer)
     seen = []
 
-    def change(step, steps):
-        seen.append((step, steps))
+    def change(step):
+        seen.append(step)
         optimizer.noise_multiplier = 1.0 + step
 
-    model.fit(*_data(), steps=3, verbose=False, progress=change)
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    model.fit(*_data(), steps=3, verbose=False, callbacks=[after_steps(change)])
+    assert seen == [1, 2, 3]
     phases = [(phase.noise_multiplier, phase.steps) for phase in optimizer.ledger.phases]
     assert phases == [(1.0, 1), (2.0, 1), (3.0, 1)]
 
@@ -110,7 +113,7 @@ def settings_hold_within_a_fit():
         optimizer.max_feature_norm = 0.01
 
     with pytest.raises(ArgumentError, match="max_feature_norm = 0.01"):
-        model.fit(*_data(), steps=2, verbose=False, progress=narrow)
+        model.fit(*_data(), steps=2, verbose=False, callbacks=[after_steps(narrow)])
     assert sum(phase.steps for phase in optimizer.ledger.phases) == 4
 
 
@@ -155,7 +158,8 @@ def what_steps_do_not_notice_cannot_be_set():
         (optimizer, "ledger", None),
         (optimizer, "private", False),
         (plain, "private", True),
-        (optimizer, "lr", 0.1),
+        (optimizer, "iterations", 0),
+        (optimizer, "schedule", None),
         (optimizer, "momentum", 0.9),
         (plain, "noise_multiplier", 1.0),
         (plain, "l2_norm_clip", 1.0),

@@ -11,7 +11,8 @@ from extensions.network.chain import Network
 from extensions.privacy.sampling import OwnRecords, capacity, check_records
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
-from tfe_ext.keras.records import RecordTable
+from tfe_ext.keras.records.datasets import PlacedRecords, is_dataset, read
+from tfe_ext.keras.records.tables import RecordTable
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.servers import Servers
@@ -20,6 +21,9 @@ from tfe_ext.ring.variables import ShareVariable
 
 import tf_encrypted as tfe
 
+Own = OwnRecords | PlacedRecords
+"""One owner's records, in this process or on the owner's device."""
+
 
 class OwnersRecords:
     """Records that lie in the clear with their owners, each on the owner's device.
@@ -27,52 +31,56 @@ class OwnersRecords:
     Args:
         servers: who get shares of them.
         records: by the owner's name in the configuration.
+
+    Attributes:
+        tables: likewise, on the owners' devices.
     """
 
-    def __init__(self, servers: Servers, records: Mapping[str, OwnRecords]) -> None:
+    def __init__(self, servers: Servers, records: Mapping[str, Own]) -> None:
         self._servers = servers
         config = tfe.get_config()
-        self._owners = [config.get_player(name).device_name for name in records]
-        self._tables = [
-            RecordTable(owner, own)
-            for owner, own in zip(self._owners, records.values(), strict=True)
-        ]
+        self.tables = {
+            name: RecordTable(config.get_player(name).device_name, own)
+            for name, own in records.items()
+        }
         self.shapes = shapes_of(records)
 
-    def replace(self, records: Mapping[str, OwnRecords]) -> None:
+    def replace(self, records: Mapping[str, Own]) -> None:
         """Puts other records of the same shapes in their place."""
-        for table, own in zip(self._tables, records.values(), strict=True):
+        for table, own in zip(self.tables.values(), records.values(), strict=True):
             table.replace(own)
 
     @property
     def size(self) -> int:
         """Number of records of all owners."""
-        return sum(len(table) for table in self._tables)
+        return sum(len(table) for table in self.tables.values())
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns each owner's public number of rows, for one step with that overflow."""
-        each = overflow_probability / len(self._tables)
-        return [capacity(len(table), sample_rate, each) for table in self._tables]
+        each = overflow_probability / len(self.tables)
+        return [capacity(len(table), sample_rate, each) for table in self.tables.values()]
 
     def sample(self, rows: list[int], sample_rate: float, source: NoiseSource) -> Batch:
         """Returns a fresh sample of every owner's, padded, whenever the graph runs."""
         shared = []
-        tables = zip(self._owners, self._tables, rows, strict=True)
-        for party, (owner, table, count) in enumerate(tables):
+        tables = zip(self.tables.values(), rows, strict=True)
+        for party, (table, count) in enumerate(tables):
             drawn = table.draw(
-                self._servers.private[owner],
+                self._servers.private[table.device],
                 party=party,
                 sample_rate=sample_rate,
                 rows=count,
                 source=source,
             )
-            shared.append(share_from(self._servers, drawn, owner))
+            shared.append(share_from(self._servers, drawn, table.device))
         return Batch(*(concatenate(column) for column in zip(*shared, strict=True)))
 
     def everything(self) -> Batch:
         """Returns all records, in the order of owners."""
-        pairs = zip(self._owners, self._tables, strict=True)
-        shared = [share_from(self._servers, table.everything(), owner) for owner, table in pairs]
+        shared = [
+            share_from(self._servers, table.everything(), table.device)
+            for table in self.tables.values()
+        ]
         x, y, norms = (concatenate(column) for column in zip(*shared, strict=True))
         return Batch(x, y, norms, None)
 
@@ -82,18 +90,21 @@ class SharedRecords:
 
     Args:
         shares: what `check_shared` returned.
+
+    Attributes:
+        targets: the latter of these shares.
     """
 
     def __init__(self, shares: tuple[Replicated, Replicated]) -> None:
         x, y = shares
-        self.size = x.shape[0]
+        self.size, self.targets = x.shape[0], y
         self._x, self._y = ShareVariable(x), ShareVariable(y)
 
     def replace(self, shares: tuple[Replicated, Replicated]) -> None:
         """Puts other records of the same shapes in their place."""
-        x, y = shares
+        x, self.targets = shares
         self._x.assign(x)
-        self._y.assign(y)
+        self._y.assign(self.targets)
 
     def rows(self, sample_rate: float, overflow_probability: float) -> list[int]:
         """Returns the number of rows.
@@ -142,14 +153,23 @@ def check_shared(x: Replicated, y: Replicated, network: Network) -> tuple[Replic
     return flat, y
 
 
+def pair_of(data: Any) -> tuple[Any, Any]:
+    """Returns features and labels of (x, y), or of x alone, which has both."""
+    if isinstance(data, tuple) and len(data) == 2:
+        return data
+    return data, None
+
+
 def check_owners(
     x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
-) -> dict[str, OwnRecords]:
+) -> dict[str, Own]:
     """Returns each owner's records, checked and encoded, before anything is shared.
 
     Args:
-        x: features by the owner's name, (records, ...); the further axes are flattened.
-        y: labels by the owner's name, (records,) or (records, classes).
+        x: features by the owner's name, (records, ...); the further axes are flattened. Or a
+            `tf.data.Dataset` of features and labels (`tfe_ext.keras.records.datasets.read`).
+        y: labels by the owner's name, (records,) or (records, classes), of all owners without a
+            dataset; None if there are none.
         network: of the model.
         frac_bits: of the protocol.
         max_feature_norm: public bound of the Euclidean norm of a record's features.
@@ -157,45 +177,58 @@ def check_owners(
     Raises:
         ArgumentError: what is wrong, and whose records they are.
     """
+    y = {} if y is None else y
     if not isinstance(x, Mapping) or not isinstance(y, Mapping) or not x:
         raise ArgumentError(
             "x, y",
             f"{type(x).__name__}, {type(y).__name__}",
             "dictionaries of each owner's records by its name",
-            'For records of the first server: x={"server0": features}, y={"server0": labels}.',
+            'For records of the first server: x={"server0": features}, y={"server0": labels}, or '
+            'x={"server0": dataset}.',
         )
-    if list(x) != list(y):
-        raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(x)}")
-    classes = network.widths[-1]
+    labelled = [name for name in x if not is_dataset(x[name])]
+    if labelled != list(y):
+        raise ArgumentError("y", f"of {sorted(y)}", f"of the same owners, {sorted(labelled)}")
     players = [player.name for player in tfe.get_config().players]
-    checked = {}
+    options: dict[str, Any] = {"frac_bits": frac_bits, "max_feature_norm": max_feature_norm}
+    checked: dict[str, Own] = {}
     for name in x:
         if name not in players:
             raise ArgumentError("x", f"of {name}", f"of players, {', '.join(players)}")
-        features, labels = _as_arrays(name, x[name], y[name])
-        if features.ndim > 2:
-            features = features.reshape(len(features), -1)
-        if classes == 1 and labels.ndim == 1:
-            labels = labels[:, None]
-        try:
-            own = check_records(
-                features,
-                labels,
-                frac_bits=frac_bits,
-                classes=classes,
-                max_feature_norm=max_feature_norm,
-            )
-        except ArgumentError as error:
-            error.add_note(f"These are the records of {name}.")
-            raise
-        if own.features.shape[1] != network.widths[0]:
-            raise ArgumentError(
-                "x",
-                f"{own.features.shape[1]} features at {name}",
-                f"{network.widths[0]}, as in the model's first layer",
-            )
-        checked[name] = own
+        if is_dataset(x[name]):
+            checked[name] = read(name, x[name], network, **options)
+        else:
+            checked[name] = _check_arrays(name, x[name], y[name], network, **options)
     return checked
+
+
+def _check_arrays(
+    name: str, x: Any, y: Any, network: Network, *, frac_bits: int, max_feature_norm: float
+) -> OwnRecords:
+    """Returns an owner's records, given as arrays, checked and encoded."""
+    features, labels = _as_arrays(name, x, y)
+    if features.ndim > 2:
+        features = features.reshape(len(features), -1)
+    if network.widths[-1] == 1 and labels.ndim == 1:
+        labels = labels[:, None]
+    try:
+        own = check_records(
+            features,
+            labels,
+            frac_bits=frac_bits,
+            classes=network.widths[-1],
+            max_feature_norm=max_feature_norm,
+        )
+    except ArgumentError as error:
+        error.add_note(f"These are the records of {name}.")
+        raise
+    if own.features.shape[1] != network.widths[0]:
+        raise ArgumentError(
+            "x",
+            f"{own.features.shape[1]} features at {name}",
+            f"{network.widths[0]}, as in the model's first layer",
+        )
+    return own
 
 
 def _as_arrays(
@@ -214,6 +247,6 @@ def _as_arrays(
     return features, labels
 
 
-def shapes_of(records: Mapping[str, OwnRecords]) -> tuple[tuple[str, int], ...]:
+def shapes_of(records: Mapping[str, Own]) -> tuple[tuple[str, int], ...]:
     """Returns what a traced step depends on."""
     return tuple((name, len(own)) for name, own in records.items())

@@ -1,6 +1,7 @@
 """One owner's records on its own device, and the Poisson sample that it draws there each step."""
 
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from tfe_ext.keras.records.datasets import PlacedRecords
 from tfe_ext.streams.devices import in_this_process
 from tfe_ext.streams.gaussian import uniform_words
 from tfe_ext.streams.randomness import Stream
@@ -23,7 +25,7 @@ class RecordTable:
         records: checked and encoded.
     """
 
-    def __init__(self, device: str, records: OwnRecords) -> None:
+    def __init__(self, device: str, records: OwnRecords | PlacedRecords) -> None:
         self.device = device
         self._columns: list[tf.Variable] = []
         with tf.init_scope(), tf.device(device):
@@ -38,10 +40,11 @@ class RecordTable:
         """Number of features and of classes."""
         return int(self._columns[0].shape[1]), int(self._columns[1].shape[1])
 
-    def replace(self, records: OwnRecords) -> None:
+    def replace(self, records: OwnRecords | PlacedRecords) -> None:
         """Puts other records of the same shapes in their place, in traced functions too."""
-        for column, values in zip(self._columns, _columns(records), strict=True):
-            column.assign(values)
+        with tf.device(self.device):
+            for column, values in zip(self._columns, _columns(records), strict=True):
+                column.assign(values)
 
     def everything(self) -> list[tf.Tensor]:
         """Returns all features, labels and squared norms, in the owner's order."""
@@ -86,8 +89,8 @@ class RecordTable:
             return [*drawn, 1 - real]
 
 
-def _columns(records: OwnRecords) -> list[Integers]:
-    norms = (records.features * records.features).sum(axis=1)
+def _columns(records: OwnRecords | PlacedRecords) -> list[Any]:
+    norms = tf.reduce_sum(records.features * records.features, axis=1)
     return [records.features, records.labels, norms]
 
 

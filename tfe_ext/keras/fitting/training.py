@@ -1,11 +1,12 @@
 """The steps of one call of `fit`, each by the settings that the optimizer has at that time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from extensions.protocols.dpsgd_plan import StepPlan
+from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.optimizers import Optimizer
 from tfe_ext.keras.trainer import Trainer
 
 
@@ -19,6 +20,9 @@ class Training:
         x: as in `Sequential.fit`.
         y: likewise.
         steps: number of all steps, over which the probability of an overflow is spread.
+
+    Raises:
+        ArgumentError: records that do not fit, before anything is shared.
     """
 
     def __init__(
@@ -27,8 +31,7 @@ class Training:
         self._trainer, self._chain, self._optimizer = trainer, chain, optimizer
         self._given, self._steps = (x, y), steps
         self._settings: Any = None
-        self._norm: float | None = None
-        self._records: Any = None
+        self._place()
         self._step: Callable[[], None]
         self._plan: StepPlan
 
@@ -40,16 +43,38 @@ class Training:
             GradientError: so many steps might leave the range for which bounds are proven.
         """
         optimizer, trainer = self._optimizer, self._trainer
+        optimizer.follow()
         settings = optimizer.settings, optimizer.source
         if settings == self._settings:
             return
         if optimizer.max_feature_norm != self._norm:
-            self._norm = optimizer.max_feature_norm
-            self._records = trainer.training_records(self._chain, *self._given, self._norm)
+            self._place()
         self._step, self._plan = trainer.prepare(self._chain, optimizer, self._records, self._steps)
         trainer.check_start(self._chain, self._plan, optimizer.max_weight_norm)
-        optimizer.begin(self._plan, left)
+        if not self._is_foreseen():
+            optimizer.begin(self._plan, left)
         self._settings = settings
+
+    def _is_foreseen(self) -> bool:
+        """Whether only the schedule has changed something, all of which was checked before."""
+        if self._optimizer.schedule is None or self._settings is None:
+            return False
+        settings, source = self._settings
+        same = replace(self._optimizer.settings, learning_rate=settings.learning_rate)
+        return (same, self._optimizer.source) == (settings, source)
+
+    def _place(self) -> None:
+        self._norm = self._optimizer.max_feature_norm
+        self._records = self._trainer.training_records(self._chain, *self._given, self._norm)
+
+    @property
+    def records(self) -> int:
+        """Number of records of all owners."""
+        return self._records.size
+
+    def charge(self, times: int) -> None:
+        """Records what so many steps more cost the records, which are not made."""
+        self._optimizer.charge(self._plan, self._steps, times)
 
     def step(self, left: int) -> None:
         """Makes one of so many steps that are left.

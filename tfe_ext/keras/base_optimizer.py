@@ -1,0 +1,196 @@
+"""What the optimizers of private training have in common: arguments, plans, and counts of steps."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any, Self
+
+from extensions.errors import ArgumentError, GradientError
+from extensions.network.chain import Network
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.drift import Drift
+from extensions.ring.interface import NoiseSource
+from tfe_ext.keras.learning_rates import RateSetting, Schedule
+from tfe_ext.keras.settings import Setting, Settings
+from tfe_ext.ring.aby3_ring import ABY3Ring
+
+
+class Optimizer:
+    """What DPSGD and SGD have in common; see there.
+
+    Arguments are attributes too. A new value holds from the next step on, within `fit` as well;
+    of the learning rate and the expected batch size without another trace.
+    """
+
+    private: bool
+    learning_rate = lr = RateSetting("learning_rate")
+    sample_rate = Setting()
+    expected_batch_size = Setting()
+    max_feature_norm = Setting()
+    max_weight_norm = Setting()
+    overflow_probability = Setting()
+
+    def __init__(
+        self, settings: Settings, schedule: Schedule | None, source: NoiseSource | None
+    ) -> None:
+        self._settings = settings
+        self._schedule = schedule
+        self._source = source or SystemSource()
+        self._drift = Drift(settings.max_weight_norm)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute that steps take notice of.
+
+        Raises:
+            ArgumentError: it is none, or may not be set.
+        """
+        own = getattr(type(self), name, None)
+        fixed = isinstance(own, property) and own.fset is None
+        if not name.startswith("_") and (fixed or not isinstance(own, property | Setting)):
+            raise ArgumentError(
+                f"{type(self).__name__}.{name}",
+                type(value).__name__,
+                f"left as it is; what can be set is {', '.join(_attributes(type(self)))}",
+                "Make another optimizer, and compile the model with it.",
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def settings(self) -> Settings:
+        """All arguments but the source; another value holds from the next step on.
+
+        Raises:
+            ArgumentError: on setting, an argument that this optimizer does not have, or a lower
+                max_weight_norm, of which the weights may have moved too far already.
+        """
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        own = _attributes(type(self))
+        for field in fields(Settings):
+            before, value = getattr(self._settings, field.name), getattr(settings, field.name)
+            if value != before and field.name not in own:
+                raise ArgumentError(
+                    field.name, value, f"{before}: {type(self).__name__} has no such argument"
+                )
+        self._drift = self._drift.within(settings.max_weight_norm)
+        self._settings = settings
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """What gives the learning rate of each step, if it is no number."""
+        return self._schedule
+
+    @property
+    def iterations(self) -> int:
+        """Number of steps made."""
+        return self._drift.steps
+
+    def follow(self) -> None:
+        """Takes the learning rate of the next step from the schedule, if there is one."""
+        if self._schedule is not None:
+            rate = self._schedule.at(self.iterations)
+            self._settings = replace(self._settings, learning_rate=rate)
+
+    @property
+    def source(self) -> NoiseSource:
+        """Where noise and sampling come from; another one holds from the next step on."""
+        return self._source
+
+    @source.setter
+    def source(self, source: NoiseSource | None) -> None:
+        self._source = source or SystemSource()
+
+    def plan(self, network: Network, *, frac_bits: int, rows: int, expected: float) -> StepPlan:
+        """Returns the public constants of a step.
+
+        Args:
+            network: public facts about the model.
+            frac_bits: fractional bits of the protocol.
+            rows: of a batch, padding included.
+            expected: expected number of real ones.
+
+        Raises:
+            ArgumentError: the step's integers would not fit the ring.
+        """
+        settings = self.settings
+        return StepPlan(
+            frac_bits=frac_bits,
+            layers=network.shapes(
+                max_feature_norm=settings.max_feature_norm,
+                max_weight_norm=settings.max_weight_norm,
+            ),
+            rows=rows,
+            learning_rate=settings.learning_rate,
+            expected_batch_size=settings.expected_batch_size or expected,
+            max_grad_norm=settings.l2_norm_clip,
+            noise_multiplier=settings.noise_multiplier,
+            parties=ABY3Ring.parties,
+            colluders=settings.colluders,
+            degree=settings.degree,
+            private=self.private,
+        )
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What the steps have cost so far, if they cost anything that can be told."""
+        return None
+
+    def compile(self, weights: Any) -> None:
+        """Raises GradientError: the host's models give no single example's gradient."""
+        raise GradientError(
+            "This optimizer trains tfe_ext.keras.Sequential: TF Encrypted's own models add up the "
+            "gradients of a batch before anything could be clipped."
+        )
+
+    def begin(self, plan: StepPlan, steps: int) -> None:
+        """Checks that so many more steps may be made, at the rates of the schedule if there is one.
+
+        Raises:
+            ArgumentError: the schedule gives a rate that does not fit.
+            GradientError: hidden weights might leave the range for which bounds are proven.
+        """
+        if self._schedule is None:
+            self._drift.check(plan, steps)
+            return
+        rates = self._schedule.rates(self.iterations, steps)
+        for extreme in (min(rates), max(rates)):
+            replace(plan, learning_rate=extreme)
+        self._drift.check(plan, steps, rates)
+
+    def account(self, plan: StepPlan, steps: int) -> None:
+        """Records one of so many steps."""
+        self._drift.count(plan)
+
+    def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
+        """Records what so many of these steps cost the records, whether they are made or not."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns all arguments but the source, as JSON can hold them; not what was counted."""
+        own = _attributes(type(self))
+        config = {name: value for name, value in asdict(self._settings).items() if name in own}
+        if self._schedule is not None:
+            config["learning_rate"] = self._schedule.config()
+        return config
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Returns a new optimizer of such arguments, which has counted nothing yet."""
+        return cls(**config)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what was counted so far, public, as values that JSON can hold."""
+        return {"drift": self._drift.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned, with the weights of then."""
+        self._drift.restore(state["drift"])
+
+
+def _attributes(optimizer: type) -> list[str]:
+    """Returns the names of what can be set."""
+    names = [field.name for field in fields(Settings)]
+    own = [name for name in names if isinstance(getattr(optimizer, name, None), Setting)]
+    return [*own, "settings", "source"]

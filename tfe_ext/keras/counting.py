@@ -1,0 +1,109 @@
+"""The number of correct predictions, which is opened, and what that costs the records counted."""
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from extensions.checks import check_positive
+from extensions.network.evaluation import count_misses
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols.noise import add_gaussian_noise
+from extensions.ring.fixed_point import decode
+from extensions.ring.interface import NoiseSource
+from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.keras.programs import Program
+from tfe_ext.keras.records.batches import Records
+from tfe_ext.keras.step import logits_of, opened
+from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.ring.shares import Share
+
+COUNT = "count of correct predictions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """What is added to a count.
+
+    Attributes:
+        deviation: of the noise, in records; None opens the count exactly.
+        source: of the noise.
+
+    Raises:
+        ArgumentError: the deviation is not positive.
+    """
+
+    deviation: float | None
+    source: NoiseSource
+
+    def __post_init__(self) -> None:
+        if self.deviation is not None:
+            check_positive("count_noise", self.deviation)
+
+    @property
+    def multiplier(self) -> float:
+        """Over what one record changes; zero if anybody may know the noise."""
+        if self.deviation is None or isinstance(self.source, InsecureSeededSource):
+            return 0.0
+        return self.deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """How many records a model gets right; the number is opened whenever it is asked for.
+
+    Attributes:
+        program: opens what `misses` returns.
+        records: number of those counted.
+        frac_bits: of the protocol.
+        noise: that the number gets.
+        ledger: of the records; without noise each number costs infinity.
+
+    Guarantees:
+        One record changes the number by 1 at most, whatever the model, and any one server, which
+        knows its own summand, still faces noise of the deviation
+        (`extensions.protocols.noise.add_gaussian_noise`): each opening is a Gaussian mechanism of
+        that multiplier.
+    """
+
+    program: Program
+    records: int
+    frac_bits: int
+    noise: Noise
+    ledger: Ledger
+
+    def accuracy(self) -> float:
+        """Returns the part of the records that the model gets right, in [0, 1]; charges it before.
+
+        Cost:
+            The rounds of a forward pass, a product, a comparison and
+            `extensions.network.evaluation.any_of`.
+        """
+        self.charge()
+        (wrong,) = decode(self.program().numpy(), self.frac_bits)
+        return min(1.0, max(0.0, 1.0 - float(wrong) / self.records))
+
+    def charge(self, times: int = 1) -> None:
+        """Records so many openings, whether they are made or not."""
+        multiplier = self.noise.multiplier
+        self.ledger.record(
+            COUNT,
+            noise_multiplier=multiplier,
+            sample_rate=1.0,
+            steps=times,
+            overflow_probability=noise_failure(1, times) if multiplier else 0.0,
+        )
+
+
+def misses(ring: ABY3Ring, chain: Chain, records: Records, noise: Noise) -> tf.Tensor:
+    """Returns the number of records that the model gets wrong, and noise, on the ring's grid."""
+    batch = records.everything()
+    wrong: Share = count_misses(ring, logits_of(ring, chain, batch.x), batch.y, ties="right")
+    count = wrong.reshape(1) * (1 << ring.frac_bits)
+    if noise.deviation is None:
+        return opened(count)
+    (noisy,) = add_gaussian_noise(
+        ring, [count], noise.deviation, frac_bits=ring.frac_bits, source=noise.source
+    )
+    return opened(noisy)
