@@ -22,7 +22,6 @@ from tfe_ext.ring.servers import Servers
 
 import tf_encrypted as tfe
 
-
 _CHOICE = "choice among local models"
 
 

@@ -1,12 +1,18 @@
 """Programs for ABY3's Keras that users rightly write: every one of them must run."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
+from tf_keras import callbacks
+from tf_keras.optimizers import schedules
 
 from extensions.privacy.randomness import InsecureSeededSource
 from tests.helpers.programs import Corpus
 from tests.helpers.programs.keras_script import (
     CLASSES,
     WIDTH,
+    data_sets,
     first,
     fit,
     held_out,
@@ -156,6 +162,47 @@ def plain_sgd() -> None:
 @program
 def training_from_a_seed() -> None:
     fit(model(source=InsecureSeededSource(4)))
+
+
+@program
+def records_of_a_data_set() -> None:
+    fit(model(), (data_sets(), None))
+
+
+@program
+def records_of_a_data_set_beside_arrays() -> None:
+    x, y = owned()
+    fit(model(), ({**x, **data_sets("server2")}, y))
+
+
+@program
+def training_with_callbacks_of_keras() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = callbacks.CSVLogger(f"{folder}/log.csv")
+        plateau = callbacks.ReduceLROnPlateau("val_accuracy", patience=1, min_delta=2.0)
+        network = model(sample_rate=0.5)
+        fit(network, steps=6, callbacks=[log, plateau], validation_data=held_out())
+        assert network.optimizer.learning_rate < 0.5
+        assert "epsilon" in Path(f"{folder}/log.csv").read_text()
+
+
+@program
+def training_with_a_schedule() -> None:
+    fit(model(learning_rate=schedules.CosineDecay(0.5, decay_steps=9)), steps=2)
+
+
+@program
+def counts_with_noise() -> None:
+    network = model()
+    fit(network, validation_data=owned(), count_noise=5.0)
+    network.evaluate(data_sets(), count_noise=5.0)
+
+
+@program
+def model_of_a_configuration() -> None:
+    network = Sequential.from_config(model().get_config())
+    network.compile(optimizer(), BinaryCrossentropy())
+    fit(network)
 
 
 @program

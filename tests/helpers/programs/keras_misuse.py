@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tf_keras import callbacks
+from tf_keras.optimizers import schedules
 
 from tests.helpers.programs import Corpus
 from tests.helpers.programs.keras_script import (
     CLASSES,
     WIDTH,
+    data_sets,
     first,
     fit,
     model,
@@ -140,6 +143,32 @@ def features_of_another_width() -> None:
 def features_of_nobody() -> None:
     x, y = owned()
     fit(model(), ({name: values[:0] for name, values in x.items()}, y))
+
+
+@program
+def features_of_a_data_set_that_repeats() -> None:
+    fit(model(), ({name: one.repeat(2) for name, one in data_sets().items()}, None))
+
+
+@program
+def features_of_a_data_set_on_anothers_device() -> None:
+    one, other = data_sets().values()
+    fit(model(), ({"server0": other, "server1": one}, None))
+
+
+@program
+def features_of_a_data_set_beyond_their_bound() -> None:
+    fit(model(max_feature_norm=0.1), (data_sets(), None))
+
+
+@program
+def features_of_a_data_set_with_other_targets() -> None:
+    fit(model(), (data_sets(), owned()[1]))
+
+
+@program
+def features_of_a_data_set_without_owner() -> None:
+    fit(model(), (data_sets()["server0"], None))
 
 
 @program
@@ -420,3 +449,69 @@ def training_that_goes_on_beyond_its_end() -> None:
 @program
 def training_that_moves_too_far() -> None:
     fit(model(first(activation="relu"), layers.Dense(CLASSES), learning_rate=300.0), steps=9)
+
+
+# What is counted, and when a training ends, costs more than it seems.
+
+
+@program
+def validation_on_what_is_trained_on() -> None:
+    fit(model(), validation_data=owned())
+
+
+@program
+def validation_on_a_part_of_what_is_trained_on() -> None:
+    x, y = owned()
+    fit(model(), validation_data=({"server0": x["server0"][2:]}, {"server0": y["server0"][2:]}))
+
+
+@program
+def validation_on_a_data_set_that_is_trained_on() -> None:
+    fit(model(), validation_data=data_sets("server0"))
+
+
+@program
+def evaluation_on_what_was_trained_on() -> None:
+    network = model()
+    fit(network)
+    network.evaluate(*owned())
+
+
+@program
+def evaluation_on_private_tensors_that_were_trained_on() -> None:
+    network, tensors = model(), shared()
+    fit(network, vouch_for(*tensors, max_feature_norm=1.0))
+    network.evaluate(*tensors)
+
+
+@program
+def counts_with_no_noise_at_all() -> None:
+    fit(model(), validation_data=owned(), count_noise=0.0)
+
+
+@program
+def weights_restored_by_a_callback() -> None:
+    stop = callbacks.EarlyStopping("val_accuracy", restore_best_weights=True)
+    fit(model(), callbacks=[stop])
+
+
+@program
+def weights_written_by_a_callback() -> None:
+    fit(model(), callbacks=[callbacks.ModelCheckpoint("weights")])
+
+
+@program
+def learning_rate_of_a_function() -> None:
+    fit(model(learning_rate=lambda: 0.5))
+
+
+@program
+def learning_rate_that_ends_at_zero() -> None:
+    fit(model(learning_rate=schedules.CosineDecay(0.5, decay_steps=3)), steps=5)
+
+
+@program
+def learning_rates_that_move_too_far() -> None:
+    rising = schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=3.0)
+    network = model(first(activation="relu"), layers.Dense(CLASSES), learning_rate=rising)
+    fit(network, steps=9)

@@ -4,11 +4,13 @@ import importlib
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from extensions.errors import PeaError
 from tests.helpers.tfe_tasks.session import private
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential, vouch_for
 
+import tf_encrypted as tfe
 from tf_encrypted.keras import layers
 
 WIDTH, CLASSES, RECORDS = 4, 4, 6
@@ -24,6 +26,15 @@ def owned() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Returns features and labels by their owners' names."""
     x, y = records()
     return {"server0": x, "server1": -x}, {"server0": y, "server1": y}
+
+
+def data_sets(*names: str) -> dict[str, Any]:
+    """Returns data sets by their owners' names, each on its owner's device."""
+    made = {}
+    for name in names or ("server0", "server1"):
+        with tf.device(tfe.get_config().get_player(name).device_name):
+            made[name] = tf.data.Dataset.from_tensor_slices(records()).batch(4)
+    return made
 
 
 def held_out() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:

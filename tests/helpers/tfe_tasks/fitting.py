@@ -304,7 +304,10 @@ def a_training_that_ends_early_is_charged_as_planned():
     assert optimizer.ledger.phases[0].steps == 4 + 17
     assert model.held_out_ledger.phases[0].steps == 5
     looking = callbacks.LambdaCallback(on_epoch_end=lambda *_: model.get_weights())
-    model.fit(*one.data, steps=9, verbose=False, callbacks=[looking, Told(stop_after=4)])
+    optimizer.delta = 1e-2
+    told = [looking, Told(stop_after=4)]
+    history = model.fit(*one.data, steps=9, verbose=False, callbacks=told).history
+    assert history["delta"] == [1e-2, 1e-2]
     assert optimizer.ledger.phases[0].steps == 4 + 17 + 9
 
 
