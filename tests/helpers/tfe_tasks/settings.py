@@ -148,7 +148,7 @@ def bounds_hold_or_are_refused():
 
     with pytest.raises(ArgumentError, match="row of norm"):
         model.fit(*_data(scale=2.0), steps=1, verbose=False)
-    optimizer.max_feature_norm = 2.0
+    optimizer.max_feature_norm, optimizer.learning_rate = 2.0, 0.5
     model.fit(*_data(scale=2.0), steps=1, verbose=False)
 
 
