@@ -11,13 +11,16 @@ import pytest
 import tensorflow as tf
 
 import tfe_ext
-from extensions.errors import PlayerLostError
+from extensions.errors import ArgumentError, PlayerLostError
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
+from tfe_ext.keras import Sequential
+from tfe_ext.keras.records.batches import OwnersRecords, check_owners
 from tfe_ext.streams import choice
 from tfe_ext.streams.chacha import keystream_on
 from tfe_ext.streams.native import NativeError
 
 import tf_encrypted as tfe
+from tf_encrypted.keras.layers import Dense
 
 FILE = Path(os.environ["PLAYERS"])
 CONFIG = tfe_ext.remote_config(FILE)
@@ -60,6 +63,27 @@ def protocols_compute():
     np.testing.assert_allclose(sigmoid, 1 / (1 + np.exp(-X)), atol=0.04)
     for inverse_root in inverse_roots:
         np.testing.assert_allclose(inverse_root, [0.5, 2.0], rtol=2e-3)
+
+
+def a_data_set_is_read_by_its_owner():
+    """Of a file, in the owner's process: features, targets and squared norms lie there."""
+    file = FILE.with_name("records.csv")
+    file.write_text("0.25,-0.5,1\n0.125,0.75,0\n")
+    network = Sequential([Dense(2, batch_input_shape=[1, 2])]).chain.network
+    owner = CONFIG.get_player("owner").device_name
+    with tf.device(owner):
+        lines = tf.data.TextLineDataset(str(file))
+        columns = lines.map(lambda line: tf.io.decode_csv(line, [0.0, 0.0, 0]))
+        pairs = columns.map(lambda a, b, label: (tf.stack([a, b]), label)).batch(2)
+    own = check_owners({"owner": pairs}, None, network, frac_bits=20, max_feature_norm=1.0)
+    (table,) = OwnersRecords(PROTOCOL.ring.servers, own).tables.values()
+    found = table.everything()
+    assert {values.backing_device for values in found} == {owner}
+    expected = [[[0.25, -0.5], [0.125, 0.75]], [[0, 1], [1, 0]], [0.3125, 0.578125]]
+    for values, reals, bits in zip(found, expected, (20, 20, 40), strict=True):
+        np.testing.assert_array_equal(values.numpy() * 2.0**-bits, reals)
+    with pytest.raises(ArgumentError, match="a dataset of server1 on the device of owner"):
+        check_owners({"server1": pairs}, None, network, frac_bits=20, max_feature_norm=1.0)
 
 
 def calls_differ():
