@@ -26,7 +26,8 @@ def gaussian_noise(
     Args:
         shape: shape of the result.
         sigma: standard deviation that remains after any `colluders` parties subtract their own
-            summands, in user units; 0 gives zeros.
+            summands, in user units: 0, which gives zeros, or at least some 50 units of the last
+            place (`extensions.protocols.noise.least_sigma`).
         colluders: number of parties that may pool what they know.
         source: where noise comes from; by default each party's operating system, on which
             ``torch.manual_seed`` has no influence.
@@ -39,7 +40,8 @@ def gaussian_noise(
         No round, no byte.
 
     Raises:
-        ArgumentError: a negative or non-finite sigma, or one beyond the ring.
+        ArgumentError: a negative or non-finite sigma, one so small that it asks for more
+            fractional bits, or one beyond the ring.
 
     Source:
         Ruan et al., S&P 2023, Protocol 2.

@@ -33,7 +33,7 @@ def materialised_step(
     noisy = add_gaussian_noise(
         ring,
         sums,
-        plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta),
+        plan.sigma,
         frac_bits=2 * f,
         source=source,
         colluders=plan.colluders,

@@ -26,7 +26,7 @@ CUT = 2.0**-54
 MAX_DIGITS = 10
 """No draw that a ring can bear has more digits."""
 
-_WIDEST = 256.0
+_NARROWEST, _WIDEST = 0.125, 256.0
 _CUT_BITS = 62
 _PRECISION = 60
 
@@ -73,7 +73,7 @@ def digits(scale: float) -> tuple[Digit, ...]:
     """Returns the digits whose weighted sum is a discrete Gaussian of that standard deviation.
 
     Args:
-        scale: sigma in ring units, positive.
+        scale: sigma in ring units, at least 1/8: narrower ones are zero but for 2^-46.
 
     Guarantees:
         P(k) is proportional to exp(-k^2 / (2 sigma^2)) up to a factor within 1 +- 2^-59, but for an
@@ -89,11 +89,11 @@ def digits(scale: float) -> tuple[Digit, ...]:
         Micciancio and Walter, "Gaussian sampling over the integers" (2017), section 4.1.
 
     Raises:
-        ArgumentError: a scale of 0 or less, or too wide for the ring.
+        ArgumentError: a scale below 1/8, or too wide for the ring.
     """
     check_noise_scale(scale)
-    if scale == 0.0:
-        raise ArgumentError("scale", scale, "positive")
+    if scale < _NARROWEST:
+        raise ArgumentError("scale", scale, f"at least {_NARROWEST}")
     level, below = 0, 0.0
     while (top := math.sqrt(scale**2 - below) / BASE**level) > _WIDEST:
         below += (LOW_DIGIT_SCALE * BASE**level) ** 2

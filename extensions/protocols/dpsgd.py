@@ -160,7 +160,7 @@ def dpsgd_step(
         flat = add_gaussian_noise(
             ring,
             flat,
-            plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta),
+            plan.sigma,
             frac_bits=bits,
             source=source,
             colluders=plan.colluders,

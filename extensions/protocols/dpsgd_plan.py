@@ -9,7 +9,7 @@ from extensions.errors import ArgumentError
 from extensions.network.layers import LayerShape
 from extensions.privacy.discrete import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import WIDENING, least_sigma, party_variance
 from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
 
 MIN_TRAINING_BITS = 12
@@ -75,6 +75,7 @@ class StepPlan:
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
             self._check_norms()
+            self._check_noise()
         self._check_update()
 
     def _check_norms(self) -> None:
@@ -94,6 +95,18 @@ class StepPlan:
                 self.frac_bits,
                 f"such that eta, now {self.eta:.3g}, is at most {MAX_ETA}",
                 "Raise frac_bits or max_grad_norm.",
+            )
+
+    def _check_noise(self) -> None:
+        bits = self.frac_bits + self.factor_bits
+        least = least_sigma(self.parties, frac_bits=bits, colluders=self.colluders)
+        if 0 < self.sigma < least:
+            raise ArgumentError(
+                "noise_multiplier",
+                self.noise_multiplier,
+                f"0, or at least {least / (self.sigma / self.noise_multiplier):.3g} with "
+                f"frac_bits = {self.frac_bits} and max_grad_norm = {self.max_grad_norm:g}",
+                "Raise frac_bits, or the noise.",
             )
 
     def _check_update(self) -> None:
@@ -160,11 +173,14 @@ class StepPlan:
         return min(free, self.frac_bits + FACTOR_EXTRA_BITS)
 
     def noise_scale(self, slack: float) -> float:
-        """Returns the standard deviation of all parties' noise together, before the division."""
-        variance = party_variance(self.parties, self.colluders)
-        return (
-            self.noise_multiplier * self.max_grad_norm * slack * math.sqrt(variance * self.parties)
-        )
+        """Bounds the standard deviation of all parties' noise together, before the division."""
+        variance = party_variance(self.parties, self.colluders) * self.parties
+        return self.noise_multiplier * self.max_grad_norm * slack * math.sqrt(variance) * WIDENING
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation that remains of the noise after `colluders` subtract theirs."""
+        return self.noise_multiplier * self.max_grad_norm * (1 + self.eta)
 
     @property
     def eta(self) -> float:

@@ -12,6 +12,7 @@ from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, Neighbours, 
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
+from extensions.protocols.noise import least_sigma
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.entry_points import check_offered
 from extensions.runs.providers import Provider
@@ -142,8 +143,20 @@ class TrainConfig:
         spec.initial_parameters(self.public_init)
         check_sample_rate(self.sample_rate)
         check_frac_bits(self.frac_bits)
+        if self.evaluate == "noisy":
+            self._check_count_noise()
         if self.private:
             self._check_privacy()
+
+    def _check_count_noise(self) -> None:
+        least = least_sigma(self.parties, frac_bits=self.frac_bits)
+        if self.count_noise < least:
+            raise ArgumentError(
+                "count_noise",
+                self.count_noise,
+                f"at least {least:.3g} with frac_bits = {self.frac_bits}",
+                "Raise frac_bits, or the noise.",
+            )
 
     def _check_privacy(self) -> None:
         self._check_target("", "Or ask for a run without privacy by name.")

@@ -7,7 +7,7 @@ Every statistical assertion has a false-alarm probability of `ALARM`. A standard
 import numpy as np
 import pytest
 
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import party_variance, summand_scale
 from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.arena import CrypTenArena
 from tests.helpers.strategies import ALARM, mean_p_value, variance_p_value
@@ -26,6 +26,7 @@ def assert_has_deviation(draws: Integers, deviation: float) -> None:
     ("frac_bits", "sigma"),
     [
         (16, 60.0),
+        (16, 0.0007),  # the least that three parties take is 46 units of the last place
         (20, 0.8),
         pytest.param(16, 0.8, marks=pytest.mark.long),
         pytest.param(20, 60.0, marks=pytest.mark.long),
@@ -36,7 +37,7 @@ def test_noise_has_the_stated_variance(crypten_arena: CrypTenArena, frac_bits: i
     answers = crypten_arena.run("draw_noise", frac_bits=frac_bits, shape=shape, sigma=sigma)
     first, second = answers[0]["opened"]
     assert first.shape == second.shape == shape
-    each = party_variance(crypten_arena.parties) ** 0.5 * sigma * 2**frac_bits
+    each = summand_scale(crypten_arena.parties, sigma, frac_bits=frac_bits)
     for opened in (first, second):
         assert_has_deviation(opened, crypten_arena.parties**0.5 * each)
     own = [answer["own"] for answer in answers]

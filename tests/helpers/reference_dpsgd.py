@@ -5,7 +5,6 @@ below its true value by the polynomial's error at most and never above it.
 """
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from extensions.network.losses import Loss
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.clipping import inverse_square_up
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import summand_scale
 from tests.helpers.reference_softmax import softmax_interval
 
 Array = npt.NDArray[np.float64]
@@ -127,8 +126,7 @@ def factors(found: Gradients, plan: StepPlan) -> tuple[Array, Array]:
 def noise_of(step: dict[str, Any], plan: StepPlan, source: InsecureSeededSource) -> Array:
     """Returns the sum of what all parties drew in a step."""
     bits = plan.frac_bits + plan.factor_bits
-    sigma = plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta)
-    scale = math.ldexp(math.sqrt(party_variance(plan.parties, plan.colluders)) * sigma, bits)
+    scale = summand_scale(plan.parties, plan.sigma, frac_bits=bits, colluders=plan.colluders)
     drawn = [
         sum(source.gaussian(party, scale, p.shape).ravel() for party in range(plan.parties))
         for p in step["before"]

@@ -4,7 +4,6 @@ Notation: r is the ratio ||g||^2 / C^2 of an example, e its octave (2^(e-1) <= r
 polynomial times 2^(-e/2), a and d the layer's inputs and deltas.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from extensions.network.layers import LayerGradient
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import padding_offset, squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import summand_scale
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
 
@@ -109,8 +108,7 @@ def gradient_norms(layers: Layers, plan: StepPlan) -> Reals:
 def replayed_noise(shapes: Sequence[tuple[int, ...]], plan: StepPlan, seed: int) -> list[Integers]:
     """Returns the sum of all parties' injected noise, in units of the clipped sums' last bit."""
     source, bits = InsecureSeededSource(seed), plan.frac_bits + plan.factor_bits
-    sigma = plan.noise_multiplier * plan.max_grad_norm * (1 + plan.eta)
-    scale = math.sqrt(party_variance(plan.parties, plan.colluders)) * math.ldexp(sigma, bits)
+    scale = summand_scale(plan.parties, plan.sigma, frac_bits=bits, colluders=plan.colluders)
     noise = [np.zeros(shape, dtype=np.int64) for shape in shapes]
     for party in range(plan.parties):
         for total, shape in zip(noise, shapes, strict=True):

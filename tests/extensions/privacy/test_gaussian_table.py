@@ -13,7 +13,7 @@ from extensions.privacy.gaussian_table import BASE, CUT, LOW_DIGIT_SCALE, WORD_B
 
 pytestmark = pytest.mark.usefixtures("precise")
 
-SCALES = [0.2, 1.0, 3.7, 128.0, 256.0, 256.001, 1000.0, 2.0**14 + 1, 1e6, 2.0**30, 2.0**45]
+SCALES = [0.125, 0.2, 1.0, 3.7, 128.0, 256.0, 256.001, 1000.0, 2.0**14 + 1, 1e6, 2.0**30, 2.0**45]
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_draws_have_the_distribution_and_a_wrong_scale_is_found(scale: float):
     assert abs(np.mean(x)) < 6.2 * scale / math.sqrt(count)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**60])
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 0.12, -1.0, math.nan, math.inf, 2.0**60])
 def test_a_scale_without_a_table_is_refused(scale: float):
     with pytest.raises(ArgumentError, match=r"^scale = "):
         digits(scale)

@@ -16,6 +16,7 @@ from extensions.network.layers import LayerGradient, LayerShape, chain_of_shapes
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.noise import WIDENING
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode
 from tests.helpers.strategies import (
@@ -69,7 +70,7 @@ def test_one_step_moves_no_further_than_stated(frac_bits):
     nothing = [[(0 * a, 0 * d) for a, d in example] for example in same]
     assert moved(nothing, plan) <= quantised * plan.largest_noise + ulps
     assert plan.largest_noise == pytest.approx(
-        3.0 / 24 * math.sqrt(1.5) * (1 + plan.eta) * (math.sqrt(parameters) + 10)
+        3.0 / 24 * math.sqrt(1.5) * WIDENING * (1 + plan.eta) * (math.sqrt(parameters) + 10)
     )
 
 
@@ -98,6 +99,7 @@ REFUSED = [
     *[("max_grad_norm", {"max_grad_norm": bad}) for bad in (0.0, -1.0, math.nan, math.inf)],
     *[("max_grad_norm", {"max_grad_norm": bad}) for bad in (2.0**-17, 2.0**17)],
     *[("noise_multiplier", {"noise_multiplier": bad}) for bad in (-0.1, math.nan, math.inf)],
+    *[("noise_multiplier", {"noise_multiplier": bad}) for bad in (1e-10, 5e-324)],
     ("degree", {"degree": 5}),
     ("rows", {"rows": 0}),
     ("parties", {"parties": 0}),

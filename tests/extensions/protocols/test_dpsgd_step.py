@@ -14,7 +14,7 @@ from extensions.network.layers import LayerGradient
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.protocols.dpsgd import clipped_sums, dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import summand_scale
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, decode
 from tests.helpers.strategies import (
@@ -60,7 +60,7 @@ def test_update_is_the_noisy_sum_times_the_rate(shapes, noise_multiplier, frac_b
         clipped_sums(ClearRing(frac_bits, rounding=rounding, seed=6), layers, plan, padding)
     )
     sigma = noise_multiplier * plan.max_grad_norm * (1 + plan.eta)
-    scale = math.ldexp(math.sqrt(party_variance(3, 2)) * sigma, frac_bits + plan.factor_bits)
+    scale = summand_scale(3, sigma, frac_bits=frac_bits + plan.factor_bits, colluders=2)
     for party in range(3):
         noisy = [total + replay.gaussian(party, scale, total.shape) for total in noisy]
     ring = ClearRing(frac_bits, rounding=rounding, seed=6)

@@ -1,0 +1,137 @@
+"""Noise on a grid is at least as private as the accountant says, from the least that is taken on.
+
+Laws are exact: probabilities are convolved, and nothing is drawn.
+"""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from extensions.errors import ArgumentError
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.noise import (
+    SMOOTHING,
+    add_gaussian_noise,
+    least_sigma,
+    party_variance,
+    summand_scale,
+)
+from extensions.ring.clear import ClearRing
+from extensions.runs.config import TrainConfig
+
+TRUSTS = [(2, 1), (3, 1), (3, 2), (7, 2)]
+"""Parties, and how many of them collude."""
+
+
+@pytest.mark.parametrize(("parties", "colluders"), TRUSTS)
+@pytest.mark.parametrize("part", [1 - 1e-9, 0.7, 1e-3, 1e-9, 5e-324])
+def test_noise_near_the_unit_of_the_last_place_is_refused(parties, colluders, part):
+    """Above 0 a summand narrower than the grid has almost no variance, and no privacy."""
+    ring, zeros = ClearRing(16, parties=parties), [np.zeros(3, dtype=np.int64)]
+    least = least_sigma(parties, frac_bits=16, colluders=colluders)
+    assert 31 < math.ldexp(least, 16) < 70
+    options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
+    add_gaussian_noise(ring, zeros, least, **options)
+    with pytest.raises(ArgumentError, match=r"^sigma = .* 16 fractional bits.* Raise .*frac_bits"):
+        add_gaussian_noise(ring, zeros, max(part * least, 5e-324), **options)
+
+
+def test_no_noise_is_none():
+    ring, x = ClearRing(16, parties=3), np.arange(5, dtype=np.int64)
+    (same,) = add_gaussian_noise(ring, [x], 0.0, frac_bits=16, source=SystemSource())
+    np.testing.assert_array_equal(same, x)
+
+
+def discrete(scale: float) -> np.ndarray:
+    """Returns the probabilities of -k..k for a discrete Gaussian."""
+    x = np.arange(-math.ceil(12 * scale), math.ceil(12 * scale) + 1)
+    weights = np.exp(-(x**2) / (2 * scale**2))
+    return weights / weights.sum()
+
+
+def faced(sigma: float, parties: int, colluders: int) -> np.ndarray:
+    """Returns the law of what honest parties add together, at a deviation in units."""
+    scale = summand_scale(parties, sigma, frac_bits=0, colluders=colluders)
+    return functools.reduce(np.convolve, [discrete(scale)] * (parties - colluders))
+
+
+@pytest.mark.parametrize(("parties", "colluders"), TRUSTS)
+@pytest.mark.parametrize("times", [1.0, 1.37, 20.0])
+def test_the_noise_has_the_variance_that_is_stated(parties, colluders, times):
+    sigma = times * least_sigma(parties, frac_bits=0, colluders=colluders)
+    law = faced(sigma, parties, colluders)
+    x = np.arange(len(law)) - len(law) // 2
+    honest = parties - colluders
+    stated = honest * party_variance(parties, colluders) * (sigma**2 + SMOOTHING**2)
+    assert math.isclose(float((law * x * x).sum()), stated, rel_tol=1e-9)
+    assert sigma**2 + SMOOTHING**2 <= 1.004 * sigma**2
+
+
+EPSILONS = np.geomspace(1e-3, 30.0, 400)
+
+
+def excess(law: np.ndarray, sigma: float, shift: int, rate: float) -> float:
+    """Returns by how much delta is above that of a continuous Gaussian, at its worst.
+
+    Delta is that of one record more or less, whichever is worse, who moves the sum by `shift`
+    grid points and is sampled with probability `rate`.
+    """
+    x = np.arange(-(len(law) // 2), len(law) // 2 + 1 + shift)
+    still, moved = np.zeros(len(x)), np.zeros(len(x))
+    still[: len(law)], moved[shift:] = law, law
+    mixed = (1 - rate) * still + rate * moved
+    worst = -math.inf
+    for epsilon in EPSILONS:
+        growth = math.exp(epsilon)
+        removed = np.maximum(mixed - growth * still, 0).sum()
+        added = np.maximum(still - growth * mixed, 0).sum()
+        worst = max(worst, removed - _removed(growth, sigma, shift, rate))
+        worst = max(worst, added - _added(growth, sigma, shift, rate))
+    return float(worst)
+
+
+def _removed(growth: float, sigma: float, shift: int, rate: float) -> float:
+    """The integral of max(mixed - growth still, 0) for continuous Gaussians."""
+    point = sigma**2 / shift * math.log((growth - 1 + rate) / rate) + shift / 2
+    tail = stats.norm.sf(point / sigma)
+    return float((1 - rate - growth) * tail + rate * stats.norm.sf((point - shift) / sigma))
+
+
+def _added(growth: float, sigma: float, shift: int, rate: float) -> float:
+    """The integral of max(still - growth mixed, 0) for continuous Gaussians."""
+    room = 1 / growth - (1 - rate)
+    if room <= 0:
+        return 0.0
+    point = sigma**2 / shift * math.log(room / rate) + shift / 2
+    rest = stats.norm.cdf(point / sigma)
+    mixed = (1 - rate) * rest + rate * stats.norm.cdf((point - shift) / sigma)
+    return float(rest - growth * mixed)
+
+
+@pytest.mark.parametrize(("parties", "colluders"), TRUSTS)
+@pytest.mark.parametrize("rate", [1.0, 0.01])
+def test_the_least_noise_is_as_private_as_the_accountant_says(parties, colluders, rate):
+    """At the bound, for records that move a sum by a unit or by up to three deviations.
+
+    The same noise without the part for the grid, and noise narrower than the grid, are not.
+    """
+    sigma = least_sigma(parties, frac_bits=0, colluders=colluders)
+    law = faced(sigma, parties, colluders)
+    shifts = [1, 2, 7, round(sigma), round(3 * sigma)]
+    assert max(excess(law, sigma, shift, rate) for shift in shifts) < 1e-13
+    bare = discrete(sigma)
+    assert max(excess(bare, sigma, shift, rate) for shift in shifts) > 1e-9
+    narrow = discrete(0.7)
+    assert max(excess(narrow, 0.7, shift, rate) for shift in (1, 2)) > 1e-4
+
+
+def test_a_noised_count_is_refused_below_the_same_bound():
+    settings = {"noise_multiplier": 1.0, "delta": 1e-5, "frac_bits": 8}
+    least = least_sigma(3, frac_bits=8)
+    TrainConfig(evaluate="noisy", count_noise=least, **settings)
+    TrainConfig(evaluate="mpc", count_noise=0.1, **settings)
+    with pytest.raises(ArgumentError, match=r"^count_noise = 0\.1: .*= 8\. Raise frac_bits"):
+        TrainConfig(evaluate="noisy", count_noise=0.1, **settings)
