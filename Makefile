@@ -8,13 +8,14 @@ PYTHON ?= $(firstword $(FOUND) python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-all mutants check clean
+.PHONY: help demo test test-all mutants host-tests check clean
 
 help:
 	@echo "make demo      train a private model between three parties on the digits data"
 	@echo "make test      run the tests that take seconds, two at a time"
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
 	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
+	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes"
 	@echo "make check     lint, format, types and import rules"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
@@ -30,6 +31,9 @@ test-all: test
 
 mutants: .venv/dev.stamp
 	nice $(BIN)/python -m tests.mutants
+
+host-tests: .venv/dev.stamp
+	nice $(BIN)/python -m tests.hosts --write
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .

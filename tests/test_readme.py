@@ -82,7 +82,7 @@ def test_the_readme_is_short_and_leads_to_all_documents():
     assert len(README.encode()) < LARGEST_README
     linked = set(re.findall(r"\]\(([^)#]+)", README + (ROOT / "CONTRIBUTING.md").read_text()))
     documents = {str(path.relative_to(ROOT)) for path in LINKED} - {"README.md"}
-    assert documents <= linked | {"docs/tfe_host_tests.md"}
+    assert documents <= linked | {"docs/host_tests.md"}
 
 
 def test_every_benchmark_is_named_in_the_guide():
