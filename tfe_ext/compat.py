@@ -1,9 +1,9 @@
 """TF Encrypted 0.9.1 imports and builds graphs on TensorFlow 2.18 and later.
 
 Each function answers one change made upstream after TF Encrypted's last release, and does
-nothing where that change is absent. TensorFlow itself stays as it was but for three things: the
-choice of Keras, which it makes once for the whole process, one attribute that it gets back, and
-the place of what a traced function returns.
+nothing where that change is absent. TensorFlow itself stays as it was but for four things: the
+choice of Keras, which it makes once for the whole process, one attribute that it gets back, the
+place of what a traced function returns, and AutoGraph's list of what it leaves as it is.
 """
 
 import functools
@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from extensions.errors import MissingExtraError, UnsupportedVersionError
+from tfe_ext.host_words import name_missing_operation, said_once
 
 _TESTED = (2, 18), (2, 22)
 _UNTESTED = "TFE_EXT_UNTESTED_TENSORFLOW"
@@ -37,8 +38,8 @@ def apply() -> None:
     """Imports TF Encrypted so that it works with this TensorFlow; a second call changes nothing.
 
     Must run before the first ``import tf_encrypted`` of the process, and before ``tf.keras`` is
-    used. TF Encrypted's own random operations are not its subject: where they are missing,
-    TF Encrypted says so in its log and its stock protocol can share nothing.
+    used. TF Encrypted's own random operations are not replaced: where they are missing, its stock
+    protocols can share nothing, and say so (`tfe_ext.host_words`).
 
     Raises:
         MissingExtraError: TensorFlow, tf-keras or TF Encrypted is not installed.
@@ -51,8 +52,15 @@ def apply() -> None:
     choose_legacy_keras()
     check_version(importlib.import_module("tensorflow").__version__)
     restore_control_captures()
-    with while_parallelism(), pkg_resources_accepted(), default_protocol_without_keys():
+    leave_out_of_autograph("tfe_ext", "extensions")
+    with (
+        while_parallelism(),
+        pkg_resources_accepted(),
+        default_protocol_without_keys(),
+        said_once(),
+    ):
         importlib.import_module("tf_encrypted")
+    name_missing_operation(importlib.import_module("tf_encrypted.operations.secure_random"))
     build_while_without_parallelism(importlib.import_module("tf_encrypted.protocol.aby3.aby3"))
     return_in_place()
 
@@ -243,3 +251,14 @@ def _place(tensor: Any) -> str | None:
         if tensor is None:
             return None
     return str(tensor.device)
+
+
+def leave_out_of_autograph(*packages: str) -> None:
+    """Lets AutoGraph call these packages as they are, as it does NumPy and Keras.
+
+    There is nothing to convert in them: it would look for long, and warn of what it cannot read.
+    """
+    config: Any = importlib.import_module("tensorflow.python.autograph.core.config")
+    for package in packages:
+        if not any(rule.matches(package) for rule in config.CONVERSION_RULES):
+            config.CONVERSION_RULES += (config.DoNotConvert(package),)

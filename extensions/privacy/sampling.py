@@ -75,9 +75,12 @@ def check_records(
     if x.ndim != 2 or 0 in x.shape:
         raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
     if not np.isfinite(x).all():
-        row = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
+        row, column = np.argwhere(~np.isfinite(x))[0].tolist()
         raise ArgumentError(
-            "features", "NaN or infinity", "finite", f"Look at row {row}; impute or drop it."
+            "features",
+            "NaN or infinity",
+            "finite",
+            f"Look at row {row}, column {column}; impute or drop it.",
         )
     y = np.asarray(labels)
     if y.shape not in ((len(x),), (len(x), classes)):

@@ -42,7 +42,7 @@ def test_stock_import_fails_where_the_shim_is_needed():
 
 
 @needs_tensorflow
-def test_import_is_without_warnings_and_takes_its_loan_back():
+def test_import_says_once_what_is_used_and_takes_its_loan_back():
     run = run_fresh(
         "import sys, tfe_ext\n"
         "import tf_encrypted as tfe, tensorflow as tf\n"
@@ -52,8 +52,18 @@ def test_import_is_without_warnings_and_takes_its_loan_back():
         "assert tf.keras.Model.__module__.startswith('tf_keras.')\n"
         "assert tf.keras.Model is __import__('tensorflow.keras').keras.Model\n"
         "assert 'torch' not in sys.modules\n"
+        "tfe.set_config(tfe_ext.local_config())\n"
+        "for stock in (tfe.protocol.Pond, tfe.protocol.SecureNN, tfe.protocol.ABY3):\n"
+        "    with stock():\n"
+        "        try: tfe.define_private_input('server0', lambda: tf.constant([1.0]))\n"
+        "        except ImportError as error: print(stock.__name__, error)\n"
     )
     assert run.returncode == 0, run.stderr
+    assert run.stderr.count("tfe_ext.ABY3 draws its masks from ChaCha20") == 1
+    assert "insecure" not in run.stderr
+    refused = run.stdout.splitlines()
+    assert [line.split()[0] for line in refused] == ["Pond", "SecureNN", "ABY3"]
+    assert all("Type: tfe.set_protocol(tfe_ext.ABY3())" in line for line in refused)
 
 
 @pytest.mark.long

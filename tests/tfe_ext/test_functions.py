@@ -31,7 +31,8 @@ def test_clip_by_norm_of_one_vector(tfe_process):
 
 
 @pytest.mark.parametrize(
-    ("frac_bits", "sigma", "colluders"), [(16, 0.8, 1), pytest.param(20, 60.0, 2, marks=LONG)]
+    ("frac_bits", "sigma", "colluders"),
+    [(16, 0.8, 1), (16, 0.0007, 1), pytest.param(20, 60.0, 2, marks=LONG)],
 )
 def test_noise(tfe_process, frac_bits, sigma, colluders):
     arguments = {"frac_bits": frac_bits, "sigma": sigma, "colluders": colluders}

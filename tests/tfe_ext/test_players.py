@@ -242,6 +242,42 @@ def test_unknown_player_is_told(tmp_path):
     assert "pea: player = 'nobody': must be one of server0, server1, server2." in ended.stderr
 
 
+class Told(Exception):
+    """All that is told before a player starts."""
+
+
+def told(file, player=None):
+    """What `pea players` says before it starts any."""
+    said = []
+
+    def tell(line):
+        said.append(line)
+        if len(said) == 2:
+            raise Told
+
+    from tfe_ext.players.launch import serve
+
+    with pytest.raises(Told):
+        serve(file, player, tell=tell)
+    return said[1]
+
+
+@needs_tensorflow
+def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
+    """Players of other hosts are started there, each by its name."""
+    here, there = free_addresses(SERVERS), "192.0.2.7:4440"  # an address that nobody has
+    file = write(tmp_path / "here.json", here)
+    assert told(file).startswith("All 3 players start on this host, which so has all shares: ")
+    assert told(file, "server1") == "Player server1 starts on this host."
+    file = write(tmp_path / "there.json", {**here, "server1": there})
+    assert told(file, "server0") == "Player server0 starts on this host."
+    assert told(file, "server1").startswith(f"This host has no address {there}, which the file")
+    ended = pea("players", "--config", file)
+    assert ended.returncode == 1
+    assert "pea: player = None: must be named, since other hosts have players." in ended.stderr
+    assert f"--player NAME; not on this one: server1 at {there}." in ended.stderr
+
+
 def test_players_without_tensorflow_name_the_extra(tmp_path):
     ended = subprocess.run(
         [

@@ -19,9 +19,6 @@ from tfe_ext.ring.shares import Additive3
 import tf_encrypted as tfe
 from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor
 
-# AutoGraph finds nothing to convert in what follows, but looks for long.
-_plain = tf.autograph.experimental.do_not_convert
-
 
 class Functions:
     """What `tfe_ext.ABY3` adds to the host's protocol.
@@ -34,7 +31,6 @@ class Functions:
     ring: ABY3Ring
     """Of the protocol's servers, with its fractional bits."""
 
-    @_plain
     def inverse_sqrt(self, x: ABY3PrivateTensor, degree: int = DEFAULT_DEGREE) -> ABY3PrivateTensor:
         """Returns 1/sqrt(x), never above it.
 
@@ -58,7 +54,6 @@ class Functions:
         plan = InverseSqrtPlan(frac_bits=ring.frac_bits, degree=degree)
         return tensor_of(self, inverse_sqrt(ring, share_of(ring, x), plan))
 
-    @_plain
     def clip_factor(
         self,
         x: ABY3PrivateTensor,
@@ -84,7 +79,6 @@ class Functions:
         ratio = clipping.ratio_up(ring, share_of(ring, x), ring.frac_bits, max_norm)
         return tensor_of(self, clipping.clip_factor(ring, ratio, plan))
 
-    @_plain
     def clip_by_norm(
         self,
         x: ABY3PrivateTensor,
@@ -116,7 +110,6 @@ class Functions:
         clipped = clipping.clip_by_norm(ring, rows, max_norm, plan)
         return tensor_of(self, clipped.reshape(shape))
 
-    @_plain
     def gaussian_noise(
         self,
         shape: int | Sequence[int],
@@ -132,7 +125,8 @@ class Functions:
         Args:
             shape: shape of the result.
             sigma: standard deviation that remains after any `colluders` servers subtract their own
-                summands, in user units; 0 gives zeros.
+                summands, in user units: 0, which gives zeros, or at least 46 units of the last
+                place (`extensions.protocols.noise.least_sigma`).
             colluders: number of servers that may pool what they know of noise, at most 2. ABY3
                 itself bears only one.
             source: where noise comes from; by default each server's operating system.
@@ -144,7 +138,8 @@ class Functions:
             One round, 24 bytes a value.
 
         Raises:
-            ArgumentError: a negative or non-finite sigma, or one beyond the ring.
+            ArgumentError: a negative or non-finite sigma, one so small that it asks for more
+                fractional bits, or one beyond the ring.
 
         Source:
             Ruan et al., S&P 2023, Protocol 2.

@@ -10,6 +10,7 @@ from extensions.errors import ArgumentError
 from tfe_ext.aby3 import operations
 from tfe_ext.aby3.checks import check_servers, check_widths, native_type
 from tfe_ext.aby3.encoding import as_constant, fixed64_f20
+from tfe_ext.aby3.fitting import fitting
 from tfe_ext.aby3.functions import Functions
 from tfe_ext.aby3.memo import keep_per_graph
 from tfe_ext.aby3.variables import follow
@@ -177,6 +178,15 @@ class ABY3(Functions, tfe.protocol.ABY3):
         if container is None and hasattr(operations, f"_{base_name}_{'_'.join(kinds)}"):
             container = operations
         return super().dispatch(base_name, *args, container=container, **kwargs)
+
+    def _encode(self, rationals: Any, apply_scaling: bool) -> Any:
+        """Returns numbers times 2^f, as the host does, if they have such an encoding.
+
+        Raises:
+            ArgumentError: of `tfe_ext.aby3.fitting.fitting`.
+        """
+        scaled = super()._encode(rationals, apply_scaling)
+        return fitting(scaled, self.ring.frac_bits) if apply_scaling else scaled
 
     def _share(self, secret: Any, share_type: str, player: Any = None) -> list[list[Any]]:
         """Returns shares of a value that one player, or else this process, has in the clear.

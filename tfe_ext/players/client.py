@@ -53,8 +53,8 @@ class RemotePlayers(tfe.RemoteConfig):
             if task_of(self._first[name]) != f"/job:{JOB}/replica:0/task:{index}":
                 raise PlayerLostError(
                     name,
-                    f"is not the one that answers at {players[name]}: another player or programme "
-                    "does. Give the players and the client the same file.",
+                    f"is not the one that answers at {players[name]}: {self._who(name)} does. "
+                    "Give the players and the client the same file.",
                 )
         self._connection = Connection(JOB, players, own_address)
         self._watch: Watch | None = None
@@ -76,6 +76,13 @@ class RemotePlayers(tfe.RemoteConfig):
             if lost is None:
                 raise
             raise lost from error
+
+    def _who(self, name: str) -> str:
+        """Says who answers at a player's address, in the words of this process's file."""
+        _, _, number = task_of(self._first[name]).rpartition("task:")
+        names = [player.name for player in self.players]
+        known = number.isdecimal() and int(number) < len(names)
+        return f"player {names[int(number)]}" if known else "another programme"
 
     def get_player(self, name_or_player: Any) -> Any:
         """Returns the player of this name.

@@ -1,8 +1,9 @@
 """Processes of the players on this host, none of which outlives the one that started them."""
 
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from extensions.errors import ArgumentError, PlayerLostError
@@ -28,10 +29,12 @@ def serve(
     Args:
         file: names and addresses, see `tfe_ext.players.addresses.read_players`.
         player: name of the one player of this host; None starts all, on this host.
-        tell: called with the notice on who may reach the players.
+        tell: called with what the user should know: who may reach the players, who has all shares,
+            and whether this host has the address that the file gives.
 
     Raises:
-        ArgumentError: the file is not as it should be, or has no such player.
+        ArgumentError: the file is not as it should be, or has no such player; or none is named, and
+            some have addresses of other hosts.
         NativeError: TFE_EXT_RANDOMNESS is "native", and the operation cannot be built here.
         PlayerLostError: a player ended; the others are ended 10 s later, when every script had
             the time to find out which was the first.
@@ -39,8 +42,10 @@ def serve(
     players = read_players(file)
     if player is not None and player not in players:
         raise ArgumentError("player", player, f"one of {', '.join(players)}")
+    say = _where(players, player)
     load_for_players()
     tell(NOTICE)
+    tell(say)
     running: dict[str, Process] = {}
     try:
         for name in players if player is None else [player]:
@@ -56,3 +61,45 @@ def serve(
     finally:
         for process in running.values():
             process.end()
+
+
+def _where(players: Mapping[str, str], player: str | None) -> str:
+    """Returns on which host the players start, as their addresses say it.
+
+    Raises:
+        ArgumentError: all are to start on this host, but some have addresses of others.
+    """
+    elsewhere = {name: address for name, address in players.items() if not _is_here(address)}
+    if player in elsewhere:
+        return (
+            f"This host has no address {elsewhere[player]}, which the file gives to {player}: the "
+            "others must reach it there in another way, or this is the wrong host or player."
+        )
+    if player is not None:
+        return f"Player {player} starts on this host."
+    if elsewhere:
+        listed = ", ".join(f"{name} at {address}" for name, address in elsewhere.items())
+        raise ArgumentError(
+            "player",
+            player,
+            "named, since other hosts have players",
+            f"Start each on its own host, with --player NAME; not on this one: {listed}.",
+        )
+    return (
+        f"All {len(players)} players start on this host, which so has all shares: "
+        f"{', '.join(players)}. With --player NAME one of them starts."
+    )
+
+
+def _is_here(address: str) -> bool:
+    """Whether a socket of this host can have the address; its port does not matter."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(
+            host, 0, type=socket.SOCK_STREAM
+        ):
+            with socket.socket(family, kind, protocol) as one:
+                one.bind(place)
+    except OSError:
+        return False
+    return True

@@ -165,9 +165,9 @@ def test_labels_may_be_integers_or_targets(labels, targets):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_missing_features_are_named_with_their_row(bad):
-    with pytest.raises(ArgumentError, match=r"^features = .*finite.*row 2;") as caught:
-        check_records([[1.0], [2.0], [bad], [bad]], [0, 0, 0, 0], **GOOD)
+def test_missing_features_are_named_with_their_place(bad):
+    with pytest.raises(ArgumentError, match=r"^features = .*finite.*row 2, column 1;") as caught:
+        check_records([[1, 1], [2, 2], [3, bad], [bad, 4]], [0, 0, 0, 0], **GOOD)
     assert caught.value.argument == "features"
 
 

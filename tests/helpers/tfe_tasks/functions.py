@@ -12,7 +12,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.clipping import ClipPlan, clip_by_norm
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import summand_scale
 from tests.extensions.protocols.test_clipping import (
     assert_clipped,
     assert_factor_guarantee,
@@ -201,8 +201,11 @@ def unsuitable_arguments_are_refused():
         "range_bits": lambda: tfe.clip_factor(x, range_bits=60),
         "max_norm = 0.0001": lambda: tfe.clip_by_norm(x, 1e-4),
         "sigma": lambda: tfe.gaussian_noise(3, -1.0),
+        "sigma = 1e-09": lambda: tfe.gaussian_noise(3, 1e-9),
+        "sigma = 4e-05": lambda: tfe.gaussian_noise(3, 4e-5),
         "sigma = inf": lambda: tfe.gaussian_noise(3, float("inf")),
         "scale": lambda: tfe.gaussian_noise(3, 2.0**40),
+        "scale = inf": lambda: tfe.gaussian_noise(3, 1e308),
         "colluders": lambda: tfe.gaussian_noise(3, 1.0, colluders=3),
         "frac_bits": lambda: tfe_ext.ABY3(fixedpoint_config=narrow).gaussian_noise(3, 1.0),
     }
@@ -242,7 +245,7 @@ def noise_has_the_stated_variance(frac_bits, sigma, colluders):
         run.get_concrete_function()
         assert recorder.drawn == {0: [], 1: [], 2: []}
         opened = [integers(run()) for _ in range(2)]
-    each = party_variance(3, colluders) ** 0.5 * sigma * 2**frac_bits
+    each = summand_scale(3, sigma, frac_bits=frac_bits, colluders=colluders)
     for i, total in enumerate(opened):
         own = [recorder.drawn[party][i] for party in range(3)]
         np.testing.assert_array_equal(sum(own), total)

@@ -146,5 +146,5 @@ def players_under_other_names_are_refused():
     addresses["server0"], addresses["server1"] = addresses["server1"], addresses["server0"]
     swapped = FILE.with_name("swapped.json")
     swapped.write_text(json.dumps(addresses))
-    with pytest.raises(PlayerLostError, match="player server0 is not the one that answers"):
+    with pytest.raises(PlayerLostError, match="player server0 is not .*: player server1 does"):
         tfe_ext.remote_config(swapped)

@@ -1,0 +1,68 @@
+"""Numbers without an encoding are refused where they are, before they are shared."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+
+import tf_encrypted as tfe
+
+_LARGEST = 63
+_WRONG = "NaN, infinity or too large"
+
+
+def fitting(scaled: Any, frac_bits: int) -> Any:
+    """Returns scaled numbers, all of which are finite and fit 64 bits.
+
+    As integers NaN and infinity would be the least one, and larger numbers something else.
+
+    Args:
+        scaled: array or tensor, times 2^frac_bits. A tensor is checked on its own device, which
+            then tells the numbers of columns (the last axis) and nothing else of it.
+        frac_bits: fractional bits.
+
+    Raises:
+        ArgumentError: one is not; whose it is, and in which columns. In a graph this is the
+            InvalidArgumentError of TensorFlow, when it runs.
+    """
+    if not isinstance(scaled, tf.Tensor):
+        numbers = np.atleast_1d(np.asarray(scaled, dtype=np.float64))
+        fits = (np.abs(numbers) < 2.0**_LARGEST).all(axis=tuple(range(numbers.ndim - 1)))
+        if not fits.all():
+            raise _refusal("this process", np.flatnonzero(~fits), frac_bits)
+        return scaled
+    fit = tf.abs(scaled) < tf.constant(2.0**_LARGEST, scaled.dtype)
+    fit = tf.reduce_all(fit, axis=list(range(max(0, fit.shape.rank - 1))))
+    whose = _holder(scaled)
+    if tf.executing_eagerly():
+        if not tf.reduce_all(fit):
+            raise _refusal(whose, np.flatnonzero(~fit.numpy()), frac_bits)
+        return scaled
+    # As numbers: TensorFlow makes "not less" into "at least", which NaN is neither.
+    columns = tf.reshape(tf.where(tf.reshape(tf.cast(fit, tf.int32), [-1]) == 0), [-1])
+    says = f"input of {whose}: {_WRONG} for {frac_bits} fractional bits, in columns"
+    check = tf.raw_ops.Assert(condition=tf.reduce_all(fit), data=[says, columns], summarize=20)
+    with tf.control_dependencies([check]):
+        return tf.identity(scaled)
+
+
+def _refusal(whose: str, columns: Any, frac_bits: int) -> ArgumentError:
+    return ArgumentError(
+        f"input of {whose}",
+        f"{_WRONG} in columns {columns.tolist()}",
+        f"finite, and below 2^{_LARGEST - frac_bits} in magnitude",
+        "Impute or rescale what is there.",
+    )
+
+
+def _holder(tensor: tf.Tensor) -> str:
+    """Returns the name of the player on whose device a tensor is."""
+    device = tf.DeviceSpec.from_string(tensor.device)
+    names = [
+        player.name
+        for player in tfe.get_config().players
+        if tf.DeviceSpec.from_string(player.device_name) == device
+    ]
+    return names[0] if len(names) == 1 else "this process"

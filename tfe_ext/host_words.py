@@ -1,0 +1,62 @@
+"""What TF Encrypted says of its native operations, which no tested TensorFlow has, said once."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from extensions.errors import UnsupportedVersionError
+
+USED = "tfe_ext.ABY3 draws its masks from ChaCha20, under keys of the operating system."
+MISSING = (
+    "TF Encrypted's own ABY3, Pond and SecureNN draw from a native operation that exists for "
+    "TensorFlow 2.9.1 only: they import here, and can share nothing."
+)
+_SAYINGS = ("Falling back to insecure randomness", "Could not find ")
+_logger = logging.getLogger("tfe_ext")
+
+
+@contextmanager
+def said_once() -> Iterator[None]:
+    """Lets TF Encrypted be imported inside the block, with one line in place of its four.
+
+    It looks for four libraries of native operations, and says of two that randomness would be
+    insecure without them. `tfe_ext.ABY3` uses none of them.
+    """
+    taken: list[logging.LogRecord] = []
+
+    def others(record: logging.LogRecord) -> bool:
+        """Whether the record is about something else."""
+        if not str(record.msg).startswith(_SAYINGS):
+            return True
+        taken.append(record)
+        return False
+
+    logger = logging.getLogger("tf_encrypted")
+    logger.addFilter(others)
+    try:
+        yield
+    finally:
+        logger.removeFilter(others)
+    if taken:
+        _logger.warning("%s %s", USED, MISSING)
+
+
+def name_missing_operation(random: Any) -> None:
+    """Makes an attempt to share with a protocol of the host an error that says what to do.
+
+    Args:
+        random: the host's package of native random operations.
+    """
+    if not random.supports_secure_randomness():
+        for name in ("secure_seed", "random_uniform", "seeded_random_uniform"):
+            setattr(random, name, _refuse)
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    """Takes the place of the native operation.
+
+    Raises:
+        UnsupportedVersionError: always.
+    """
+    raise UnsupportedVersionError(f"{MISSING} Type: tfe.set_protocol(tfe_ext.ABY3())")
