@@ -9,13 +9,25 @@ from tfe_ext import compat
 compat.apply()
 
 from tfe_ext import keras  # noqa: E402
+from tfe_ext.aby3 import own_constants  # noqa: E402
 from tfe_ext.aby3.encoding import fixed64_f20  # noqa: E402
 from tfe_ext.aby3.functions import register  # noqa: E402
+from tfe_ext.aby3.own_functions import owned_by  # noqa: E402
 from tfe_ext.aby3.protocol import ABY3  # noqa: E402
 from tfe_ext.cost.cost import Cost, cost  # noqa: E402
 from tfe_ext.players.client import remote_config  # noqa: E402
 from tfe_ext.players.config import local_config  # noqa: E402
 
 register()
+own_constants.install()
 
-__all__ = ["ABY3", "Cost", "cost", "fixed64_f20", "keras", "local_config", "remote_config"]
+__all__ = [
+    "ABY3",
+    "Cost",
+    "cost",
+    "fixed64_f20",
+    "keras",
+    "local_config",
+    "owned_by",
+    "remote_config",
+]

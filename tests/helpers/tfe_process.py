@@ -47,6 +47,12 @@ class TFEProcess:
         assert not error, error
         return result
 
+    @property
+    def pid(self) -> int:
+        """Of the process, which runs."""
+        assert self._child is not None
+        return self._child.pid
+
     def _ask(self, question: list[Any]) -> None:
         self._child = self._child or self._start()
         assert self._child.stdin is not None

@@ -6,13 +6,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, InsecureError
 from tfe_ext.aby3 import operations
 from tfe_ext.aby3.checks import check_servers, check_widths, native_type
 from tfe_ext.aby3.encoding import as_constant, fixed64_f20
 from tfe_ext.aby3.fitting import fitting
 from tfe_ext.aby3.functions import Functions
 from tfe_ext.aby3.memo import keep_per_graph
+from tfe_ext.aby3.own_functions import compute_by
 from tfe_ext.aby3.variables import follow
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
@@ -23,7 +24,7 @@ from tfe_ext.streams.devices import HERE
 from tfe_ext.streams.randomness import Stream
 
 import tf_encrypted as tfe
-from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ShareType
+from tf_encrypted.protocol.aby3.aby3_tensors import ABY3PrivateTensor, ABY3Tensor, ShareType
 from tf_encrypted.tensor import factories
 from tf_encrypted.tensor.fixed import FixedpointConfig
 
@@ -150,23 +151,44 @@ class ABY3(Functions, tfe.protocol.ABY3):
     def _update_pairwise_nonces(self) -> None:
         """Does nothing, since a stream never repeats."""
 
-    def define_local_computation(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns shares of what a player computes, as in the host.
+    def define_local_computation(
+        self, player: Any, computation_fn: Any, arguments: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Returns shares of what a player computes, as in the host, on that player's device alone.
+
+        So do `define_private_input` and `define_output`. Nobody else gets what the function has
+        as constants or takes from outside: see `tfe_ext.aby3.own_functions.compute_by`.
 
         Raises:
             ArgumentError: the factory's type is none that can be shared here.
+            InsecureError: the function takes a constant of a ``tf.function``, or computes on the
+                device of another player.
         """
         native_type(kwargs.get("factory") or self.default_factory)
-        return super().define_local_computation(*args, **kwargs)
+        given = arguments if isinstance(arguments, (list, tuple)) else [arguments]
 
-    def define_private_variable(self, *args: Any, **kwargs: Any) -> Any:
+        def compute(*inputs: Any) -> Any:
+            pairs = zip(given, inputs, strict=False)
+            opened = [value for shared, value in pairs if isinstance(shared, ABY3Tensor)]
+            return compute_by(player, lambda: computation_fn(*inputs), opened)
+
+        return super().define_local_computation(player, compute, arguments, *args, **kwargs)
+
+    def define_private_variable(self, initial_value: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns a variable as in the host, whose present value enters each computation on it.
 
         Raises:
             ArgumentError: the factory's type is none that can be shared here.
+            InsecureError: it is made of a value in the clear within a ``tf.function``, of which
+                everybody would get the value.
         """
         native_type(kwargs.get("factory") or self.default_factory)
-        return follow(super().define_private_variable(*args, **kwargs))
+        if not (tf.executing_eagerly() or isinstance(initial_value, ABY3Tensor)):
+            raise InsecureError(
+                "A private variable of a value in the clear, made within a tf.function, would give "
+                "the value to every server. Make it before, or from a private input."
+            )
+        return follow(super().define_private_variable(initial_value, *args, **kwargs))
 
     def define_public_variable(self, *args: Any, **kwargs: Any) -> Any:
         """Returns a variable as in the host, whose present value enters each computation on it."""
