@@ -77,35 +77,41 @@ def compute_by(player: Any, function: Callable[[], Any], known: Sequence[Any] = 
 
 @tf.autograph.experimental.do_not_convert
 def check_not_constant(tensor: Any) -> None:
-    """Checks that a tensor is no constant of the graph that is being built, nor made of one.
+    """Checks that a tensor is no constant of the graphs that are being built, nor made of one.
 
     Single numbers that are mixed with arguments or variables of a function pass.
 
     Raises:
         InsecureError: it is.
     """
-    if tf.executing_eagerly() or not hasattr(tensor, "graph"):
-        return
-    given = {one.op.name for one in getattr(tensor.graph, "inputs", ())}
-    constants, others, seen = [], False, set()
-    waiting = [tensor.op]
+    constants, others = [], False
+    waiting, seen = [tensor], set()
     while waiting:
-        operation = waiting.pop()
-        if operation.name in seen:
+        source = waiting.pop()
+        if id(source) in seen:
             continue
-        seen.add(operation.name)
-        if operation.name in given or (operation.type != "Const" and not operation.inputs):
+        seen.add(id(source))
+        before = _made_of(source)
+        waiting += before
+        if getattr(source, "graph", None) is not None and source.op.type == "Const" and not before:
+            constants.append(source)
+        elif not before:
             others = True
-        elif operation.type == "Const":
-            constants.append(operation)
-        count = len(operation.inputs)
-        waiting += [
-            each.op
-            for place, each in enumerate(operation.inputs)
-            if not shaping(operation.type, place, count)
-        ]
-    if constants and (not others or any(c.outputs[0].shape != () for c in constants)):
+    if constants and (not others or any(source.shape != () for source in constants)):
         raise InsecureError(f"{constants[-1].name} is a constant of a tf.function. {_ADVICE}")
+
+
+def _made_of(tensor: Any) -> list[Any]:
+    """The tensors that one is computed from, but for shapes; also across the border of a loop."""
+    graph = getattr(tensor, "graph", None)
+    if graph is None:  # it has a value already
+        return []
+    for outer, inner in getattr(graph, "captures", ()):
+        if inner is tensor:
+            return [outer]
+    inputs = list(tensor.op.inputs)
+    kind = tensor.op.type
+    return [each for i, each in enumerate(inputs) if not shaping(kind, i, len(inputs))]
 
 
 def _place(device: str, operation: tf.Operation) -> str:

@@ -101,6 +101,20 @@ def mixed_with_a_constant_outside(row):
 
 
 @among(REFUSED)
+def constant_outside_of_a_loop(row):
+    def run():
+        x = tf.constant(row)
+
+        def turn(i):
+            tfe.define_private_input("owner", lambda: x)
+            return (i + 1,)
+
+        return tf.while_loop(lambda i: i < 2, turn, (0,))
+
+    return graph(run)()
+
+
+@among(REFUSED)
 def constant_as_argument(row):
     def run():
         return share_values(tfe.define_local_computation("owner", lambda x: x, [tf.constant(row)]))
