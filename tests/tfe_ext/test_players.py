@@ -91,6 +91,7 @@ def client(file, script, calls=1_000_000):
         pytest.param("protocols_compute", marks=pytest.mark.long),
         "calls_differ",
         "a_data_set_is_read_by_its_owner",
+        "functions_run_after_assignments",
         "an_owner_without_the_compiled_words_draws_the_portable_ones",
         "an_error_of_the_script_stays_as_it_is",
         "players_under_other_names_are_refused",

@@ -169,8 +169,6 @@ def _variable(constant: NodeDef, device: str) -> tuple[tf.Tensor, str]:
     with tf.init_scope(), tf.device(device):
         handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=value.shape, shared_name=name)
         tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value, dtype))
-        # A function may run on another host before what that host was asked to do earlier.
-        tf.raw_ops.VarIsInitializedOp(resource=handle).numpy()
     return handle, name
 
 

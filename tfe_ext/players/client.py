@@ -24,6 +24,7 @@ from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
 from tfe_ext.players.addresses import JOB, read_players
 from tfe_ext.players.connection import Connection
+from tfe_ext.players.order import keep_order
 from tfe_ext.players.status import Statuses, task_of
 from tfe_ext.players.watch import Watch
 
@@ -68,6 +69,7 @@ class RemotePlayers(tfe.RemoteConfig):
         Raises:
             PlayerLostError: one was lost meanwhile.
         """
+        keep_order()
         try:
             self._connection.open()
         except tf.errors.OpError as error:

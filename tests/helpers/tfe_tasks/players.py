@@ -134,6 +134,23 @@ def players_that_came_back_compute():
     assert sys.excepthook is sys.__excepthook__
 
 
+def functions_run_after_assignments():
+    """Large ones, which take their time on the way."""
+    variables = []
+    for player in CONFIG.players:
+        with tf.device(player.device_name):
+            variables.append(tf.Variable(np.zeros(200_000)))
+
+    @graph
+    def read():
+        return [variable.read_value()[:1] for variable in variables]
+
+    for number in range(40):
+        for variable in variables:
+            variable.assign(np.full(200_000, float(number)))
+        assert [float(value) for value in read()] == [number] * len(variables)
+
+
 def an_error_of_the_script_stays_as_it_is():
     with pytest.raises(tf.errors.InvalidArgumentError), CONFIG:
         tf.debugging.assert_equal(1, 2)
