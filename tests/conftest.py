@@ -136,11 +136,11 @@ def players(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pl
     addresses = free_addresses([*SERVERS, "owner"])
     file = write(folder / "players.json", addresses)
     servers = write(folder / "servers.json", {name: addresses[name] for name in SERVERS})
-    with running_players(servers) as running, pytest.MonkeyPatch.context() as patch:
+    with running_players(servers) as (command, pids), pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFE_EXT_RANDOMNESS", "portable")
-        with running_players(file, "--player", "owner"):
+        with running_players(file, "--player", "owner") as (_, owner):
             patch.undo()
-            yield file, running
+            yield file, (command, {**pids, **owner})
 
 
 @pytest.fixture(scope="session")

@@ -143,7 +143,7 @@ def functions_run_after_assignments():
 
     @graph
     def read():
-        return [variable.read_value()[:1] for variable in variables]
+        return [variable.read_value()[0] for variable in variables]
 
     for number in range(40):
         for variable in variables:
