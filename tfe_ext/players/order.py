@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import tensorflow as tf
 from tensorflow.python.eager import context
 
 _call = context.Context.call_function
@@ -20,5 +21,8 @@ def keep_order() -> None:
 
 
 def _call_in_order(self: Any, *args: Any, **kwargs: Any) -> Any:
-    self.sync_executors()
+    try:
+        self.sync_executors()
+    except tf.errors.OpError:  # of an operation that failed before: TensorFlow tells it once more
+        self.sync_executors()
     return _call(self, *args, **kwargs)
