@@ -152,7 +152,7 @@ def functions_run_after_assignments():
     with pytest.raises(tf.errors.OpError), tf.device(CONFIG.players[0].device_name):
         nothing = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="nothing")
         tf.raw_ops.ReadVariableOp(resource=nothing, dtype=tf.float32).numpy()
-    assert float(read()[0]) == number
+    assert float(read()[0]) == 39
 
 
 def an_error_of_the_script_stays_as_it_is():
