@@ -443,7 +443,7 @@ def test_a_dealer_ends_with_a_party_that_dies():
     ):
         parties.run(
             TASKS + "multiply_forever",
-            on_event=lambda *_: os.kill(parties.pids[0], signal.SIGKILL),
+            on_event=lambda rank, _: rank or os.kill(parties.pids[0], signal.SIGKILL),
         )
     assert outcome["lost"].rank == 0
 
