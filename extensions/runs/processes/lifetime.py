@@ -16,7 +16,7 @@ from typing import Any
 
 ORPHANED = 71
 """Exit status of a process whose launcher is gone."""
-ON_LINUX = sys.platform == "linux"
+_ON_LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _SIGKILL = 1, int(signal.SIGKILL)
 _libc = ctypes.CDLL(None)
 
@@ -32,7 +32,7 @@ def die_with(launcher: int) -> None:
     Args:
         launcher: its process id; 0 for no effect.
     """
-    if launcher and ON_LINUX:
+    if launcher and _ON_LINUX:
         _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         if os.getppid() != launcher:
             os._exit(ORPHANED)
@@ -66,7 +66,7 @@ def start(
         "pass_fds": descriptors,
         "start_new_session": True,
     }
-    if ON_LINUX:
+    if _ON_LINUX:
         options["preexec_fn"] = functools.partial(die_with, os.getpid())
 
     def order() -> subprocess.Popen[bytes]:
