@@ -1,7 +1,7 @@
 """What the `pea` command shows: notices, progress and the report."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
         lines.append("--no-dp: the model is not private; it may give training records away.")
     if config.insecure_seed is not None:
         lines.append("--insecure-fixed-randomness: everybody can replay the noise; not private.")
+    if config.facts.get("schema basis") == "data":
+        lines.append("the schema's basis is data: what it tells of records epsilon does not cover.")
     for line in lines:
         notice(line)
 
@@ -110,6 +112,14 @@ def classes(names: Sequence[str]) -> None:
     if names:
         listed = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
         _err.print(f"classes: {listed}", highlight=False, markup=False)
+
+
+def clipped(counts: Mapping[str, int], owner: str = "") -> None:
+    """Prints, to the owner alone, how many values the schema's ranges clipped, by column."""
+    if counts:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        text = f"clipped to the schema's ranges{owner} (shown here only): {listed}"
+        _err.print(text, highlight=False, markup=False)
 
 
 def _spent(config: TrainConfig, steps: int) -> str:

@@ -10,10 +10,15 @@ import typer
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.owners.data import RawSplit, Split, write_parts
-from extensions.owners.origin import FeatureExtraction, Origin, own_features, write_features
+from extensions.owners.data import RawSplit, Source, Split, is_table, read_cells, write_parts
+from extensions.owners.origin import FeatureExtraction, Origin, own_records, write_features
+from extensions.owners.schema import NOTICE, drafted
 from extensions.runs.config import TrainConfig
 
+Classes = Annotated[
+    int | None,
+    typer.Option(help="Number of classes, where neither names nor a schema nor the file say it."),
+]
 NO_FEATURES = "none"
 NOT_OF_A_TABLE = ("data", "data_dir", "own", "download", "partition")
 """Fields of `Origin` that say nothing of one owner's file."""
@@ -38,7 +43,7 @@ def split(
             parts = replace(extraction, features=features).extract(raw, show)
     elif raw[0].kind == "texts":
         raise ArgumentError("features", NO_FEATURES, "an extractor for texts, such as hashed")
-    for path in write_parts(parts, out):
+    for path in write_parts(parts, out, sources[0].classes):
         typer.echo(path)
 
 
@@ -48,16 +53,43 @@ def extract(
     table: Annotated[Origin, Options(without=NOT_OF_A_TABLE)],
     features: Annotated[str, typer.Option(help="As in `pea train`.")],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = TrainConfig.classes,
+    classes: Classes = None,
 ) -> None:
     """Turn one party's records into the features that `pea party` shares; runs on its own."""
-    extraction = replace(extraction, features=features)
-    own = extract_own(records, table, len(table.names or ()) or classes, extraction)
-    path = write_features(own, out)
+    source = own_records(records, table, classes)
+    own = features_of(source, replace(extraction, features=features))
+    path = write_features(own, out, source.classes)
     typer.echo(f"{path} {len(own.train_x)}+{len(own.test_x)} x {own.train_x.shape[1]}")
 
 
-def extract_own(records: Path, table: Origin, classes: int, extraction: FeatureExtraction) -> Split:
-    """Returns one owner's features, of its own file."""
+def features_of(source: Source, extraction: FeatureExtraction) -> Split:
+    """Returns one owner's features, of its records."""
+    console.classes(source.names)
+    console.clipped(source.clipped)
     with console.extracting() as show:
-        return own_features(records, table, classes, extraction, show)
+        (features,) = extraction.extract([source.split], show)
+    return features
+
+
+def schema(
+    records: Annotated[
+        Path, typer.Option("--from", help="Own .csv or .parquet file that it is drafted from.")
+    ],
+    target: Annotated[str, typer.Option(help="Column that is to be learnt.")],
+    unit: Annotated[
+        str | None, typer.Option(help="Column that names the person, if several records may.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the schema; by default it is printed.")
+    ] = None,
+) -> None:
+    """Draft a public schema of tables from one's own, to be edited before it is used."""
+    if not is_table(records):
+        raise ArgumentError("from", str(records), "a .csv or .parquet file")
+    text = drafted(read_cells(records), target, unit)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    console.notice(NOTICE)

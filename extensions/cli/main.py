@@ -18,7 +18,7 @@ from extensions.cli.options import SETTLED, Report, Schedule, check_options, con
 from extensions.cli.parameters import Options, with_options
 from extensions.errors import LostError, PeaError
 from extensions.owners.data import is_table, write_parts
-from extensions.owners.origin import FeatureExtraction, Origin, write_features
+from extensions.owners.origin import FeatureExtraction, Origin, own_records, write_features
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
 from extensions.runs.options import Meeting, RunOptions
@@ -42,6 +42,7 @@ class Seat:
         records: this party's .npz, .csv or .parquet file.
         data: name of the data, for the report.
         features: as in `pea train`, extracted here; by default the file holds features.
+        classes: number of classes, where neither names nor a schema nor the file say it.
         budget: ledger of the records (`pea budget`), a file or a folder; by default beside them;
             none: keep none.
     """
@@ -51,6 +52,7 @@ class Seat:
     records: Path
     data: str = "own records"
     features: str | None = None
+    classes: int | None = None
     budget: Path | None = None
 
 
@@ -71,11 +73,13 @@ def train(
     config = config_of(run, schedule, extraction, data=records.title, seed_data=records.seed)
     engine = find_for(config)
     sources = records.read(config.parties)
-    settings = replace(config, classes=sources[0].classes)
+    settings = replace(config, classes=sources[0].classes, facts=sources[0].facts)
     config = settings.resolved()
     console.prepare(report, options.save)
     console.notices(config, engine.notices(config))
     console.classes(sources[0].names)
+    for rank, source in enumerate(sources):
+        console.clipped(source.clipped, f" at party {rank}")
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
@@ -95,7 +99,8 @@ def train(
 def party(
     seat: Annotated[Seat, Options("Party")],
     run: Annotated[
-        TrainConfig, Options("Run", without=(*SETTLED, "backend", "parties", "insecure_seed"))
+        TrainConfig,
+        Options("Run", without=(*SETTLED, "classes", "backend", "parties", "insecure_seed")),
     ],
     schedule: Annotated[Schedule, Options("Run")],
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
@@ -107,13 +112,15 @@ def party(
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     check_options(options)
     extraction = replace(extraction, features=seat.features or TrainConfig.features)
+    source = own_records(seat.records, table, seat.classes)
     config = config_of(
         run,
         schedule,
         extraction,
         parties=seat.world_size,
         data=seat.data,
-        classes=len(table.names or ()) or run.classes,
+        classes=source.classes,
+        facts=source.facts,
     ).resolved()
     engine = find_for(config)
     console.prepare(report, options.save)
@@ -122,8 +129,8 @@ def party(
     options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         if seat.features is not None or is_table(records):
-            own = data.extract_own(records, table, config.classes, extraction)
-            records = write_features(own, Path(folder) / "features.npz")
+            own = data.features_of(source, extraction)
+            records = write_features(own, Path(folder) / "features.npz", config.classes)
         with resume_hint(options.kept), console.progress(config) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
     console.finish(done, report, options.save)
@@ -132,6 +139,7 @@ def party(
 app.command(name="budget")(show_budget)
 app.command()(with_options(data.split))
 app.command(name="features")(with_options(data.extract))
+app.command()(data.schema)
 
 
 def main() -> None:

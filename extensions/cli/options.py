@@ -12,7 +12,7 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
 
 SETTLED = (
-    *("data", "features", "max_feature_norm", "seed_data", "steps", "lr"),
+    *("data", "facts", "features", "max_feature_norm", "seed_data", "steps", "lr"),
     *("noise_multiplier_init", "overflow_probability"),
 )
 """Settings of a run that are not options of it, but follow from others."""

@@ -14,12 +14,15 @@ from extensions.owners.data import (
     Sizes,
     Source,
     Split,
+    is_table,
     load_own,
     load_raw,
+    read_classes,
     split_among,
     write_private,
 )
 from extensions.owners.features import Cache, extract, find
+from extensions.owners.schema import Schema, read_schema
 
 Progress = Callable[[int, int, int], None]
 """Called with the owner's rank, the number of its records that are done, and that of all."""
@@ -52,6 +55,8 @@ class Origin:
         columns: of tables.
         names: a table's labels in order, which become public: negative,positive; by default all
             distinct labels.
+        schema: TOML file that says what a table's columns hold and what is learnt, the same at all
+            parties (`pea schema` drafts one); instead of label and class-names.
         partition: how data is dealt out: iid, or shards (sorted by label).
         seed: seed of shuffling, holding out and dealing; public.
     """
@@ -64,6 +69,7 @@ class Origin:
     names: Annotated[tuple[str, ...] | None, Option(name="class-names", parse=class_names_of)] = (
         None
     )
+    schema: Path | None = None
     partition: str = "iid"
     seed: Annotated[int, Option(name="seed-data")] = 0
 
@@ -84,7 +90,22 @@ class Origin:
             whole = self._load()
             parts = split_among(whole.split, parties, self.partition, self.seed)
             return [replace(whole, split=part) for part in parts]
-        return load_own(own, self.seed, columns=self.columns, names=self.names)
+        return load_own(
+            own, self.seed, columns=self.columns, names=self.names, schema=self.public_schema
+        )
+
+    @property
+    def public_schema(self) -> Schema | None:
+        """What the file of the schema says, or None without one.
+
+        Raises:
+            ArgumentError: a file that is none, or one of a draft.
+        """
+        if self.schema is None:
+            return None
+        schema = read_schema(self.schema)
+        schema.check_confirmed()
+        return schema
 
     def own_files(self, parties: int) -> list[Path]:
         """Returns each party's own file; nothing where all have parts of one data set.
@@ -109,6 +130,10 @@ class Origin:
         ):
             if value is not None and not tables:
                 raise ArgumentError(name, value, "left out, except for a table")
+            if value is not None and self.schema is not None:
+                raise ArgumentError(name, value, "left out with --schema, which says it")
+        if self.schema is not None and not tables:
+            raise ArgumentError("schema", str(self.schema), "left out, except for a table")
         if self.own and self.partition != "iid":
             raise ArgumentError("partition", self.partition, "left out with --data-for-party")
 
@@ -119,6 +144,7 @@ class Origin:
             self.seed,
             columns=self.columns,
             names=self.names,
+            schema=self.public_schema,
             download=self.download,
         )
 
@@ -184,34 +210,42 @@ def sizes_of(origin: Origin, extraction: FeatureExtraction, parties: int) -> Siz
     )
 
 
-def own_features(
-    records: Path,
-    origin: Origin,
-    classes: int,
-    extraction: FeatureExtraction,
-    progress: Progress,
-) -> Split:
-    """Returns one owner's features, of its file.
+def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
+    """Returns one owner's records.
 
     Args:
         records: .npz, .csv or .parquet.
         origin: says which columns of a table are what, which classes there are, and the seed.
-        classes: number of classes; without names a table's labels must be 0..classes - 1.
-        extraction: how features are extracted.
-        progress: called while they are.
+        classes: number of classes, where neither names nor a schema nor the file say it.
 
     Raises:
-        ArgumentError: as `load_own` and `extract`.
+        ArgumentError: as `load_own`; nothing says how many classes there are, or two things differ.
     """
-    names = origin.names or tuple(map(str, range(classes)))
+    if origin.schema is not None or origin.names is not None:
+        if classes is not None:
+            raise ArgumentError("classes", classes, "left out with --schema or --class-names")
+        return replace(origin, own=[f"0={records}"]).read(1)[0]
+    told = None if is_table(records) else read_classes(records)
+    if classes is not None and told not in (None, classes):
+        raise ArgumentError("classes", classes, f"{told}, which {records.name} says")
+    count = classes or told
+    if count is None:
+        raise ArgumentError(
+            "classes",
+            None,
+            "given, since a party's own records need not have all of them",
+            "Give --schema (`pea schema` drafts one) or --class-names for a table, else --classes.",
+        )
+    names = tuple(map(str, range(count))) if is_table(records) else None
     (source,) = replace(origin, own=[f"0={records}"], names=names).read(1)
-    (features,) = extraction.extract([source.split], progress)
-    return features
+    if source.classes > count:
+        raise ArgumentError("classes", count, f"at least {source.classes}, for labels from 0 on")
+    return replace(source, classes=count)
 
 
-def write_features(split: Split | RawSplit, path: Path) -> Path:
+def write_features(split: Split | RawSplit, path: Path, classes: int) -> Path:
     """Writes one owner's file, readable by the owner only."""
-    return write_private(path, **vars(split))
+    return write_private(path, **vars(split), classes=classes)
 
 
 def _by_rank(own: Sequence[str], parties: int) -> list[Path]:

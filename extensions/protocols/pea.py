@@ -117,7 +117,8 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
     Raises:
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
-    records = announce(host.exchange, own.train, {**config.workload(), **facts}, own.problem)
+    settings = {**config.workload(), **config.facts, **facts}
+    records = announce(host.exchange, own.train, settings, own.problem)
     _plan(config, records)
     return records
 

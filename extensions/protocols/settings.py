@@ -1,5 +1,6 @@
 """The public settings of Protocol 5, and the constants that follow from them."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from extensions.network.chain import Network
@@ -16,6 +17,10 @@ class Settings(Protocol):
     @property
     def parties(self) -> int:
         """Number of parties over which the noise is summed."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is publicly known of the records, by name, as JSON has it."""
 
     @property
     def model(self) -> str:

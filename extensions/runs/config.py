@@ -1,5 +1,6 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -46,6 +47,8 @@ class TrainConfig:
         provider: who deals correlated randomness: dealer or ttp (processes without data), or tfp
             (party 0, which can then reconstruct every secret); crypten alone has the choice.
         data: name of the data set, for the report.
+        facts: what is publicly known of the records, by name: a table's columns and classes, or
+            their schema.
         features: name of the extractor that each owner used, for the report.
         model: kind of model: logistic, or mlp:H with H hidden units.
         classes: number of classes.
@@ -89,6 +92,7 @@ class TrainConfig:
     parties: int = field(default=3, metadata=_WORKLOAD)
     provider: Provider = "dealer"
     data: str = "digits"
+    facts: Mapping[str, Any] = field(default_factory=dict)
     features: str = "raw"
     model: str = field(default="logistic", metadata=_WORKLOAD)
     classes: int = field(default=10, metadata=_WORKLOAD)

@@ -1,6 +1,7 @@
 """Data sets for `pea train`, cut into one file for each party."""
 
 from extensions.owners.data.files import (
+    read_classes,
     read_party_file,
     read_raw_file,
     write_parts,
@@ -13,7 +14,7 @@ from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import Labels, Raw, RawSplit, Sizes, Split
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows
-from extensions.owners.data.tables import Columns, is_table
+from extensions.owners.data.tables import Columns, is_table, read_cells
 
 __all__ = [
     "MNIST_FILES",
@@ -32,6 +33,8 @@ __all__ = [
     "load_own",
     "load_raw",
     "raw_rows",
+    "read_cells",
+    "read_classes",
     "read_party_file",
     "read_raw_file",
     "split_among",

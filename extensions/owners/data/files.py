@@ -22,11 +22,36 @@ def write_party_files(split: Split, parties: int, folder: Path) -> list[Path]:
     return write_parts(split_among(split, parties), folder)
 
 
-def write_parts(parts: Sequence[Split | RawSplit], folder: Path) -> list[Path]:
-    """Writes each part to the ``party-R.npz`` of its rank, and returns the paths."""
+def write_parts(
+    parts: Sequence[Split | RawSplit], folder: Path, classes: int | None = None
+) -> list[Path]:
+    """Writes each part to the ``party-R.npz`` of its rank, and returns the paths.
+
+    Args:
+        parts: of all parties.
+        folder: of the files.
+        classes: number of classes, which the files then say; None: they do not.
+    """
+    told = {} if classes is None else {"classes": classes}
     return [
-        write_private(folder / f"party-{rank}.npz", **vars(part)) for rank, part in enumerate(parts)
+        write_private(folder / f"party-{rank}.npz", **vars(part), **told)
+        for rank, part in enumerate(parts)
     ]
+
+
+def read_classes(path: Path) -> int | None:
+    """Returns the number of classes that an .npz file says; None if it says none.
+
+    Raises:
+        ArgumentError: no such file.
+    """
+    if not path.is_file():
+        raise ArgumentError("records", str(path), "an existing .npz file")
+    try:
+        with np.load(path, allow_pickle=False) as loaded:
+            return int(loaded["classes"]) if "classes" in loaded else None
+    except (TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error):
+        return None  # `read_raw_file` says what is wrong
 
 
 def write_private(path: Path, **arrays: npt.ArrayLike) -> Path:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Reals
 
-Labels = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+"""Numbers of classes, or targets in [0, 1] of what is a number itself, (records,)."""
 Raw = npt.NDArray[Any]
 """Records of one kind:
 

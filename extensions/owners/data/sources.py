@@ -1,9 +1,11 @@
 """Data sets by name, and files of one's own."""
 
 import importlib.util
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,16 @@ from extensions.owners.data.imdb import read_imdb
 from extensions.owners.data.mnist import read_mnist
 from extensions.owners.data.records import Labels, Raw, RawSplit, Split
 from extensions.owners.data.rows import bounded_rows, standard_rows
-from extensions.owners.data.tables import Columns, class_names, class_numbers, is_table, read_table
+from extensions.owners.data.tables import (
+    Columns,
+    class_names,
+    class_numbers,
+    in_order_of,
+    is_table,
+    read_cells,
+    read_table,
+)
+from extensions.owners.schema import Schema, encode_table, label_of
 
 TEST_SHARE = 0.2
 DIGITS_SCALE = 255 / 16
@@ -36,11 +47,25 @@ class Source:
         split: the records.
         classes: number of classes.
         names: what the labels of a table were, in the order of their numbers; else empty.
+        columns: names of a table's numbers, in order; else empty.
+        schema: by which a table was read, if by any.
+        clipped: number of values that were clipped, by column; its owner's alone.
     """
 
     split: RawSplit
     classes: int
     names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    schema: Schema | None = None
+    clipped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What of the records is public and must be alike at all parties, by name."""
+        if self.schema is not None:
+            return self.schema.facts()
+        columns = {f"column {place}": name for place, name in enumerate(self.columns, start=1)}
+        return columns | {f"class {place}": name for place, name in enumerate(self.names)}
 
 
 def load(name: str, data_dir: Path | None, seed: int) -> Split:
@@ -81,6 +106,7 @@ def load_raw(
     *,
     columns: Columns = NO_COLUMNS,
     names: Sequence[str] | None = None,
+    schema: Schema | None = None,
     download: bool = False,
 ) -> Source:
     """Returns records before features are taken, in an order shuffled by the seed.
@@ -95,6 +121,7 @@ def load_raw(
         columns: of a table.
         names: of the classes of a table, in order; None: the distinct labels of the file, which
             become public.
+        schema: of a table, instead of columns and names.
         download: fetch what is missing from where it is published.
 
     Raises:
@@ -111,7 +138,7 @@ def load_raw(
         raise ArgumentError("data", name, f"{known}, or csv:PATH, parquet:PATH or npz:PATH")
     if Path(path).suffix != f".{form}":
         raise ArgumentError("data", name, f"the path of a file whose name ends in .{form}")
-    return load_own([Path(path)], seed, columns=columns, names=names)[0]
+    return load_own([Path(path)], seed, columns=columns, names=names, schema=schema)[0]
 
 
 def load_own(
@@ -120,8 +147,11 @@ def load_own(
     *,
     columns: Columns = NO_COLUMNS,
     names: Sequence[str] | None = None,
+    schema: Schema | None = None,
 ) -> list[Source]:
     """Returns the records of each file, with the same classes for all.
+
+    Columns of tables are found by their names: the first file's order is that of the features.
 
     Args:
         paths: .npz with train_x, train_y, test_x, test_y; or .csv or .parquet, of which a seeded
@@ -129,15 +159,23 @@ def load_own(
         seed: of shuffling and holding out; public.
         columns: of tables.
         names: of the classes of tables; None: all distinct labels of all files.
+        schema: by which tables are read, instead of columns and names.
 
     Raises:
-        ArgumentError: as `read_raw_file` and `read_table`; files of different width or kind.
+        ArgumentError: as `read_raw_file`, `read_table` and `encode_table`; files of different width
+            or kind, or tables of different columns.
     """
+    if schema is not None:
+        return [_by_schema(path, seed, schema) for path in paths]
     tables = {path: read_table(path, columns) for path in paths if is_table(path)}
-    labels = [label for _, own in tables.values() for label in own]
-    known = tuple(names) if names is not None else class_names(labels)
+    order = next(iter(tables.values())).columns if tables else ()
+    tables = {
+        path: in_order_of(own, order, path) for path, own in tables.items() if own.columns
+    } | {path: own for path, own in tables.items() if not own.columns}
+    labels = [label for own in tables.values() for label in own.labels]
+    known = class_names(labels) if names is None else tuple(label_of(name) for name in names)
     splits = [
-        _held_out(tables[path][0], class_numbers(tables[path][1], known), seed)
+        _held_out(tables[path].x, class_numbers(tables[path].labels, known), seed)
         if path in tables
         else _shuffled(read_raw_file(path), seed)
         for path in paths
@@ -147,7 +185,24 @@ def load_own(
         raise ArgumentError("records", sorted(shapes), "of one kind and width at all parties")
     most = max(int(max(split.train_y.max(), split.test_y.max(initial=0))) for split in splits)
     classes = max(2, len(known), most + 1)
-    return [Source(split=split, classes=classes, names=known) for split in splits]
+    return [
+        Source(split=split, classes=classes, names=known, columns=order if path in tables else ())
+        for path, split in zip(paths, splits, strict=True)
+    ]
+
+
+def _by_schema(path: Path, seed: int, schema: Schema) -> Source:
+    """One owner's table as its schema says, or a file of features that were taken so."""
+    names = schema.target.classes
+    source = partial(Source, classes=len(names) or 1, names=names, schema=schema)
+    if not is_table(path):
+        return source(split=_shuffled(read_raw_file(path), seed))
+    try:
+        own = encode_table(schema, read_cells(path))
+    except ArgumentError as error:
+        error.add_note(f"The table is {path}.")
+        raise
+    return source(split=_held_out(own.x, own.y, seed), columns=schema.features, clipped=own.clipped)
 
 
 def _digits(seed: int) -> RawSplit:

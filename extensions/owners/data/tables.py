@@ -5,19 +5,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MissingExtraError
 from extensions.owners.data.records import Labels, Raw
-
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
+from extensions.owners.schema import Cells, is_missing, label_of
 
 SUFFIXES = (".csv", ".parquet")
-
-Cells = npt.NDArray[np.object_]
+MOST_CLASSES = 100
+"""Most different numbers that are taken for classes where nobody names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,43 +36,98 @@ def is_table(path: Path) -> bool:
     return path.suffix in SUFFIXES
 
 
-def read_table(path: Path, columns: Columns) -> tuple[Raw, list[str]]:
-    """Returns the records and their labels, as written in the file.
+@dataclass(frozen=True, kw_only=True)
+class TableRecords:
+    """One owner's records as its table says them.
+
+    Attributes:
+        x: numbers (records, columns), or texts (records,).
+        labels: of each record, written in one way (`extensions.owners.schema.label_of`).
+        columns: names of the numbers, in order; empty for texts.
+    """
+
+    x: Raw
+    labels: list[str]
+    columns: tuple[str, ...] = ()
+
+
+def read_cells(path: Path) -> dict[str, Cells]:
+    """Returns the values of each column, as written in the file.
 
     Args:
         path: .csv (comma-separated, UTF-8, names of the columns in its first row) or .parquet.
-        columns: which of them are what.
 
     Raises:
-        ArgumentError: no such file or column, a missing value or one that is no number, with its
-            row (records count from 1) and column.
+        ArgumentError: no such file, or one that is no table.
         MissingExtraError: a .parquet file, and pyarrow is not installed.
     """
     if not path.is_file():
         raise ArgumentError("records", str(path), "an existing file")
-    table = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+
+
+def read_table(path: Path, columns: Columns) -> TableRecords:
+    """Returns the records and their labels.
+
+    Args:
+        path: as in `read_cells`.
+        columns: which of them are what.
+
+    Raises:
+        ArgumentError: as `read_cells`; no such column, a missing value or one that is no number,
+            with its row (records count from 1) and column.
+        MissingExtraError: as `read_cells`.
+    """
+    table = read_cells(path)
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
             raise ArgumentError(option, name, f"a column of {path.name}: {', '.join(table)}")
     assert columns.label is not None
-    labels = [str(label) for label in _present(path, columns.label, table.pop(columns.label))]
+    labels = [label_of(label) for label in _present(path, columns.label, table.pop(columns.label))]
     if not labels:
         raise ArgumentError("records", str(path), "a file with at least one record")
     if columns.text is not None:
         texts = _present(path, columns.text, table[columns.text])
-        return np.array([str(text) for text in texts], dtype=object), labels
+        return TableRecords(x=np.array([str(text) for text in texts], dtype=object), labels=labels)
     if not table:
         raise ArgumentError("records", str(path), "a file with columns beside that of labels")
-    return np.stack([_numbers(path, *column) for column in table.items()], axis=1), labels
+    x = np.stack([_numbers(path, *column) for column in table.items()], axis=1)
+    return TableRecords(x=x, labels=labels, columns=tuple(table))
+
+
+def in_order_of(own: TableRecords, columns: Sequence[str], path: Path) -> TableRecords:
+    """Returns the records with their columns in another order, each found by its name.
+
+    Raises:
+        ArgumentError: they have other columns; one of them is named.
+    """
+    for name in sorted(set(own.columns) ^ set(columns)):
+        given = f"{path.name}, which {'has' if name in own.columns else 'lacks'} column {name}"
+        raise ArgumentError("records", given, "tables of one width and the same columns")
+    places = [own.columns.index(name) for name in columns]
+    return TableRecords(x=own.x[:, places], labels=own.labels, columns=tuple(columns))
 
 
 def class_names(labels: Sequence[str]) -> tuple[str, ...]:
-    """Returns the distinct labels: numbers by size, anything else by alphabet."""
+    """Returns the distinct labels: numbers by size, anything else by alphabet.
+
+    Raises:
+        ArgumentError: they are measurements rather than classes: numbers that are not whole, or
+            more than `MOST_CLASSES` of them.
+    """
     names = sorted(set(labels))
     try:
-        return tuple(sorted(names, key=float))
+        numbers = sorted(names, key=float)
     except ValueError:
         return tuple(names)
+    if len(numbers) > MOST_CLASSES or not all(float(name).is_integer() for name in numbers):
+        raise ArgumentError(
+            "label",
+            f"a column of {len(numbers)} different numbers",
+            f"one of classes: texts, or at most {MOST_CLASSES} whole numbers",
+            "To learn a number give --schema (`pea schema` drafts one) and --loss squared.",
+        )
+    return tuple(numbers)
 
 
 def class_numbers(labels: Sequence[str], names: Sequence[str]) -> Labels:
@@ -83,7 +136,7 @@ def class_numbers(labels: Sequence[str], names: Sequence[str]) -> Labels:
     Raises:
         ArgumentError: a label that is none of them.
     """
-    places = {name: place for place, name in enumerate(names)}
+    places = {label_of(name): place for place, name in enumerate(names)}
     for row, label in enumerate(labels, start=1):
         if label not in places:
             raise ArgumentError(
@@ -126,7 +179,7 @@ def _read_parquet(path: Path) -> dict[str, Cells]:
 
 def _present(path: Path, name: str, cells: Cells) -> Cells:
     for row, value in enumerate(cells, start=1):
-        if _is_missing(value):
+        if is_missing(value):
             raise _missing(path, row, name)
     return cells
 
@@ -139,7 +192,7 @@ def _numbers(path: Path, name: str, cells: Cells) -> npt.NDArray[np.float64]:
     except (TypeError, ValueError):
         pass
     for row, value in enumerate(cells, start=1):
-        if _is_missing(value):
+        if is_missing(value):
             raise _missing(path, row, name)
         try:
             finite = math.isfinite(float(value))
@@ -150,15 +203,9 @@ def _numbers(path: Path, name: str, cells: Cells) -> npt.NDArray[np.float64]:
                 "records",
                 f"{path.name}, record {row}, column {name}",
                 "a finite number",
-                "Write categories as numbers by a public rule, or leave the column out.",
+                "Say what the column holds in a --schema (`pea schema` drafts one).",
             )
     raise AssertionError(name)
-
-
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or (isinstance(value, str) and value.strip().lower() in MISSING)
 
 
 def _missing(path: Path, row: int, name: str) -> ArgumentError:
@@ -166,5 +213,5 @@ def _missing(path: Path, row: int, name: str) -> ArgumentError:
         "records",
         f"{path.name}, record {row}, column {name}",
         "there: it is missing",
-        "Fill it by a public rule, or drop the record.",
+        "Say what stands for it in a --schema (`pea schema` drafts one), or drop the record.",
     )

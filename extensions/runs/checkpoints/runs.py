@@ -28,7 +28,7 @@ def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dic
     }
     return {
         "steps": config.steps,
-        "settings": config.workload() | shared,
+        "settings": {**config.workload(), **config.facts, **shared},
         "own": config.to_dict() | sizes,
     }
 

@@ -72,6 +72,33 @@ def test_features_are_taken_before_parties_compute_and_material_is_made_for_them
     assert sum(file.stat().st_size for file in files) > 1797 * 32 * 4
 
 
+def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
+    files = [table(tmp_path / f"{rank}.csv", rank, 200) for rank in range(2)]
+    lines = [line.split(",") for line in files[1].read_text().splitlines()]
+    files[1].write_text("\n".join(",".join(line[::-1]) for line in lines) + "\n")
+    file = tmp_path / "schema.toml"
+    done = pea("schema", "--from", files[0], "--target", "side", "--out", file)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "not yet public" in " ".join(done.stderr.split())
+    own = [part for rank in range(2) for part in ("--data-for-party", f"{rank}={files[rank]}")]
+    command = ("train", "--backend", "clear", "--no-dp", "--parties", 2, *own, "--schema", file)
+    path = tmp_path / "report.json"
+    command = (*command, "--sample-rate", 1, "--steps", 30, "--json", path)
+    with pytest.raises(ArgumentError, match="^basis = 'draft'"):
+        run(*command)
+    with pytest.raises(ArgumentError, match="^label = 'side': must be left out with --schema"):
+        run(*command, "--label", "side")
+    text = re.sub("range = .*", "range = [-0.5, 0.5]", file.read_text())
+    file.write_text(text.replace('basis = "draft"', 'basis = "data"'))
+    done = pea(*command)
+    assert done.returncode == 0, done.stderr
+    assert "classes: 0 = left, 1 = right" in done.stderr
+    assert "(shown here only): a 1" in done.stderr.replace("\n", " ")
+    assert "basis is data" in done.stderr
+    assert report_of(path)["accuracy"] > 0.9
+    assert "clipped" not in path.read_text()
+
+
 EXTRACTOR = ("--features", "tests.helpers.extractors:halves")
 
 
@@ -115,8 +142,10 @@ def test_parties_take_features_themselves_or_before(tmp_path):
 def test_one_party_turns_its_table_into_features(tmp_path):
     own = table(tmp_path / "own.csv", 3)
     common = ("features", "--records", own, "--out", tmp_path / "own.npz", "--features", "raw")
-    with pytest.raises(ArgumentError, match="^labels = '(left|right)': must be one of 0, 1, 2"):
+    with pytest.raises(ArgumentError, match="^classes = None: must be given.*--class-names"):
         run(*common, "--label", "side")
+    with pytest.raises(ArgumentError, match="^labels = '(left|right)': must be one of 0, 1, 2"):
+        run(*common, "--label", "side", "--classes", 3)
     run(*common, "--label", "side", "--class-names", "right,left", "--max-feature-norm", 0.5)
     with pytest.raises(ArgumentError, match="^max_feature_norm = -1"):
         run(*common, "--label", "side", "--max-feature-norm", -1)

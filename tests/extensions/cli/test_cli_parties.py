@@ -11,6 +11,8 @@ import pytest
 
 from crypten_ext.processes.joining import joined
 from extensions.errors import PartyLostError
+from extensions.owners.data import write_private
+from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import Command, pea, report_of, started, work_of
 from tests.helpers.patience import wait_until
 
@@ -87,8 +89,9 @@ def test_the_party_at_which_the_others_meet_is_missed():
         ("--dealer", "here:1", "dealer, material = ('here:1', None): must be one of them given"),
     ],
 )
-def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected):
-    given = {"--rank": 0, "--rendezvous": "tcp://127.0.0.1:9", "--records": "x"}
+def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected, tmp_path):
+    records = write_private(tmp_path / "own.npz", **vars(small_split()), classes=3)
+    given = {"--rank": 0, "--rendezvous": "tcp://127.0.0.1:9", "--records": records}
     given |= {"--provider": "tfp", option: value}
     done = pea(
         "party", "--world-size", 2, *NOISE, *(part for pair in given.items() for part in pair)

@@ -1,0 +1,87 @@
+"""A schema as a TOML file, which owners read, edit and give each other."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.owners.schema.schema import Schema, Target, Unit, column_of, ends_of, list_of
+
+_KEYS = {"basis", "target", "unit", "columns"}
+_TARGET = {"column", "task", "classes", "range", "outside"}
+
+
+def read_schema(path: Path) -> Schema:
+    """Returns the schema in a TOML file.
+
+    Raises:
+        ArgumentError: no such file, no TOML, or what no schema may say; the place is named.
+    """
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        advice = f"{error}. `pea schema --from FILE` drafts one."
+        raise ArgumentError("schema", str(path), "a file of TOML", advice) from error
+    _check_keys("schema", said, _KEYS)
+    columns, target, unit = (_table(said, name) for name in ("columns", "target", "unit"))
+    _check_keys("target", target, _TARGET)
+    _check_keys("unit", unit, {"column", "rows"})
+    return Schema(
+        basis=said.get("basis", "draft"),
+        target=_target(target),
+        unit=Unit(**{"column": "", **unit}) if unit else None,
+        columns=tuple(column_of(name, _table(columns, name)) for name in columns),
+    )
+
+
+def to_toml(schema: Schema) -> str:
+    """Returns the text of a file of which `read_schema` returns an equal schema."""
+    target, unit = schema.target, schema.unit
+    learnt: dict[str, Any] = {"task": schema.task, "column": target.column}
+    if target.range is None:
+        learnt["classes"] = list(target.classes)
+    else:
+        learnt |= {"range": list(target.range), "outside": target.outside}
+    parts = [f"basis = {_value(schema.basis)}", _section("target", learnt)]
+    if unit is not None:
+        parts.append(_section("unit", {"column": unit.column, "rows": unit.rows}))
+    parts += [_section(f"columns.{_value(each.name)}", each.entry()) for each in schema.columns]
+    return "\n\n".join(parts) + "\n"
+
+
+def _target(said: dict[str, Any]) -> Target:
+    ends = said.get("range")
+    target = Target(
+        column=str(said.get("column", "")),
+        classes=tuple(list_of("target.classes", said.get("classes", []))),
+        range=None if ends is None else ends_of("target.range", ends),
+        outside=said.get("outside", "refuse"),
+    )
+    task = "classification" if target.classes else "regression"
+    if said.get("task", task) != task:
+        allowed = f"{task!r} with what the target has"
+        advice = "A classification has classes, a regression a range."
+        raise ArgumentError("target.task", said["task"], allowed, advice)
+    return target
+
+
+def _table(said: dict[str, Any], name: str) -> dict[str, Any]:
+    part = said.get(name, {})
+    if not isinstance(part, dict):
+        raise ArgumentError(name, part, f"a table of TOML, [{name}]")
+    return part
+
+
+def _check_keys(name: str, said: dict[str, Any], known: set[str]) -> None:
+    for key in sorted(said.keys() - known):
+        raise ArgumentError(name, key, f"one of {', '.join(sorted(known))}")
+
+
+def _section(name: str, entries: dict[str, Any]) -> str:
+    return "\n".join([f"[{name}]", *(f"{key} = {_value(x)}" for key, x in entries.items())])
+
+
+def _value(value: Any) -> str:
+    """A text, number or list of them as TOML; JSON writes them alike."""
+    return json.dumps(value, ensure_ascii=False)

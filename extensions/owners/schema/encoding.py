@@ -1,0 +1,117 @@
+"""Records as numbers, by a public schema alone: nothing of one record depends on another's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.owners.schema.cells import Table, label_of, number_of
+from extensions.owners.schema.columns import refuse_missing
+from extensions.owners.schema.schema import Schema
+from extensions.ring.fixed_point import Reals
+
+EVEN = 0.25
+"""What is added, as one more value of each column, before rows are scaled to norm 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """One owner's table by a schema.
+
+    Attributes:
+        x: features (records, features), rows of norm below 1.
+        y: class numbers, or targets in [0, 1], (records,).
+        units: a number for each person, the same in all of its records, (records,); None where
+            the schema names no person.
+        clipped: number of clipped values by column, where there are any; its owner's alone.
+    """
+
+    x: Reals
+    y: npt.NDArray[np.int64] | Reals
+    units: npt.NDArray[np.int64] | None
+    clipped: Mapping[str, int]
+
+
+def encode_table(schema: Schema, table: Table) -> Encoded:
+    """Returns the records of a table; columns are found by their names, in whatever order.
+
+    A column's numbers have norm 1 at most. Together, z of c columns, they become z / sqrt(|z|^2 + c
+    `EVEN`^2): rows of norm below 1 and for usual values not far from it, whatever their number, so
+    that one bound of gradients fits all tables; records of different size stay apart.
+
+    Args:
+        schema: public.
+        table: columns that the schema does not name are left out.
+
+    Raises:
+        ArgumentError: a draft, a column that is not there, or a value that the schema refuses; its
+            record (they count from 1) and column are named, and never it.
+    """
+    schema.check_confirmed()
+    parts, clipped = [], {}
+    for column in schema.columns:
+        _check_there(table, column.name)
+        numbers, beyond = column.encode(table[column.name])
+        parts.append(numbers)
+        if beyond:
+            clipped[column.name] = beyond
+    x = np.hstack(parts)
+    y, beyond = _targets(schema, table)
+    if beyond:
+        clipped[schema.target.column] = beyond
+    if len(x) == 0:
+        raise ArgumentError("records", 0, "at least one record")
+    return Encoded(
+        x=scaled(x, len(schema.columns)), y=y, units=_units(schema, table), clipped=clipped
+    )
+
+
+def scaled(z: Reals, columns: int) -> Reals:
+    """Returns rows with their norm below 1, each by a function of itself alone."""
+    squares = (z * z).sum(axis=1, keepdims=True)
+    rows: Reals = z / np.sqrt(squares + columns * EVEN**2)
+    return rows
+
+
+def _targets(schema: Schema, table: Table) -> tuple[npt.NDArray[np.int64] | Reals, int]:
+    target = schema.target
+    _check_there(table, target.column)
+    cells = table[target.column]
+    refuse_missing(target.column, cells, "Drop the record.")
+    if target.range is None:
+        places = {name: place for place, name in enumerate(target.classes)}
+        found = np.array([places.get(label_of(each), -1) for each in cells], dtype=np.int64)
+        _refuse(target.column, found < 0, f"one of the schema's classes, {', '.join(places)}")
+        return found, 0
+    values = np.array([number_of(each) for each in cells])
+    _refuse(target.column, np.isnan(values), "a number")
+    low, high = target.range
+    beyond = (values < low) | (values > high)
+    if target.outside == "refuse":
+        _refuse(target.column, beyond, f"in {low:g}..{high:g}, the schema's range")
+    return (np.clip(values, low, high) - low) / (high - low), int(beyond.sum())
+
+
+def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
+    if schema.unit is None:
+        return None
+    name = schema.unit.column
+    _check_there(table, name)
+    refuse_missing(name, table[name], "Who a record is about must be known.")
+    numbers: dict[str, int] = {}
+    return np.array(
+        [numbers.setdefault(label_of(each), len(numbers)) for each in table[name]], dtype=np.int64
+    )
+
+
+def _check_there(table: Table, name: str) -> None:
+    if name not in table:
+        raise ArgumentError("records", sorted(table), f"a table with the schema's column {name!r}")
+
+
+def _refuse(name: str, wrong: npt.NDArray[np.bool_], allowed: str) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong)) + 1
+        raise ArgumentError("records", f"record {row}, column {name}", allowed)

@@ -1,0 +1,224 @@
+"""What all parties know of their tables before anybody looks at a record."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from extensions.errors import ArgumentError
+from extensions.owners.schema.cells import label_of
+from extensions.owners.schema.columns import (
+    Category,
+    Column,
+    Number,
+    check_names,
+    check_range,
+)
+
+Task = Literal["classification", "regression"]
+Basis = Literal["draft", "public", "data"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The column that is learnt.
+
+    Attributes:
+        column: its name.
+        classes: of a classification, in the order of their numbers.
+        range: lowest and highest value of a regression.
+        outside: "refuse" a value beyond the range, or "clip" it to the nearer end.
+
+    Raises:
+        ArgumentError: neither classes nor a range, or both.
+    """
+
+    column: str
+    classes: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+    outside: Literal["refuse", "clip"] = "refuse"
+
+    def __post_init__(self) -> None:
+        if bool(self.classes) == (self.range is not None):
+            given = (list(self.classes), self.range)
+            allowed = "one of them: classes for a classification, a range for a regression"
+            raise ArgumentError("target.classes, target.range", given, allowed)
+        if self.classes:
+            check_names("target.classes", self.classes)
+        if self.range is not None:
+            check_range("target.range", *self.range)
+        if self.outside not in ("refuse", "clip"):
+            raise ArgumentError("target.outside", self.outside, "'refuse' or 'clip'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """The column that names the person whom a record is about.
+
+    Attributes:
+        column: its name.
+        rows: k, the most records of one person that count.
+
+    Raises:
+        ArgumentError: fewer than one.
+    """
+
+    column: str
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
+            raise ArgumentError("unit.rows", self.rows, "an integer, at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """A public schema, the same at every party.
+
+    Attributes:
+        target: what is learnt.
+        columns: what it is learnt from, in the order of the features.
+        unit: whom the records are about; None where each record is a person's only one.
+        basis: where ranges and categories come from: "public" knowledge; the owners' "data", which
+            epsilon does not cover; or a "draft" that nobody has looked at, which no run takes.
+
+    Raises:
+        ArgumentError: no columns, or one that stands for two things.
+    """
+
+    target: Target
+    columns: tuple[Column, ...]
+    unit: Unit | None = None
+    basis: Basis = "draft"
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ArgumentError("columns", [], "at least one")
+        if self.basis not in get_args(Basis):
+            raise ArgumentError("basis", self.basis, f"one of {get_args(Basis)}")
+        named = [each.name for each in self.columns] + [self.target.column]
+        named += [] if self.unit is None else [self.unit.column]
+        for name in named:
+            if named.count(name) > 1:
+                raise ArgumentError("columns", name, "one of columns, target and unit, not two")
+
+    @property
+    def task(self) -> Task:
+        """What kind of thing is learnt."""
+        return "classification" if self.target.classes else "regression"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the numbers that a record becomes, in order."""
+        return tuple(name for column in self.columns for name in column.outputs)
+
+    def check_confirmed(self) -> None:
+        """Returns only if somebody said where the schema's ranges come from.
+
+        Raises:
+            ArgumentError: it is a draft.
+        """
+        if self.basis == "draft":
+            raise ArgumentError(
+                "basis",
+                self.basis,
+                "'public', or 'data'",
+                "A draft is made of records, which its ranges and categories give away. Replace "
+                'them by what is publicly known, then write `basis = "public"` in the schema; or '
+                '`basis = "data"`, if it may be known: epsilon does not cover it.',
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """Returns all that it says, by name, as JSON has it: what all parties must have alike."""
+        facts: dict[str, Any] = {
+            "schema basis": self.basis,
+            "schema target": _as_json(asdict(self.target)),
+            "schema unit": None if self.unit is None else asdict(self.unit),
+            "schema order of columns": [each.name for each in self.columns],
+        }
+        return facts | {f"schema column {each.name}": each.entry() for each in self.columns}
+
+    @property
+    def text(self) -> str:
+        """The schema as canonical JSON: equal schemas, and only these, have equal texts."""
+        columns = [{"name": each.name, **_as_json(each.entry())} for each in self.columns]
+        said = {
+            "basis": self.basis,
+            "target": _as_json(asdict(self.target)),
+            "unit": None if self.unit is None else asdict(self.unit),
+            "columns": columns,
+        }
+        return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `text`, in hexadecimal."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @classmethod
+    def of(cls, text: str) -> "Schema":
+        """Returns the schema of which `text` returned this."""
+        said = json.loads(text)
+        target = said["target"]
+        ends = target["range"]
+        return cls(
+            basis=said["basis"],
+            target=Target(
+                column=target["column"],
+                classes=tuple(target["classes"]),
+                range=None if ends is None else (ends[0], ends[1]),
+                outside=target["outside"],
+            ),
+            unit=None if said["unit"] is None else Unit(**said["unit"]),
+            columns=tuple(column_of(each.pop("name"), each) for each in said["columns"]),
+        )
+
+
+def column_of(name: str, entry: dict[str, Any]) -> Column:
+    """Returns a column, of what `Number.entry` or `Category.entry` says of it.
+
+    Raises:
+        ArgumentError: a key that no such column has, or neither a range nor categories.
+    """
+    given = dict(entry)
+    kind = Number if "range" in given else Category
+    if ("range" in given) == ("categories" in given):
+        allowed = "given either `range = [low, high]` or `categories = [...]`"
+        raise ArgumentError(f"columns.{name}", sorted(given), allowed)
+    known = {"outside", "missing"} | ({"range", "scale"} if kind is Number else {"categories"})
+    for key in given.keys() - known:
+        raise ArgumentError(f"columns.{name}", key, f"one of {', '.join(sorted(known))}")
+    if kind is Category:
+        names = list_of(f"columns.{name}.categories", given.pop("categories"))
+        return Category(name=name, categories=tuple(label for label in names), **given)
+    low, high = ends_of(f"columns.{name}.range", given.pop("range"))
+    return Number(name=name, low=low, high=high, **given)
+
+
+def ends_of(name: str, value: Any) -> tuple[float, float]:
+    """Returns the two ends of a range.
+
+    Raises:
+        ArgumentError: they are not two numbers.
+    """
+    numbers = isinstance(value, list) and all(
+        isinstance(each, int | float) and not isinstance(each, bool) for each in value
+    )
+    if not numbers or len(value) != 2:
+        raise ArgumentError(name, value, "[low, high], two numbers")
+    return float(value[0]), float(value[1])
+
+
+def list_of(name: str, value: Any) -> list[str]:
+    """Returns the texts of classes or categories.
+
+    Raises:
+        ArgumentError: they are no list of texts or numbers.
+    """
+    if not isinstance(value, list) or not all(isinstance(x, str | int | float) for x in value):
+        raise ArgumentError(name, value, "a list of texts or numbers")
+    return [label_of(each) for each in value]
+
+
+def _as_json(said: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}

@@ -1,0 +1,361 @@
+"""A public schema says what a table becomes: by names, by itself alone, and one way only."""
+
+import itertools
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import Columns, load_own, read_cells
+from extensions.owners.schema import (
+    Category,
+    Number,
+    Schema,
+    Target,
+    Unit,
+    drafted,
+    encode_table,
+    label_of,
+    read_schema,
+    to_toml,
+)
+from extensions.owners.schema.draft import rounded_outward
+from extensions.privacy.sampling import check_records
+from extensions.protocols import pea
+from extensions.runs.config import TrainConfig
+from tests.helpers.crashes import Room
+
+AGE = Number(name="age", low=0.0, high=100.0)
+LAND = Category(name="land", categories=("de", "fr", "it"), missing="indicator", outside="clip")
+DOSE = Number(name="dose", low=1.0, high=100.0, scale="log", outside="clip", missing="indicator")
+SCHEMA = Schema(
+    basis="public",
+    target=Target(column="ill", classes=("no", "yes")),
+    columns=(AGE, LAND, DOSE),
+    unit=Unit(column="who", rows=2),
+)
+REGRESSION = replace(SCHEMA, target=Target(column="cost", range=(0.0, 200.0)), unit=None)
+TEXT = """who,age,land,dose,ill
+a,50,de,10,yes
+b,100,,1,no
+a,0,pl,,no
+c,25,it,1000,yes
+"""
+
+
+def table(folder: Path, text: str = TEXT, name: str = "own.csv"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def written(folder: Path, schema: Schema = SCHEMA) -> Path:
+    return table(folder, to_toml(schema), "schema.toml")
+
+
+def test_each_value_becomes_what_the_schema_alone_says(tmp_path):
+    z = np.hstack(
+        [column.encode(read_cells(table(tmp_path))[column.name])[0] for column in SCHEMA.columns]
+    )
+    assert SCHEMA.features == (
+        *("age", "land=de", "land=fr", "land=it", "land is missing", "dose", "dose is missing"),
+    )
+    third = 1 / 3
+    np.testing.assert_allclose(
+        z,
+        [
+            [0.0, 1 - third, -third, -third, 0.0, 0.0, 0.0],
+            [1.0, 0.0, 0.0, 0.0, 1.0, -1.0, 0.0],
+            [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+            [-0.5, -third, -third, 1 - third, 0.0, 1.0, 0.0],
+        ],
+        atol=1e-12,
+    )
+
+
+def test_rows_lie_within_norm_1_and_depend_on_no_other_record(tmp_path):
+    cells = read_cells(table(tmp_path))
+    whole = encode_table(SCHEMA, cells)
+    assert np.linalg.norm(whole.x, axis=1).max() < 1.0
+    assert (whole.y.tolist(), whole.units.tolist()) == ([1, 0, 0, 1], [0, 1, 0, 2])
+    assert whole.clipped == {"land": 1, "dose": 1}
+    for row in range(4):
+        alone = encode_table(
+            SCHEMA, {name: column[row : row + 1] for name, column in cells.items()}
+        )
+        np.testing.assert_array_equal(alone.x, whole.x[row : row + 1])
+
+
+def test_columns_are_found_by_name_in_any_order(tmp_path):
+    cells = read_cells(table(tmp_path))
+    turned = {name: cells[name] for name in reversed(cells)} | {"note": cells["who"]}
+    np.testing.assert_array_equal(encode_table(SCHEMA, turned).x, encode_table(SCHEMA, cells).x)
+    del turned["land"]
+    with pytest.raises(ArgumentError, match="the schema's column 'land'"):
+        encode_table(SCHEMA, turned)
+
+
+def test_tables_without_a_schema_are_matched_by_name_too(tmp_path):
+    first = table(tmp_path, "a,b,y\n1,10,0\n2,20,1\n3,30,0\n4,40,1\n5,50,1\n", "first.csv")
+    second = table(tmp_path, "b,y,a\n10,0.0,1\n20,1.0,2\n30,0,3\n40,1,4\n50,1,5\n", "second.csv")
+    ours, theirs = load_own([first, second], 3, columns=Columns(label="y"))
+    assert ours.facts == theirs.facts == {
+        "column 1": "a", "column 2": "b", "class 0": "0", "class 1": "1",
+    }  # fmt: skip
+    for name, value in vars(ours.split).items():
+        np.testing.assert_array_equal(value, getattr(theirs.split, name))
+    other = table(tmp_path, "a,c,y\n1,10,0\n2,20,1\n3,30,0\n", "other.csv")
+    with pytest.raises(ArgumentError, match=r"other\.csv, which lacks column b.*same columns"):
+        load_own([first, other], 3, columns=Columns(label="y"))
+
+
+@pytest.mark.parametrize("values", ["0.5,1.5,2.5", ",".join(map(str, range(101)))])
+def test_measurements_are_no_classes(values, tmp_path):
+    path = table(tmp_path, "x,y\n" + "".join(f"1,{y}\n" for y in values.split(",")))
+    with pytest.raises(
+        ArgumentError, match="a column of (3|101) different numbers.*--schema"
+    ) as error:
+        load_own([path], 0, columns=Columns(label="y"))
+    assert "0.5" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "label"), [(["0", "0.0", "00", 0, 0.0, " 0 ", "0e5"], "0"), (["0.50", 0.5], "0.5")]
+)
+def test_equal_numbers_are_one_class(values, label):
+    assert {label_of(value) for value in values} == {label}
+
+
+def test_texts_are_no_numbers():
+    assert [label_of(text) for text in ("nan", "inf", "x1", "1_0x")] == ["nan", "inf", "x1", "1_0x"]
+
+
+BAD_VALUES = {
+    "beyond": ("a,50,de,10,yes", "a,101,de,10,yes", "record 1, column age.*in 0..100.*clip"),
+    "word": ("a,50,de", "a,fifty,de", "record 1, column age.*a number"),
+    "infinite": ("a,50,de", "a,inf,de", "record 1, column age.*a number"),
+    "missing": ("c,25,it", "c,NA,it", "record 4, column age.*there: it is missing.*indicator"),
+    "class": ("1,no", "1,maybe", "record 2, column ill.*one of the schema's classes, no, yes"),
+    "no class": ("1,no", "1,", "record 2, column ill.*missing"),
+    "nobody": ("b,100", ",100", "record 2, column who.*missing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_VALUES)
+def test_what_the_schema_refuses_is_named_without_its_value(case, tmp_path):
+    old, new, expected = BAD_VALUES[case]
+    cells = read_cells(table(tmp_path, TEXT.replace(old, new)))
+    with pytest.raises(ArgumentError, match=expected) as error:
+        encode_table(SCHEMA, cells)
+    assert not re.search("101|fifty|inf|maybe", str(error.value))
+
+
+def test_categories_outside_are_refused_where_the_schema_says_so(tmp_path):
+    strict = replace(SCHEMA, columns=(AGE, replace(LAND, outside="refuse"), DOSE))
+    with pytest.raises(ArgumentError, match="record 3, column land.*categories, de, fr, it"):
+        encode_table(strict, read_cells(table(tmp_path)))
+
+
+def test_targets_of_a_regression_become_parts_of_their_range(tmp_path):
+    text = TEXT.replace("ill", "cost").replace("yes", "50").replace(",no", ",200")
+    cells = read_cells(table(tmp_path, text))
+    encoded = encode_table(REGRESSION, cells)
+    assert encoded.y.tolist() == [0.25, 1.0, 1.0, 0.25]
+    assert encoded.units is None
+    narrow = replace(REGRESSION, target=Target(column="cost", range=(0.0, 100.0)))
+    with pytest.raises(ArgumentError, match="record 2, column cost.*in 0..100"):
+        encode_table(narrow, cells)
+    clipped = replace(narrow, target=replace(narrow.target, outside="clip"))
+    encoded = encode_table(clipped, cells)
+    assert (encoded.y.tolist(), encoded.clipped["cost"]) == ([0.5, 1.0, 1.0, 0.5], 2)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, REGRESSION])
+def test_a_schema_is_written_and_read_as_it_is(schema, tmp_path):
+    assert read_schema(written(tmp_path, schema)) == schema
+    assert Schema.of(schema.text) == schema
+
+
+def changed() -> dict[str, Schema]:
+    """Returns schemas that differ from `SCHEMA` in one thing each: all fields of all its parts."""
+    new = {
+        "name": "other", "low": -1.0, "high": 99.0, "scale": "log", "outside": "clip",
+        "missing": "indicator",
+    }  # fmt: skip
+    age = {
+        field.name: replace(AGE, **{field.name: new[field.name]})
+        for field in fields(AGE)
+        if field.name != "scale"
+    }
+    age["scale"] = replace(AGE, low=1.0, scale="log")
+    land = {"categories": ("de", "it", "fr"), "outside": "refuse", "missing": "refuse", "name": "x"}
+    assert set(land) == {field.name for field in fields(LAND)}
+    target = {"column": "sick", "classes": ("yes", "no")}
+    unit = {"column": "whom", "rows": 3}
+    return (
+        {f"age {key}": replace(SCHEMA, columns=(each, LAND, DOSE)) for key, each in age.items()}
+        | {
+            f"land {key}": replace(SCHEMA, columns=(AGE, replace(LAND, **{key: value}), DOSE))
+            for key, value in land.items()
+        }
+        | {
+            f"target {key}": replace(SCHEMA, target=replace(SCHEMA.target, **{key: value}))
+            for key, value in target.items()
+        }
+        | {
+            f"unit {key}": replace(SCHEMA, unit=replace(SCHEMA.unit, **{key: value}))
+            for key, value in unit.items()
+        }
+        | {
+            "order": replace(SCHEMA, columns=(LAND, AGE, DOSE)),
+            "no unit": replace(SCHEMA, unit=None),
+            "task": REGRESSION,
+            "basis": replace(SCHEMA, basis="data"),
+            "clipped target": replace(
+                REGRESSION, target=replace(REGRESSION.target, outside="clip")
+            ),
+            "range": replace(REGRESSION, target=Target(column="cost", range=(0.0, 201.0))),
+        }
+    )
+
+
+def test_whatever_differs_in_two_schemas_shows_in_their_facts_and_digests():
+    schemas = [SCHEMA, *changed().values()]
+    assert len({schema.digest for schema in schemas}) == len(schemas)
+    for name, schema in changed().items():
+        assert schema.facts() != SCHEMA.facts(), name
+
+
+def test_a_draft_is_refused_until_somebody_says_where_it_comes_from(tmp_path):
+    cells = read_cells(table(tmp_path))
+    text = drafted(cells, "ill", "who")
+    assert text.count("# confirm") == 4
+    path = table(tmp_path, text, "schema.toml")
+    draft = read_schema(path)
+    with pytest.raises(ArgumentError, match="^basis = 'draft'.*publicly known.*epsilon does not"):
+        encode_table(draft, cells)
+    for basis in ("public", "data"):
+        path.write_text(text.replace('basis = "draft"', f'basis = "{basis}"'))
+        assert len(encode_table(read_schema(path), cells).x) == 4
+    without = table(tmp_path, text.replace('basis = "draft"\n', ""), "schema.toml")
+    with pytest.raises(ArgumentError, match="^basis = 'draft'"):
+        read_schema(without).check_confirmed()
+
+
+def test_a_draft_guesses_and_rounds(tmp_path):
+    rows = "".join(f"p{i},{i},{i / 7:.4f},{'ab'[i % 2]},{i % 3}.0\n" for i in range(50))
+    cells = read_cells(table(tmp_path, "who,n,cost,kind,y\n" + rows))
+    path = tmp_path / "schema.toml"
+    path.write_text(drafted(cells, "y", "who"))
+    schema = read_schema(path)
+    assert schema.target.classes == ("0", "1", "2")
+    assert schema.unit == Unit(column="who")
+    assert schema.columns[0] == Number(name="n", low=0.0, high=50.0, outside="clip")
+    assert schema.columns[2].categories == ("a", "b")
+    path.write_text(drafted(cells, "cost", "who"))
+    assert read_schema(path).target == Target(column="cost", range=(0.0, 7.0), outside="clip")
+    with pytest.raises(
+        ArgumentError, match="^records = 'column who, which has 50 different texts'"
+    ):
+        drafted(cells, "y")
+    with pytest.raises(ArgumentError, match="^target = 'z': must be a column of the file: who, n"):
+        drafted(cells, "z")
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((3, 97), (0, 100)),
+        ((0.012, 0.093), (0.01, 0.095)),
+        ((5, 5), (4, 6)),
+        ((-3.2, 0), (-3.5, 0)),
+    ],
+)
+def test_ranges_are_rounded_outward(ends, expected):
+    low, high = rounded_outward(*ends)
+    assert low <= ends[0] <= ends[1] <= high
+    if ends[0] != ends[1]:
+        assert (low, high) == expected
+
+
+BAD_SCHEMAS = {
+    "no TOML": ("basis =", "basis", "^schema = .*a file of TOML"),
+    "unknown key": ("basis", "bases", "^schema = 'bases': must be one of basis"),
+    "basis": ('"public"', '"guess"', "^basis = 'guess'"),
+    "task": ('"classification"', '"regression"', "^target.task = 'regression'.*has classes"),
+    "one class": ('["no", "yes"]', '["no"]', "^target.classes = .*at least two"),
+    "one class twice": ('["no", "yes"]', '["1", "1.0"]', "^target.classes = .*all different"),
+    "no classes": ('classes = ["no", "yes"]', "", "^target.classes, target.range"),
+    "reversed range": ("[0.0, 100.0]", "[100, 0]", "^columns.age.range = .*smaller one first"),
+    "three ends": ("[0.0, 100.0]", "[0, 1, 2]", "^columns.age.range = .*two numbers"),
+    "word in a range": ("[0.0, 100.0]", '[0, "x"]', "^columns.age.range = .*two numbers"),
+    "log of 0": ("[1.0, 100.0]", "[0, 100]", "^columns.dose.range = .*above 0"),
+    "scale": ('"log"', '"cubic"', "^columns.dose.scale = 'cubic'"),
+    "missing": ('missing = "refuse"', 'missing = "zero"', "^columns.age.missing = 'zero'"),
+    "outside": ('outside = "refuse"', 'outside = "wrap"', "^columns.age.outside = 'wrap'"),
+    "column key": ("scale =", "scales =", "^columns.dose = 'scales'.*one of missing"),
+    "nothing known": ("range = [0.0, 100.0]", "", "^columns.age = .*either"),
+    "target as column": ('column = "ill"', 'column = "age"', "^columns = 'age': must be one of"),
+    "rows": ("rows = 2", "rows = 0", "^unit.rows = 0: must be an integer"),
+    "half rows": ("rows = 2", "rows = 1.5", "^unit.rows = 1.5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_SCHEMAS)
+def test_a_bad_schema_is_refused_by_name(case, tmp_path):
+    old, new, expected = BAD_SCHEMAS[case]
+    text = to_toml(SCHEMA)
+    assert old in text
+    with pytest.raises(ArgumentError, match=expected):
+        read_schema(table(tmp_path, text.replace(old, new, 1), "schema.toml"))
+
+
+def test_parties_whose_tables_differ_refuse_by_name_before_anything_is_shared():
+    ours = {"column 1": "age", "column 2": "dose", "class 0": "no", "class 1": "yes"}
+    assert refusals([ours, ours]) == ["", ""]
+    others = {
+        "column 2": ours | {"column 2": "land"},
+        "column 3": ours | {"column 3": "land"},
+        "class 0": ours | {"class 0": "yes", "class 1": "no"},
+    }
+    for name, facts in others.items():
+        (message,) = set(refusals([ours, facts]))
+        assert re.match(f"{name} = .* at party 0, .* at party 1", message), message
+    for name, schema in changed().items():
+        (message,) = set(refusals([SCHEMA.facts(), schema.facts()]))
+        assert re.match("schema .* = .* at party 0, .* at party 1", message), name
+
+
+def refusals(facts: Sequence[dict[str, Any]]) -> list[str]:
+    """Returns what each of several parties with these facts about their records says."""
+    room, said = Room(len(facts)), [""] * len(facts)
+
+    def party(rank: int) -> None:
+        numbers = itertools.count()
+
+        def exchange(own: Sequence[Any]) -> list[Any]:
+            return [row for rows in room.gather(rank, next(numbers), own) for row in rows]
+
+        config = TrainConfig(private=False, classes=2, facts=facts[rank])
+        records = check_records(
+            np.zeros((3, 2)), [0, 1, 1], frac_bits=20, classes=2, max_feature_norm=1.0
+        )
+        own = pea.Own([records], [records], None, lambda *_: [], lambda _: None)
+        try:
+            pea.agreed(SimpleNamespace(exchange=exchange), config, own, {})
+        except ArgumentError as error:
+            said[rank] = str(error)
+
+    threads = [threading.Thread(target=party, args=(rank,)) for rank in range(len(facts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return said
