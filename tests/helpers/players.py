@@ -1,6 +1,7 @@
 """Players of TF Encrypted as a user starts them: processes of the `pea players` command."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,7 @@ import pytest
 
 from tests.helpers.commands import Command, started
 
+_LISTENS = re.compile(r"player (?P<name>\w+) listens at \S+, process (?P<process>\d+)$")
 SERVERS = ("server0", "server1", "server2")
 
 
@@ -36,15 +38,12 @@ def running_players(file: Path, *options: object) -> Iterator[Players]:
     """The command, once all its players listen, and their processes by name."""
     with started("players", "--config", file, *options) as command:
         count = 1 if options else len(json.loads(file.read_text()))
+        processes: dict[str, int] = {}
         for line in command.process.stdout:
-            count -= line.startswith("player ") and " listens at " in line
-            if not count:
+            if found := _LISTENS.match(line):
+                processes[found["name"]] = int(found["process"])
+            if len(processes) == count:
                 break
         else:
             pytest.fail(f"the command ended: {command.finish().stderr}")
-        yield command, {_name(pid): pid for pid in command.running()}
-
-
-def _name(pid: int) -> str:
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return arguments[arguments.index(b"tfe_ext.players.player") + 1].decode()
+        yield command, processes

@@ -2,12 +2,13 @@
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from extensions.errors import ArgumentError, PlayerLostError
-from extensions.runs.processes import Process
+from extensions.runs.processes import Process, Template
 from tfe_ext.players.addresses import read_players
 from tfe_ext.streams.choice import load_for_players
 
@@ -17,6 +18,7 @@ NOTICE = (
     "any operation. Keep the ports inside a private network, VPN or authenticated tunnel."
 )
 _PROGRAM = "tfe_ext.players.player"
+
 _TICK = 0.2
 _SETTLING = 10.0
 
@@ -47,9 +49,14 @@ def serve(
     tell(NOTICE)
     tell(say)
     running: dict[str, Process] = {}
+    template = None
+    if player is None and sys.platform == "linux":
+        template = Template("tfe_ext", env=os.environ, shows_output=True)
     try:
-        for name in players if player is None else [player]:
-            running[name] = Process(*(_PROGRAM, name, str(file)), env=os.environ, shows_output=True)
+        for name in [player] if player else players:
+            running[name] = Process(
+                *(_PROGRAM, name, str(file)), env=os.environ, shows_output=True, template=template
+            )
         while True:
             for name, process in running.items():
                 if (status := process.status) is not None:
@@ -61,6 +68,8 @@ def serve(
     finally:
         for process in running.values():
             process.end()
+        if template:
+            template.end()
 
 
 def _where(players: Mapping[str, str], player: str | None) -> str:

@@ -79,17 +79,23 @@ class Template:
     die with their template, and it dies with this process, whatever state each is in. Linux only.
 
     Args:
-        modules: none of them may start a thread, or draw what must differ between copies.
+        modules: none of them may start a thread that copies would miss, or draw what must differ
+            between copies.
         env: its environment, but for PYTHONPATH, which is this process's path.
+        shows_output: whether it prints, and copies without an output of their own, where this
+            process prints; otherwise that goes nowhere.
     """
 
-    def __init__(self, *modules: str, env: Mapping[str, str]) -> None:
+    def __init__(self, *modules: str, env: Mapping[str, str], shows_output: bool = False) -> None:
         self._env = dict(env)
         self._orders, theirs = Pipe()
         with theirs:
             descriptors = [theirs.fileno()]
             self._process = lifetime.start(
-                *(_PROGRAM, *modules), env=env, descriptors=descriptors, output=subprocess.DEVNULL
+                *(_PROGRAM, *modules),
+                env=env,
+                descriptors=descriptors,
+                output=None if shows_output else subprocess.DEVNULL,
             )
         self._lock = threading.Lock()
         self._copies: list[Copy] = []
@@ -113,7 +119,7 @@ class Template:
             arguments: in `sys.argv`; the numbers of its descriptors follow them.
             env: its environment, over the template's.
             descriptors: what it inherits.
-            output: descriptor that it prints to; None for the template's, which goes nowhere.
+            output: descriptor that it prints to; None for the template's.
         """
         copy = Copy()
         with self._lock:
