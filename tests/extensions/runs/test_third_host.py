@@ -1,35 +1,27 @@
 """A host that the core has never heard of: found by an entry point alone, it trains like others."""
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers import commands
-from tests.helpers.commands import PROGRAM, report_of
+from extensions.runs import entry_points
+from tests.helpers.commands import pea, report_of
 from tests.helpers.paths import ROOT
 
 TOY = ROOT / "tests" / "helpers" / "toy_ext"
 RUN = ("train", "--epsilon", "2", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
-Pea = Callable[..., subprocess.CompletedProcess[str]]
 SHORT = ("--steps", "6", "--init", "local", "--epsilon-init", "1", "--init-steps", "3")
 
 
-def pea(*arguments: object, installed: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs the command where the toy's distribution is on the path, or is not."""
-    path = os.pathsep.join([str(ROOT), *([str(TOY.parent)] if installed else [])])
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def toy(monkeypatch):
+    """The toy's distribution is on the path, and was not when the test began."""
+    entry_points.offered.cache_clear()
+    monkeypatch.syspath_prepend(TOY.parent)
+    yield
+    entry_points.offered.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +29,9 @@ def own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-def trained(folder: Path, *options: object, by: Pea = pea) -> tuple[dict[str, object], Path]:
+def trained(folder: Path, *options: object) -> tuple[dict[str, object], Path]:
     model = folder / "model"
-    done = by(*RUN, *options, "--json", folder / "report.json", "--save", model)
+    done = pea(*RUN, *options, "--json", folder / "report.json", "--save", model)
     assert done.returncode == 0, done.stderr
     return report_of(folder / "report.json"), model
 
@@ -51,12 +43,12 @@ def test_it_is_small_and_the_core_does_not_know_it():
         assert re.search(r"\btoy", path.read_text()) is None, path
 
 
-def test_a_run_on_it_is_that_of_the_clear_backend(tmp_path):
+def test_a_run_on_it_is_that_of_the_clear_backend(toy, tmp_path):
     """With equal sampling and noise rounding alone tells the models apart: a few ulps a step."""
     weights = {}
-    for backend, by in (("toy", pea), ("clear", commands.pea)):
+    for backend in ("toy", "clear"):
         options = ("--backend", backend, *SHORT, "--evaluate", "opened")
-        report, model = trained(tmp_path, *options, by=by)
+        report, model = trained(tmp_path, *options)
         with np.load(model / "model.npz") as arrays:
             weights[backend] = np.concatenate([arrays[n].ravel() for n in sorted(arrays.files)])
         if backend == "toy":
@@ -66,7 +58,7 @@ def test_a_run_on_it_is_that_of_the_clear_backend(tmp_path):
     assert np.abs(weights["clear"]).max() > 0.1
 
 
-def test_its_shares_and_checkpoints_are_kept_as_anywhere(tmp_path):
+def test_its_shares_and_checkpoints_are_kept_as_anywhere(toy, tmp_path):
     kept = tmp_path / "kept"
     report, model = trained(
         tmp_path, "--backend", "toy", "--parties", 2, "--steps", 4, "--checkpoint", kept
@@ -82,7 +74,11 @@ def test_its_shares_and_checkpoints_are_kept_as_anywhere(tmp_path):
     assert "of a run that was finished" in again.stderr
 
 
-def test_its_own_rules_hold_and_it_is_gone_with_its_distribution():
+def test_its_own_rules_hold(toy):
     assert "parties = 1: must be in 2..64" in pea(*RUN, "--backend", "toy", "--parties", 1).stderr
-    missing = pea(*RUN, "--backend", "toy", installed=False)
+
+
+def test_it_is_gone_with_its_distribution():
+    entry_points.offered.cache_clear()
+    missing = pea(*RUN, "--backend", "toy")
     assert "pea: backend = 'toy': must be one of ['clear', 'crypten', 'tfe']" in missing.stderr
