@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self
@@ -26,7 +26,7 @@ from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.worker import environment_of
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
-from extensions.runs.processes import Failure, Process, Silences, Template
+from extensions.runs.processes import Failure, Process, Silences, shared_template
 from extensions.runs.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
@@ -54,7 +54,8 @@ class Parties:
             a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
             beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
-            is, which spares processor time and memory (`extensions.runs.processes.Template`).
+            is, and for all pools that are open at once with equal `modules` and `env`, which spares
+            processor time and memory (`extensions.runs.processes.shared_template`).
 
     Guarantees:
         traffic between the parties stays on the loopback interface; what they print is kept out of
@@ -88,7 +89,7 @@ class Parties:
         check_seconds("starting", starting)
         self._timeout, self._silence, self._starting = timeout, silence, starting
         self._env = dict(env or {})
-        self._template: Template | None = None
+        self._stack = ExitStack()
         self._parties: list[Process] = []
         self._provider, self._modules = provider, modules
         self._dealing: DealingProcess | None = None
@@ -103,9 +104,11 @@ class Parties:
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
             common = environment_of(self.world_size, self._directory, self._env)
+            own = None
             if sys.platform == "linux":
-                self._template = Template(*_MODULES, *self._modules, env=common)
-            own = self._template
+                kind = (common["OMP_NUM_THREADS"], *sorted(self._env.items()))
+                imported = shared_template(*_MODULES, *self._modules, env=common, key=kind)
+                own = self._stack.enter_context(imported)
             self._dealing = start_dealing(self._provider, self.world_size, common, own)
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
@@ -192,8 +195,7 @@ class Parties:
             raise
 
     def _end(self) -> None:
-        if self._template is not None:
-            self._template.end()
+        self._stack.close()
         for party in self._parties:
             party.end()
         if self._dealing is not None:

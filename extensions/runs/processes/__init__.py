@@ -11,7 +11,7 @@ from extensions.runs.processes.failure import Failure, describe_ending
 from extensions.runs.processes.lifetime import ORPHANED, die_with
 from extensions.runs.processes.process import Process
 from extensions.runs.processes.silence import Silences
-from extensions.runs.processes.template import Template
+from extensions.runs.processes.template import Template, shared_template
 from extensions.runs.processes.worker import serve
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "end_with",
     "open_channel",
     "serve",
+    "shared_template",
 ]

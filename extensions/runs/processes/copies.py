@@ -25,7 +25,7 @@ def _begin(
     orders: Connection, children: dict[int, int], template: int
 ) -> tuple[str, list[str]] | None:
     """Forks one copy as ordered; returns, in the copy alone, its module and arguments."""
-    module, arguments, changes, inherited, handles = pickle.loads(orders.recv_bytes())
+    module, arguments, changes, without, inherited, handles = pickle.loads(orders.recv_bytes())
     descriptors = [recv_handle(orders) for _ in range(handles)]
     bound, binds = os.pipe()
     if pid := os.fork():
@@ -48,6 +48,8 @@ def _begin(
         os.dup2(output, 2)
         os.close(output)
     os.environ.update(changes)
+    for name in without:
+        del os.environ[name]
     np.random.seed()  # Python's own generator begins anew by itself
     return module, [*arguments, *map(str, descriptors[:inherited])]
 

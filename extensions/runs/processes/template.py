@@ -8,10 +8,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.reduction import send_handle
 from typing import Protocol
@@ -20,6 +21,7 @@ from extensions.runs.processes import lifetime
 
 _PROGRAM = "extensions.runs.processes.copies"
 _ENDING = 5.0
+_BEGINNING = 60.0
 
 
 class Started(Protocol):
@@ -55,9 +57,12 @@ class Copy:
         """The process id, when it has begun.
 
         Raises:
-            ProcessLookupError: its template ended before.
+            ProcessLookupError: its template ended before, or has not begun it for a minute.
         """
-        return self.began.result()
+        try:
+            return self.began.result(_BEGINNING)
+        except NotYet:
+            raise ProcessLookupError("its template does not begin it") from None
 
     def poll(self) -> int | None:
         """Returns the exit status, None while it runs, and before."""
@@ -117,7 +122,7 @@ class Template:
         Args:
             module: its function `main` is called.
             arguments: in `sys.argv`; the numbers of its descriptors follow them.
-            env: its environment, over the template's.
+            env: its environment.
             descriptors: what it inherits.
             output: descriptor that it prints to; None for the template's.
         """
@@ -127,17 +132,23 @@ class Template:
             if self._status is not None:
                 copy.has_no_template(self._status)
         changes = dict(env.items() - self._env.items())
+        without = list(self._env.keys() - env.keys())
         handles = [*descriptors, *([] if output is None else [output])]
-        order = (module, arguments, changes, len(descriptors), len(handles))
+        order = (module, arguments, changes, without, len(descriptors), len(handles))
         with suppress(OSError):  # the copies of a template that is gone have ended
             self._orders.send_bytes(pickle.dumps(order))
             for handle in handles:
                 send_handle(self._orders, handle, self._process.pid)
         return copy
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone, and all its copies with it."""
+        return self._status is not None
+
     def end(self) -> None:
         """The template and all its copies, with what these started, are killed and reaped."""
-        begun = [copy for copy in self._copies if copy.began.done()]
+        begun = [copy for copy in self._copies if copy.began.done() and copy.poll() is None]
         for copy in begun:
             with suppress(OSError):
                 os.killpg(copy.pid, signal.SIGKILL)
@@ -169,3 +180,43 @@ class Template:
             self._status = self._process.wait()
             for copy in self._copies:
                 copy.has_no_template(self._status)
+
+
+@dataclass
+class _Shared:
+    template: Template
+    blocks: int = 0
+
+
+_shared: dict[Hashable, _Shared] = {}
+_sharing = threading.Lock()
+
+
+@contextmanager
+def shared_template(
+    *modules: str, env: Mapping[str, str], key: Hashable = None
+) -> Iterator[Template]:
+    """Yields a template that all blocks which are open at once in this process share.
+
+    What the modules read of the environment while they are imported is the first block's.
+
+    Args:
+        modules: as for `Template`.
+        env: as for `Template`.
+        key: blocks of different keys, or modules, have different templates.
+    """
+    kind = (modules, key)
+    with _sharing:
+        own = _shared.get(kind)
+        if own is None or own.template.has_ended:
+            own = _shared[kind] = _Shared(Template(*modules, env=env))
+        own.blocks += 1
+    try:
+        yield own.template
+    finally:
+        with _sharing:
+            own.blocks -= 1
+            if not own.blocks:
+                own.template.end()
+                if _shared.get(kind) is own:
+                    del _shared[kind]

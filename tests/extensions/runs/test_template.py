@@ -7,15 +7,16 @@ import secrets
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
 import pytest
 
-from extensions.runs.processes import Process, Template
+from extensions.runs.processes import Process, Template, shared_template
 from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive
-from tests.helpers.patience import PATIENCE
+from tests.helpers.patience import PATIENCE, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 
@@ -103,6 +104,33 @@ def test_copies_share_an_import_and_nothing_else(template):
     assert one["pid"] != other["pid"]
 
 
+def test_the_environment_of_a_copy_is_the_one_it_is_given(monkeypatch):
+    monkeypatch.setenv("NAME", "of the template")
+    template = Template(env=os.environ)
+    try:
+        monkeypatch.delenv("NAME")
+        assert Copied(template).ask("describe")[1]["name"] is None
+    finally:
+        template.end()
+
+
+def test_blocks_that_are_open_at_once_share_a_template_of_their_kind():
+    with ExitStack() as outer:
+        with shared_template(env=os.environ) as one, shared_template(env=os.environ) as same:
+            assert one is same
+            other = outer.enter_context(shared_template(env=os.environ, key="other"))
+            assert other is not one
+        assert one.has_ended
+        assert not other.has_ended
+        os.kill(Copied(other).ask("describe")[1]["parent"], signal.SIGKILL)
+        wait_until(lambda: other.has_ended, "the end of the template")
+        with shared_template(env=os.environ, key="other") as again:
+            assert again is not other
+            Copied(again).ask("describe")
+    with shared_template(env=os.environ, key="other") as late:
+        assert late is not again
+
+
 def test_copies_draw_each_its_own(template):
     copies = [Copied(template) for _ in range(3)]
     draws = [copy.ask("draw")[1] for copy in copies]
@@ -169,7 +197,7 @@ def test_what_never_began_is_ended_with_its_template():
 
 LAUNCHES = """
 import os, signal, time
-from extensions.runs.processes import Process, Template
+from extensions.runs.processes import Process, Template, shared_template
 template = Template(env=os.environ)
 child = Process("extensions.runs.processes.__main__", env=os.environ, template=template)
 os.kill(child.pid, signal.SIGSTOP)
