@@ -21,6 +21,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
+from crypten_ext.dealer import ADDRESS
 from crypten_ext.processes.dealing import DealingProcess, check_provider, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.worker import environment_of
@@ -54,8 +55,9 @@ class Parties:
             a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
             beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
-            is, and for all pools that are open at once with equal `modules` and `env`, which spares
-            processor time and memory (`extensions.runs.processes.shared_template`).
+            is, and for all pools that are open at once with equal `modules` and `env`, the address
+            of a dealer apart. That spares processor time and memory
+            (`extensions.runs.processes.shared_template`).
 
     Guarantees:
         traffic between the parties stays on the loopback interface; what they print is kept out of
@@ -106,7 +108,8 @@ class Parties:
             common = environment_of(self.world_size, self._directory, self._env)
             own = None
             if sys.platform == "linux":
-                kind = (common["OMP_NUM_THREADS"], *sorted(self._env.items()))
+                early = self._env.items() - {(ADDRESS, self._env.get(ADDRESS))}
+                kind = (common["OMP_NUM_THREADS"], frozenset(early))
                 imported = shared_template(*_MODULES, *self._modules, env=common, key=kind)
                 own = self._stack.enter_context(imported)
             self._dealing = start_dealing(self._provider, self.world_size, common, own)

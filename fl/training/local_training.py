@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any, Self
 
@@ -93,7 +94,7 @@ class Trainer:
         model: its structure.
         sgd: what a client does.
         workers: number of processes; 1 trains in this one. More need a script whose main part
-            stands under ``if __name__ == "__main__":``, as all of Python's spawned processes do.
+            stands under ``if __name__ == "__main__":``, as Python's processes ask for.
 
     Raises:
         ArgumentError: fewer than one worker, or a model or loss that cannot be pickled.
@@ -107,7 +108,7 @@ class Trainer:
         if workers > 1:
             self._pool = ProcessPoolExecutor(
                 workers,
-                multiprocessing.get_context("spawn"),
+                _context(),
                 initializer=_begin,
                 initargs=(_pickled(self._task),),
             )
@@ -145,6 +146,15 @@ class Trainer:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+
+def _context() -> BaseContext:
+    """Returns how workers start: where it can be, as copies of one process that imported torch."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 class _Task:

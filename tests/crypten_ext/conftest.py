@@ -1,4 +1,4 @@
-"""Parties with a dealer, which several files share."""
+"""What several files share: parties with a dealer, and what CrypTen's processes are copies of."""
 
 from collections.abc import Iterator
 
@@ -16,3 +16,10 @@ def dealer_pool() -> Iterator[Parties]:
         yield parties
         dealer_pid = parties.dealer_pid
     assert_all_end([dealer_pid])
+
+
+@pytest.fixture(scope="session")
+def imported() -> Iterator[None]:
+    """CrypTen is imported once for all pools of the session with the usual environment."""
+    with Parties(2, timeout=PATIENCE):
+        yield

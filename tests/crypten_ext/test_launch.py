@@ -22,6 +22,8 @@ from extensions.runs.processes import Failure, Process
 from tests.helpers.commands import assert_all_end, is_alive
 from tests.helpers.patience import PATIENCE
 
+pytestmark = pytest.mark.usefixtures("imported")
+
 TASKS = "tests.helpers.party_tasks.launch"
 
 

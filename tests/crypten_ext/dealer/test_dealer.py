@@ -35,6 +35,8 @@ from tests.helpers.openings import uniform_p_value
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.strategies import ALARM
 
+pytestmark = pytest.mark.usefixtures("imported")
+
 TASKS = "tests.helpers.party_tasks.dealer:"
 
 

@@ -21,6 +21,8 @@ from extensions.runs.config import TrainConfig
 from tests.conftest import Pools
 from tests.helpers.commands import pea, report_of
 
+pytestmark = pytest.mark.usefixtures("imported")
+
 REQUESTS = [
     Request.of("square", (4,)),
     Request.of("binary", (3, 1), (4,)),

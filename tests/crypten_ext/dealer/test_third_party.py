@@ -23,6 +23,8 @@ from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
 from tests.helpers.strategies import ALARM
 
+pytestmark = pytest.mark.usefixtures("imported")
+
 DEALT = "tests.helpers.party_tasks.dealer:"
 TASKS = "tests.helpers.party_tasks.third_party"
 
