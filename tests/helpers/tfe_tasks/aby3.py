@@ -184,7 +184,7 @@ def calls_differ():
         return {name: share_values(x) for name, x in _sharings().items()}
 
     run = graph(shares)
-    calls = [run(), run(), graph(shares)(), shares()]
+    calls = [run(), run(), shares(), graph(lambda: {"input": share_values(private(X))})()]
     for i, first in enumerate(calls):
         for second in calls[:i]:
             for name in first:
