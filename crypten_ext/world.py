@@ -8,6 +8,9 @@ from extensions.protocols.agreement import Words
 
 from crypten import communicator
 
+SOFTWARE = ("crypten", "torch")
+"""Distributions whose versions must be equal at all parties."""
+
 
 def exchange(own: Sequence[Words]) -> list[list[int]]:
     """Returns every party's words by rank, given those of this one; one round."""

@@ -10,7 +10,14 @@ what the others hide. `pea dealer` runs one; `crypten_ext.processes.launch.Parti
 beside local parties with ``provider="dealer"``; `pea prepare` deals beforehand, into files.
 """
 
-from crypten_ext.dealer.client import ADDRESS, corrected_bytes, current, disconnect, use_material
+from crypten_ext.dealer.client import (
+    ADDRESS,
+    begin_run,
+    corrected_bytes,
+    current,
+    disconnect,
+    use_material,
+)
 from crypten_ext.dealer.material import Header, Material
 from crypten_ext.dealer.provider import DealerProvider
 from crypten_ext.dealer.registration import begin_step, install, remove
@@ -24,6 +31,7 @@ __all__ = [
     "Dealt",
     "Header",
     "Material",
+    "begin_run",
     "begin_step",
     "check_vacant",
     "corrected_bytes",

@@ -12,6 +12,7 @@ import torch
 
 from crypten_ext.dealer import messages
 from crypten_ext.dealer.connection import connect
+from crypten_ext.dealer.connection.handshake import NO_RUN
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
@@ -57,19 +58,20 @@ class Client:
         self.corrected_bytes = 0
 
     @classmethod
-    def connected(cls, address: str, rank: int, parties: int) -> Client:
+    def connected(cls, address: str, rank: int, parties: int, run: bytes = NO_RUN) -> Client:
         """Returns the client of a running dealer, once all parties have theirs.
 
         Args:
             address: "HOST:PORT" of the dealer.
             rank: of this party; the last one receives the corrections.
             parties: number of parties.
+            run: digest of the manifest of the run.
 
         Raises:
             DealerLostError: no dealer answers there for 30 s, or it refuses this party.
             PartyLostError: another party did not come to the dealer within 300 s.
         """
-        link, key = connect(address, rank, parties)
+        link, key = connect(address, rank, parties, run=run)
         if rank == parties - 1:
             corrections = Corrections(link)
             return cls(key, corrected=True, source=corrections, leave=corrections.finish)
@@ -134,6 +136,13 @@ class Client:
 
 
 _client: Client | None = None
+_run = NO_RUN
+
+
+def begin_run(digest: str) -> None:
+    """The dealer will be told this digest, in hexadecimal digits, of the manifest of the run."""
+    global _run
+    _run = bytes.fromhex(digest)
 
 
 def current() -> Client:
@@ -153,7 +162,8 @@ def current() -> Client:
                 "set crypten.cfg.mpc.provider to 'TFP'."
             )
         world = communicator.get()
-        _client = Client.connected(os.environ[ADDRESS], world.get_rank(), world.get_world_size())
+        rank, parties = world.get_rank(), world.get_world_size()
+        _client = Client.connected(os.environ[ADDRESS], rank, parties, _run)
     return _client
 
 

@@ -90,6 +90,9 @@ class DPSGD(RecordedStep):
         super().__init__(model, lr, settings, source)
         self.ledger = Ledger()
 
+    def _stated(self) -> dict[str, Any]:
+        return {"sample_rate": self._sample_rate}
+
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, the ledger included."""
         return {**super().state_dict(), "ledger": self.ledger.to_json()}

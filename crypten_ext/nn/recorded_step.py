@@ -9,14 +9,17 @@ from crypten_ext.nn.adoption import adopt
 from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
+from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.activations import output_norm
 from extensions.network.layers import LayerGradient, chain_of_shapes, largest_output
 from extensions.privacy.randomness import SystemSource
+from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
+from extensions.runs.manifest import stated, versions
 
 import crypten
 
@@ -51,6 +54,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._settings = settings
         self.source = source or SystemSource()
         self._steps = 0
+        self._compared = False
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start()
@@ -70,11 +74,16 @@ class RecordedStep(crypten.optim.Optimizer):
         Raises:
             GradientError: no backward pass, one that was used already, one that did not reach
                 every parameter, or one that does not fit the optimizer's settings.
-            ArgumentError: the step's integers would not fit the ring.
+            ArgumentError: the step's integers would not fit the ring; or, at every party and at the
+                first step, whatever the parties' optimizers, models or batches differ in.
+
+        Cost:
+            At the first step one round more.
         """
         if closure is not None:
             raise ArgumentError("closure", closure, "None", "Call backward() before step().")
         recorded = self._tape.take()
+        self._compare(recorded.origin.batch.public)
         layers, batch = recorded.origin.layers, recorded.origin.batch
         self._check_coverage(layers)
         self._check_start()
@@ -94,6 +103,27 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps += 1
         self._note_parameters()
         self._account(batch.public)
+
+    def _compare(self, public: PublicBatch) -> None:
+        """Compares settings, model and batch with all parties', once."""
+        if self._compared:
+            return
+        shapes = {name: list(p.size()) for name, p in self._model.named_parameters()}
+        statement = {
+            "optimizer": type(self).__name__,
+            "lr": self.param_groups[0]["lr"],
+            **stated(self._settings),
+            **self._stated(),
+            **{f"batch: {name}": value for name, value in stated(public).items()},
+            **{f"shape of {name}": shape for name, shape in shapes.items()},
+            **versions(SOFTWARE),
+        }
+        agree(exchange, [()], statement)
+        self._compared = True
+
+    def _stated(self) -> dict[str, Any]:
+        """Returns further settings that all parties must have in common."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, public, as values that JSON can hold."""

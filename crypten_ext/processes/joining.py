@@ -14,25 +14,28 @@ import torch.distributed
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 from torch.distributed import DistError
 
+from crypten_ext.processes.introductions import introduce, parties_of
 from crypten_ext.processes.liveness import SILENCE, Watch
 from extensions.errors import ArgumentError, PartyLostError, PeaError
+from extensions.runs.manifest import Manifest
 
 import crypten
 
-_PRESENT = "present/"
 _ASKING = 0.2
 
 
 @contextmanager
 def joined(
-    rendezvous: str, rank: int, parties: int, seconds: float, *, silence: float = SILENCE
+    rendezvous: str, rank: int, manifest: Manifest, seconds: float, *, silence: float = SILENCE
 ) -> Iterator[None]:
     """CrypTen is initialised, and the parties watch each other until the block ends.
+
+    Before that they have compared what they are about to run.
 
     Args:
         rendezvous: tcp://HOST:PORT of party 0, or file://PATH on one machine.
         rank: of this party.
-        parties: their number.
+        manifest: of the run, as this party states it.
         seconds: within which all parties must have come.
         silence: seconds without a status after which a party is lost; ten statuses.
 
@@ -40,8 +43,10 @@ def joined(
         PartyLostError: a party did not come in time, or was lost later; it is named. Once all have
             come, one that falls silent is found, also while CrypTen is initialised.
         DealerLostError: a party found that the dealer was lost.
+        ArgumentError: of `introduce`, at every party.
     """
-    store: Any = _meet(rendezvous, rank, parties, seconds)
+    parties = parties_of(manifest)
+    store: Any = _meet(rendezvous, rank, manifest, seconds)
     watch = Watch(
         store,
         has_host=isinstance(store, TCPStore),
@@ -57,21 +62,18 @@ def joined(
         yield
 
 
-def _meet(rendezvous: str, rank: int, parties: int, seconds: float) -> Store:
-    """Returns the store at which all parties are present."""
+def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Store:
+    """Returns the store at which all parties are present, and state one manifest."""
     deadline = time.monotonic() + seconds
+    parties = parties_of(manifest)
     store = _store_at(rendezvous, rank, parties, seconds)
-    store.set(f"{_PRESENT}{rank}", "")
-    missing = [*range(parties)]
-    while missing := [one for one in missing if not store.check([f"{_PRESENT}{one}"])]:
-        if time.monotonic() >= deadline:
-            others = "".join(f", nor has party {one}" for one in missing[1:])
-            raise PartyLostError(
-                missing[0],
-                f"has not come to {rendezvous} within {seconds:g} s{others}. Start all "
-                f"{parties} parties with the same --world-size and --rendezvous.",
-            )
-        time.sleep(_ASKING)
+    if missing := introduce(store, rank, manifest, deadline):
+        others = "".join(f", nor has party {one}" for one in missing[1:])
+        raise PartyLostError(
+            missing[0],
+            f"has not come to {rendezvous} within {seconds:g} s{others}. Start all "
+            f"{parties} parties with the same --world-size and --rendezvous.",
+        )
     return store
 
 

@@ -12,11 +12,13 @@ from crypten_ext.processes.joining import joined
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
 from crypten_ext.run.training import train as train_here
+from crypten_ext.world import SOFTWARE
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import MAX_PARTIES, TrainConfig
 from extensions.runs.hosts import Progress
+from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
 from extensions.runs.options import Meeting, RunOptions
 from extensions.runs.providers import DEALINGS
 
@@ -76,7 +78,8 @@ def train(
             progress(event)
 
     if options.checkpoints is not None:
-        check_files(options.checkpoints, config, files)
+        manifest = _manifest(config, options, files[0])
+        check_files(options.checkpoints, manifest.kept, config.steps, files)
     ledgers = options.ledgers or [None] * config.parties
     prepared = _prepared(config, options.material)
     beside = config.provider if options.material is None else "tfp"
@@ -132,11 +135,16 @@ def _check_provider(config: TrainConfig) -> None:
         raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
 
 
+def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Manifest:
+    return manifest_of(config, options, read_party_file(records), SOFTWARE)
+
+
 def _check_material(path: Path, rank: int, config: TrainConfig) -> None:
     """What can be checked before the parties meet: whose file it is, for which run, and unused."""
     material = dealing.Material(path)
     try:
-        material.header.check(rank, config.workload())
+        settings = of_tuples(settings_of(config, SOFTWARE))
+        material.header.check(rank, settings)
     finally:
         material.finish()
 
@@ -156,7 +164,8 @@ def train_party(
 
     Raises:
         ArgumentError: a provider, rank, rendezvous or dealer out of range, a file without records,
-            material for another run, or a run that cannot be resumed.
+            material for another run, or a run that cannot be resumed; and at every party, before
+            anything is shared, whatever the manifests of the parties differ in.
         MaterialError: material that was used before.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party did not come within `join_timeout`, or died or fell silent
@@ -164,7 +173,7 @@ def train_party(
     """
     check(config)
     _check_meeting(config, meeting, options.material)
-    read_party_file(records)
+    manifest = _manifest(config, options, records)
     if meeting.dealer is not None:
         parse_address(meeting.dealer)
         os.environ[dealing.ADDRESS] = meeting.dealer
@@ -176,7 +185,7 @@ def train_party(
         RENDEZVOUS=meeting.rendezvous,
         DISTRIBUTED_BACKEND="gloo",
     )
-    with joined(meeting.rendezvous, meeting.rank, config.parties, meeting.join_timeout):
+    with joined(meeting.rendezvous, meeting.rank, manifest, meeting.join_timeout):
         report = train_here(config, records, progress, options)
         dealing.disconnect()
     crypten.uninit()

@@ -9,7 +9,7 @@ from crypten_ext import dealer
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.opening import open_sum
-from crypten_ext.world import exchange, traffic
+from crypten_ext.world import SOFTWARE, exchange, traffic
 from extensions.network.chain import Parameters
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import Batch, Compute, Host, Placed, Traffic, flat, pairs
@@ -26,12 +26,18 @@ class CrypTenHost(Host):
         dealt: whether a dealer's corrections belong to the traffic.
     """
 
+    software = SOFTWARE
+
     def __init__(self, frac_bits: int, source: NoiseSource, *, dealt: bool) -> None:
         ring = CrypTenRing(frac_bits)
         self.ring = ring
         self.noise = source
         self.ranks = self.holders = (ring.rank,)
         self._dealt = dealt
+
+    def begin(self, run: str) -> None:
+        """The dealer, if there is one, deals for this run and no other."""
+        dealer.begin_run(run)
 
     def exchange(self, own: Sequence[Words]) -> list[list[int]]:
         """Returns every party's words by rank; one round."""

@@ -12,9 +12,11 @@ from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
 from crypten_ext.run.training import rehearse
+from crypten_ext.world import SOFTWARE
 from extensions.errors import ArgumentError, PeaError
-from extensions.owners.data import Sizes, Split, write_private
+from extensions.owners.data import Sizes, Split, write_records
 from extensions.runs.config import TrainConfig
+from extensions.runs.manifest import of_tuples, settings_of
 
 REHEARSED = 3
 """Steps of a rehearsal: the first, one to compare it with, and one before the evaluation."""
@@ -46,7 +48,7 @@ def prepare(
         )
     dealer.check_vacant(folder, config.parties)
     requests = _requests(config, sizes)
-    settings = config.workload() | sizes.facts()
+    settings = of_tuples(settings_of(config, SOFTWARE)) | sizes.facts()
     return dealer.prepare(
         folder,
         config.parties,
@@ -59,7 +61,7 @@ def prepare(
 def _requests(config: TrainConfig, sizes: Sizes) -> list[Request]:
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
         files = [
-            write_private(Path(scratch) / f"party-{rank}.npz", **vars(_zeros(sizes, rank)))
+            write_records(_zeros(sizes, rank), Path(scratch) / f"party-{rank}.npz")
             for rank in range(config.parties)
         ]
         with Parties(config.parties, provider="dealer") as parties:

@@ -11,6 +11,7 @@ from extensions.owners.data import Split, read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.runs import training
 from extensions.runs.config import TrainConfig
+from extensions.runs.manifest import of_tuples, settings_of
 from extensions.runs.options import RunOptions
 from extensions.runs.providers import DEALINGS
 
@@ -53,8 +54,9 @@ def _join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[Cryp
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
     host = CrypTenHost(config.frac_bits, source, dealt=config.provider == "dealer")
     if options.material is not None:
-        training.check(host, config, [own], options.ledgers)
+        training.check(host, config, [own], options)
         facts = own.facts(communicator.get().get_rank())
-        dealer.use_material(options.material, config.workload() | facts)
+        settings = of_tuples(settings_of(config, host.software))
+        dealer.use_material(options.material, settings | facts)
     crypten.reset_communication_stats()
     return host, own

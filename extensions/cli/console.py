@@ -1,5 +1,6 @@
 """What the `pea` command shows: notices, progress and the report."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -150,14 +151,16 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
             for i, pair in enumerate(parameters)
             for name, value in zip((f"weight_{i}", f"bias_{i}"), pair, strict=True)
         }
-        write_private(save / "model.npz", **arrays)
+        write_private(save / "model.npz", manifest=json.dumps(report["manifest"]), **arrays)
 
 
 def show(report: dict[str, Any]) -> None:
     """Prints what a report has to say, a line each."""
     table = Table(show_header=False, box=None)
     for key, value in report.items():
-        if value is not None:
+        if key == "manifest":
+            table.add_row(key, value.get("digest", ""))
+        elif value is not None:
             table.add_row(key.replace("_", " "), _show(value))
     _out.print(table)
 

@@ -10,8 +10,16 @@ import typer
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.owners.data import RawSplit, Source, Split, is_table, read_cells, write_parts
-from extensions.owners.origin import FeatureExtraction, Origin, own_records, write_features
+from extensions.owners.data import (
+    RawSplit,
+    Source,
+    Split,
+    is_table,
+    read_cells,
+    write_parts,
+    write_records,
+)
+from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.owners.schema import NOTICE, drafted
 from extensions.runs.config import TrainConfig
 
@@ -36,7 +44,7 @@ def split(
     """Cut a data set into one file for each party, to try `pea party` with."""
     sources = origin.read(parties)
     console.classes(sources[0].names)
-    raw = [source.split for source in sources]
+    raw = [source.stated for source in sources]
     parts: Sequence[Split | RawSplit] = raw
     if features != NO_FEATURES:
         with console.extracting() as show:
@@ -58,7 +66,7 @@ def extract(
     """Turn one party's records into the features that `pea party` shares; runs on its own."""
     source = own_records(records, table, classes)
     own = features_of(source, replace(extraction, features=features))
-    path = write_features(own, out, source.classes)
+    path = write_records(own, out, source.classes)
     typer.echo(f"{path} {len(own.train_x)}+{len(own.test_x)} x {own.train_x.shape[1]}")
 
 
@@ -67,7 +75,7 @@ def features_of(source: Source, extraction: FeatureExtraction) -> Split:
     console.classes(source.names)
     console.clipped(source.clipped)
     with console.extracting() as show:
-        (features,) = extraction.extract([source.split], show)
+        (features,) = extraction.extract([source.stated], show)
     return features
 
 

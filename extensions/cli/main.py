@@ -17,8 +17,8 @@ from extensions.cli.installed import Commands
 from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
 from extensions.cli.parameters import Options, with_options
 from extensions.errors import LostError, PeaError
-from extensions.owners.data import is_table, write_parts
-from extensions.owners.origin import FeatureExtraction, Origin, own_records, write_features
+from extensions.owners.data import is_table, write_parts, write_records
+from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find_for
 from extensions.runs.options import Meeting, RunOptions
@@ -84,7 +84,7 @@ def train(
     options = replace(options, ledgers=ledgers)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         with console.extracting() as extracted:
-            parts = extraction.extract([source.split for source in sources], extracted)
+            parts = extraction.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))
         columns = parts[0].train_x.shape[1]
         config = settings.resolved(engine.noise_failure(settings, columns))
@@ -119,6 +119,7 @@ def party(
         extraction,
         parties=seat.world_size,
         data=seat.data,
+        seed_data=table.seed,
         classes=source.classes,
         facts=source.facts,
     ).resolved()
@@ -130,7 +131,7 @@ def party(
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         if seat.features is not None or is_table(records):
             own = data.features_of(source, extraction)
-            records = write_features(own, Path(folder) / "features.npz", config.classes)
+            records = write_records(own, Path(folder) / "features.npz", config.classes)
         with resume_hint(options.kept), console.progress(config) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
     console.finish(done, report, options.save)

@@ -13,7 +13,7 @@ from extensions.runs.options import RunOptions
 
 SETTLED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data", "steps", "lr"),
-    *("noise_multiplier_init", "overflow_probability"),
+    *("noise_multiplier_init", "overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but follow from others."""
 

@@ -19,7 +19,6 @@ from extensions.owners.data import (
     load_raw,
     read_classes,
     split_among,
-    write_private,
 )
 from extensions.owners.features import Cache, extract, find
 from extensions.owners.schema import Schema, read_schema
@@ -201,8 +200,10 @@ class FeatureExtraction:
 def sizes_of(origin: Origin, extraction: FeatureExtraction, parties: int) -> Sizes:
     """Returns what a run over these records and features will be told of their sizes."""
     parts = [source.split for source in origin.read(parties)]
-    few = {name: value[:2] for name, value in vars(parts[0]).items()}
-    (sample,) = replace(extraction, keep=False).extract([RawSplit(**few)], lambda *_: None)
+    first = parts[0]
+    arrays = ("train_x", "train_y", "test_x", "test_y")
+    few = replace(first, **{name: getattr(first, name)[:2] for name in arrays})
+    (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
     return Sizes(
         train=tuple(len(part.train_x) for part in parts),
         test=tuple(len(part.test_x) for part in parts),
@@ -241,11 +242,6 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     if source.classes > count:
         raise ArgumentError("classes", count, f"at least {source.classes}, for labels from 0 on")
     return replace(source, classes=count)
-
-
-def write_features(split: Split | RawSplit, path: Path, classes: int) -> Path:
-    """Writes one owner's file, readable by the owner only."""
-    return write_private(path, **vars(split), classes=classes)
 
 
 def _by_rank(own: Sequence[str], parties: int) -> list[Path]:

@@ -160,6 +160,23 @@ class Ledger:
         self._phases += other._phases
         self._opened += other._opened
 
+    def with_noise(self, name: str, factor: float) -> "Ledger":
+        """Returns the account as it is if noise was only so wide in Gaussian phases of a name.
+
+        Args:
+            name: of the phases.
+            factor: of their noise multipliers.
+        """
+        weaker = Ledger()
+        weaker._opened = self.opened
+        weaker._phases = [
+            replace(phase, noise_multiplier=factor * phase.noise_multiplier)
+            if isinstance(phase, GaussianPhase) and phase.name == name
+            else phase
+            for phase in self._phases
+        ]
+        return weaker
+
     def disclose(self, name: str) -> None:
         """Notes that something was opened which is not charged against the training records."""
         _check_name(name)

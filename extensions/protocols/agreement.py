@@ -19,6 +19,10 @@ All give equally many words of 64 bits; one round.
 """
 
 _DIGEST_BYTES = 7
+_NAMED = 12
+"""Settings that an error names beside the first that differs."""
+_SHOWN = 120
+"""Characters that it shows of a value."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,29 @@ class Subject:
 RECORDS = Subject("records", "valid at every party", "Nothing was shared.")
 
 
+def canonical(statement: object) -> bytes:
+    """Returns a statement as parties compare it: one encoding for each value that JSON can hold.
+
+    Keys are in order, there is no space, and a whole number is written alike whatever its type.
+
+    Raises:
+        ValueError: it holds a number that is not finite.
+    """
+    return json.dumps(
+        _plain(statement), sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
 def agree(
     exchange: Exchange,
     facts: Sequence[Words],
@@ -77,18 +104,19 @@ def agree(
         One round of two words and the facts; only where settings differ two more.
 
     Raises:
+        ArgumentError: everywhere, all settings that differ; a problem may come of that.
         PeaError: `problem`, where there is one.
-        ArgumentError: elsewhere, who has one; and everywhere the first setting that differs.
+        ArgumentError: elsewhere, who has one.
     """
-    text = json.dumps(settings, sort_keys=True).encode()
+    text = canonical(settings)
     digest = int.from_bytes(hashlib.sha256(text).digest()[:_DIGEST_BYTES], "big")
     everybody = exchange([[int(problem is not None), digest, *own] for own in facts])
-    if problem is not None:
-        raise problem
-    subject.check([row[0] for row in everybody])
     if len({row[1] for row in everybody}) > 1:
         texts = exchange_bytes(exchange, [text] * len(facts))
         check_equal([json.loads(each) for each in texts])
+    if problem is not None:
+        raise problem
+    subject.check([row[0] for row in everybody])
     return [list(row[2:]) for row in everybody]
 
 
@@ -99,18 +127,61 @@ def check_equal(settings: Sequence[Mapping[str, Any]]) -> None:
         settings: of each party, by rank.
 
     Raises:
-        ArgumentError: the first name, in alphabetical order, of a setting that differs.
+        ArgumentError: every setting that differs, those that all have before those that some lack,
+            with whose has which value.
     """
-    first = settings[0]
-    for rank, others in enumerate(settings):
-        for name in sorted({*others, *first}):
-            here, there = first.get(name), others.get(name)
-            if here != there:
-                raise ArgumentError(
-                    name,
-                    f"{here!r} at party 0, {there!r} at party {rank}",
-                    "equal at every party",
-                )
+    check_equal_among(dict(enumerate(settings)))
+
+
+def check_equal_among(settings: Mapping[int, Mapping[str, Any]]) -> None:
+    """Returns only if all of these parties have equal settings.
+
+    Args:
+        settings: of each party, by its rank.
+
+    Raises:
+        ArgumentError: as in `check_equal`.
+    """
+    names = {name for own in settings.values() for name in own}
+    by_all = set.intersection(*({*own} for own in settings.values()))
+    ordered = [*sorted(by_all), *sorted(names - by_all)]
+    differing = [(name, said) for name in ordered if (said := _difference(name, settings))]
+    if not differing:
+        return
+    (name, said), *more = differing
+    further = [f"{other} = {others}" for other, others in more[:_NAMED]]
+    if len(more) > _NAMED:
+        further.append(f"and {len(more) - _NAMED} others")
+    advice = f"Nor are equal: {'; '.join(further)}." if further else ""
+    raise ArgumentError(name, said, "equal at every party", advice)
+
+
+class _Said(str):
+    """Words that an error shows as they are."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _difference(name: str, settings: Mapping[int, Mapping[str, Any]]) -> _Said:
+    """Returns which parties have which value of a setting; nothing if all have the same."""
+    groups: dict[bytes, tuple[str, list[int]]] = {}
+    for rank, own in settings.items():
+        key = canonical(own[name]) if name in own else b""
+        shown = repr(own[name]) if name in own else "nothing"
+        groups.setdefault(key, (shown, []))[1].append(rank)
+    if len(groups) == 1:
+        return _Said()
+    return _Said(", ".join(f"{_cut(shown)} at {_whose(ranks)}" for shown, ranks in groups.values()))
+
+
+def _whose(ranks: Sequence[int]) -> str:
+    *before, last = map(str, ranks)
+    return f"parties {', '.join(before)} and {last}" if before else f"party {last}"
+
+
+def _cut(shown: str) -> str:
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
 
 
 def common_name(exchange: Exchange, parties: int) -> list[int]:

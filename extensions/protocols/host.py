@@ -73,8 +73,10 @@ class Host(Protocol):
         noise: where sampling and noise come from.
         ranks: the parties whose records this program has, in order.
         holders: the parties whose shares it has, in order.
+        software: distributions that it is made of, whose versions must be equal at all parties.
     """
 
+    software: Sequence[str] = ()
     ring: Ring
     noise: NoiseSource
     ranks: Sequence[int]
@@ -83,6 +85,10 @@ class Host(Protocol):
     def exchange(self, own: Sequence[Words]) -> Sequence[Words]:
         """Returns every party's words by rank, given those of this program's parties; one round."""
         return own
+
+    def begin(self, run: str) -> None:
+        """Takes note of what a run is known by, for whoever deals to its parties."""
+        return
 
     def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
         """Returns what this program's owners have, there where the host shares it from.

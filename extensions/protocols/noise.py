@@ -61,6 +61,22 @@ def party_variance(parties: int, colluders: int = 1) -> float:
     return max(3.0 / (2.0 * parties), 1.0 / (parties - colluders))
 
 
+def noise_without(parties: int, missing: int, colluders: int = 1) -> float:
+    """Returns how wide noise still is, over the calibrated sigma, if some parties' is not there.
+
+    Whether they left theirs out, or look at the result and know theirs: with `colluders` missing it
+    is 1 or more, with all but one missing that of the one.
+
+    Args:
+        parties: number m of parties.
+        missing: for how many of them, below m.
+        colluders: for which the noise was made.
+    """
+    if not 0 <= missing < parties:
+        raise ArgumentError("missing", missing, f"in 0..{parties - 1}")
+    return math.sqrt((parties - missing) * party_variance(parties, colluders))
+
+
 def least_sigma(parties: int, *, frac_bits: int, colluders: int = 1) -> float:
     """Returns the least sigma that is taken on a grid, beside 0 for no noise.
 

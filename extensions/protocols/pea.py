@@ -21,7 +21,7 @@ from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
-from extensions.protocols.settings import Settings, account, network_of, plan_of
+from extensions.protocols.settings import TRAINING, Settings, account, network_of, plan_of
 from extensions.ring.fixed_point import Integers, Reals, encode
 
 LocalModel = Sequence[tuple[Reals, Reals]]
@@ -51,7 +51,7 @@ class Keep(Protocol):
     """Who follows a run, and keeps what it needs to go on.
 
     Attributes:
-        facts: public settings of its own that must be equal at all parties.
+        facts: everything public of the run, by name, that must be equal at all parties.
     """
 
     facts: Mapping[str, Any]
@@ -109,7 +109,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
         host: whose parties own the records.
         config: equal at all parties.
         own: of this program's owners.
-        facts: further settings that must be equal at all parties.
+        facts: everything public of the run that must be equal at all parties.
 
     Cost:
         One round.
@@ -117,8 +117,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
     Raises:
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
-    settings = {**config.workload(), **config.facts, **facts}
-    records = announce(host.exchange, own.train, settings, own.problem)
+    records = announce(host.exchange, own.train, facts, own.problem)
     _plan(config, records)
     return records
 
@@ -197,7 +196,7 @@ def descend(
     compiled = host.compile(step)
     for number in keep.steps(config):  # 3.3
         model = compiled(model)
-        account(ledger, "training", config, 1, host.noise_failure(plan.parameters))
+        account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))
         keep(number, model, ledger)
     return model
 

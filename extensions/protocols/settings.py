@@ -1,7 +1,6 @@
 """The public settings of Protocol 5, and the constants that follow from them."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
@@ -10,6 +9,9 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.initialization import Strategy, Weighting
 
+TRAINING = "training"
+"""Name in ledgers of the joint steps, to whose noise all parties contribute."""
+
 
 class Settings(Protocol):
     """What all parties of a run have in common; `extensions.runs.config.TrainConfig` says more."""
@@ -17,10 +19,6 @@ class Settings(Protocol):
     @property
     def parties(self) -> int:
         """Number of parties over which the noise is summed."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What is publicly known of the records, by name, as JSON has it."""
 
     @property
     def model(self) -> str:
@@ -81,9 +79,6 @@ class Settings(Protocol):
     @property
     def init_weighting(self) -> Weighting:
         """What owners count in the average of local models."""
-
-    def workload(self) -> dict[str, Any]:
-        """Returns by name, as JSON has them, all settings that decide what parties compute."""
 
 
 def network_of(config: Settings, features: int) -> Network:

@@ -1,7 +1,7 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal, cast, get_args
 
 from extensions.checks import check_not_negative, check_positive
@@ -26,9 +26,6 @@ MAX_PARTIES = 64
 Evaluate = Literal["mpc", "noisy", "opened", "none"]
 Init = Start | Strategy
 INITS = (*get_args(Start), *STRATEGIES)
-
-_WORKLOAD = {"workload": True}
-"""Marks the settings that decide what the parties compute, whatever their records are."""
 
 CHOSEN_BY_COUNTS = ("local-accuracy", "local")
 """Starts that depend on the held-out records."""
@@ -86,42 +83,44 @@ class TrainConfig:
             (records), or equal (uniform).
         overflow_probability: that a batch of the joint training, or of a local one, is too small
             for its sample; part of delta, from which `resolved` derives it.
+        settled: whether noise and overflow are those that `resolved` found for the epsilons.
     """
 
     backend: str = "crypten"
-    parties: int = field(default=3, metadata=_WORKLOAD)
+    parties: int = 3
     provider: Provider = "dealer"
     data: str = "digits"
     facts: Mapping[str, Any] = field(default_factory=dict)
     features: str = "raw"
-    model: str = field(default="logistic", metadata=_WORKLOAD)
-    classes: int = field(default=10, metadata=_WORKLOAD)
-    loss: Loss = field(default="sigmoid", metadata=_WORKLOAD)
-    steps: int = field(default=120, metadata=_WORKLOAD)
-    lr: float = field(default=10.0, metadata=_WORKLOAD)
-    sample_rate: float = field(default=0.1, metadata=_WORKLOAD)
-    max_grad_norm: float = field(default=1.0, metadata=_WORKLOAD)
+    model: str = "logistic"
+    classes: int = 10
+    loss: Loss = "sigmoid"
+    steps: int = 120
+    lr: float = 10.0
+    sample_rate: float = 0.1
+    max_grad_norm: float = 1.0
     epsilon: float | None = None
     delta: float | None = None
     neighbours: Neighbours = "add-remove"
-    noise_multiplier: float | None = field(default=None, metadata=_WORKLOAD)
+    noise_multiplier: float | None = None
     calibration: str = "pld"
     private: Annotated[
         bool, Option(name="no-dp", help="no clipping and no noise: NOT private.", negated=True)
-    ] = field(default=True, metadata=_WORKLOAD)
-    max_feature_norm: float = field(default=1.0, metadata=_WORKLOAD)
-    frac_bits: int = field(default=20, metadata=_WORKLOAD)
+    ] = True
+    max_feature_norm: float = 1.0
+    frac_bits: int = 20
     evaluate: Evaluate = "mpc"
     count_noise: float = 10.0
     seed_data: int = 0
     insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
-    init: Init | None = field(default=None, metadata=_WORKLOAD)
+    init: Init | None = None
     epsilon_init: float | None = None
-    noise_multiplier_init: float | None = field(default=None, metadata=_WORKLOAD)
-    init_steps: int | None = field(default=None, metadata=_WORKLOAD)
-    init_lr: float | None = field(default=None, metadata=_WORKLOAD)
-    init_weighting: Weighting = field(default="records", metadata=_WORKLOAD)
-    overflow_probability: float = field(default=OVERFLOW_PROBABILITY, metadata=_WORKLOAD)
+    noise_multiplier_init: float | None = None
+    init_steps: int | None = None
+    init_lr: float | None = None
+    init_weighting: Weighting = "records"
+    overflow_probability: float = OVERFLOW_PROBABILITY
+    settled: bool = False
 
     def __post_init__(self) -> None:
         check_offered(HOSTS, "backend", self.backend)
@@ -179,7 +178,8 @@ class TrainConfig:
     def _check_target(self, part: str, advice: str) -> None:
         names = (f"epsilon{part}", f"noise_multiplier{part}")
         epsilon, sigma = (getattr(self, name) for name in names)
-        if (epsilon is None) == (sigma is None):
+        both = self.settled and epsilon is not None and sigma is not None
+        if (epsilon is None) == (sigma is None) and not both:
             allowed = "exactly one of them given"
             raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
         if epsilon is not None:
@@ -226,7 +226,8 @@ class TrainConfig:
     def resolved(self, noise_failure: float = 0.0) -> "TrainConfig":
         """Returns the config with the noise that the epsilons call for, and the overflow for them.
 
-        Epsilon is that of the run as the accountant composes it, local models included.
+        Epsilon is that of the run as the accountant composes it, local models included. It stays
+        in the config, as what was asked for.
 
         Args:
             noise_failure: that noise deviates over the joint training from what is accounted.
@@ -234,7 +235,7 @@ class TrainConfig:
         Raises:
             ArgumentError: no noise meets a target, or no epsilon could be told at the end.
         """
-        if not self.private:
+        if not self.private or self.settled:
             return self
         assert self.delta is not None
         joint = Phase(
@@ -258,18 +259,8 @@ class TrainConfig:
             noise_multiplier=noises[-1],
             noise_multiplier_init=None if self.strategy is None else noises[0],
             overflow_probability=overflow,
-            epsilon=None,
-            epsilon_init=None,
+            settled=True,
         )
-
-    def workload(self) -> dict[str, Any]:
-        """Returns the settings that decide what the parties compute, whatever their records are."""
-        named = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if "workload" in each.metadata
-        }
-        return named | {"counted": self.evaluate != "none"}
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

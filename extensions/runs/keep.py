@@ -15,10 +15,12 @@ from extensions.runs.checkpoints import (
     CheckpointOptions,
     PartyCheckpoints,
     complete_together,
+    run_settings,
     settle_together,
     store_together,
 )
 from extensions.runs.config import TrainConfig
+from extensions.runs.manifest import Manifest
 from extensions.runs.report import as_json
 
 Progress = Callable[[dict[str, Any]], None]
@@ -33,15 +35,21 @@ class Following:
     Args:
         host: of the run.
         config: of the run.
+        manifest: of the run.
         progress: called with {"step", "steps", "rounds", "bytes"} after each step.
 
     Attributes:
+        manifest: of the run.
+        facts: what all parties compare of it.
         entry: name of the run in the ledgers of its owners; empty if it cannot go on.
         budget: the run in these ledgers.
     """
 
-    def __init__(self, host: Host, config: TrainConfig, progress: Progress) -> None:
-        self.facts: Mapping[str, Any] = {"checkpoint": False, **_evaluated(config)}
+    def __init__(
+        self, host: Host, config: TrainConfig, manifest: Manifest, progress: Progress
+    ) -> None:
+        self.manifest = manifest
+        self.facts: Mapping[str, Any] = manifest.everything
         self.entry = secrets.token_hex(5)
         self.budget = Reservations()
         self._host = host
@@ -95,11 +103,12 @@ class Rehearsing(Following):
     Args:
         host: of the run.
         config: of the whole run.
+        manifest: likewise.
         steps: how many are made.
     """
 
-    def __init__(self, host: Host, config: TrainConfig, steps: int) -> None:
-        super().__init__(host, config, lambda event: None)
+    def __init__(self, host: Host, config: TrainConfig, manifest: Manifest, steps: int) -> None:
+        super().__init__(host, config, manifest, lambda event: None)
         self._rehearsed = min(steps, config.steps)
 
     def steps(self, config: Settings) -> Iterable[int]:
@@ -113,22 +122,23 @@ class Keeping(Following):
     Args:
         host: of the run.
         config: of the run.
+        manifest: of the run.
         progress: as in `Following`.
         options: what the user asks for.
-        settings: arguments of `PartyCheckpoints` that say which run it is
-            (`extensions.runs.checkpoints.run_settings`).
+        sizes: of the records of each of the host's ranks, by name.
     """
 
     def __init__(
         self,
         host: Host,
         config: TrainConfig,
+        manifest: Manifest,
         progress: Progress,
         options: CheckpointOptions,
-        settings: Mapping[str, Any],
+        sizes: Sequence[Mapping[str, int]],
     ) -> None:
-        super().__init__(host, config, progress)
-        self.facts = {"checkpoint": True, **_evaluated(config)}
+        super().__init__(host, config, manifest, progress)
+        settings = run_settings(manifest.kept, config.steps, sizes)
         self._parties = [PartyCheckpoints(options, rank, **settings) for rank in host.holders]
         self.entry = self._parties[0].entry
         self._made = 0
@@ -214,8 +224,3 @@ class Keeping(Following):
     def resumed(self) -> tuple[int, ...]:
         """The steps from which the run was continued, in order."""
         return self._parties[0].resumed
-
-
-def _evaluated(config: TrainConfig) -> dict[str, Any]:
-    """What is opened at the end, on which all parties must agree."""
-    return {"evaluate": config.evaluate, "count_noise": config.count_noise}

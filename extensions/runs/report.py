@@ -3,13 +3,15 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import NEIGHBOURS, Ledger, Neighbours
 from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
+from extensions.protocols.noise import noise_without
+from extensions.protocols.settings import TRAINING
 from extensions.runs.config import TrainConfig
 
 
@@ -21,21 +23,25 @@ class Outcome:
         accuracy: on held-out records; None if it is not counted.
         held_out_epsilon: what a noised count costs a held-out record; None without one.
         epsilons: what was spent on the model, in all processes; None without privacy.
+        epsilons_without_noise: that, if noise of parties is missing; None without privacy.
         traffic: of training, its start included, of one party.
         seconds: of this process.
         opened: what was opened.
         resumed_from: steps from which an interrupted run was continued, in order.
         provider: who deals correlated randomness, or None.
+        manifest: what is kept of the run's.
     """
 
     accuracy: float | None
     held_out_epsilon: float | None
     epsilons: Mapping[Neighbours, float] | None
+    epsilons_without_noise: Mapping[str, float] | None
     traffic: Traffic
     seconds: float
     opened: Sequence[str]
     resumed_from: Sequence[int] = ()
     provider: str | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
 
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
@@ -57,6 +63,34 @@ def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] 
     return found
 
 
+def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, float] | None:
+    """Returns the run's epsilon if the noise of so many parties is missing; None without privacy.
+
+    No party can see that another adds its noise. That of k parties is missing towards whoever sees
+    the model if they leave theirs out, and towards those k in any case: so epsilon against a party
+    is that of 1, and against a party that is joined, or left without noise, by another that of 2.
+    An owner's own noise, in the joint steps and in its local model, is always there for its
+    records.
+
+    Edge cases:
+        Of more than four parties it is told of 1, 2, 3 and all but one. Where none can be told it
+        is infinite.
+
+    """
+    if not config.private or config.delta is None:
+        return None
+    numbers = sorted({*range(1, min(config.parties, 4)), config.parties - 1} - {0})
+    found = {}
+    for missing in numbers:
+        left = ledger.with_noise(TRAINING, noise_without(config.parties, missing))
+        try:
+            epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
+        except ArgumentError:
+            epsilon = math.inf
+        found[str(missing)] = epsilon
+    return found
+
+
 def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
     """Returns the report of a run with these resolved settings, without the opened model."""
     epsilons = outcome.epsilons
@@ -66,6 +100,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "delta": config.delta if config.private else None,
         "neighbours": None if epsilons is None else config.neighbours,
         "epsilon_by_neighbours": epsilons,
+        "epsilon_without_noise_of": outcome.epsilons_without_noise,
         "held_out_epsilon": outcome.held_out_epsilon,
         "steps": config.steps,
         "resumed_from": list(outcome.resumed_from) or None,
@@ -88,6 +123,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "init_steps": None if config.strategy is None else config.local_steps,
         "init_weighting": config.init_weighting if config.init in AVERAGING else None,
         "insecure_seed": config.insecure_seed,
+        "manifest": dict(outcome.manifest),
     }
 
 

@@ -1,5 +1,6 @@
 """One run of Protocol 5 on any host, from records to a report."""
 
+import json
 import secrets
 import time
 from collections.abc import Sequence
@@ -14,19 +15,19 @@ from extensions.network.chain import Parameters
 from extensions.owners.data import Labels, Split, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols import pea
-from extensions.protocols.agreement import common_name
+from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, named, pairs
 from extensions.ring.fixed_point import Reals
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
-from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.local_training import account_for_local_training, train_locally
+from extensions.runs.manifest import Manifest, manifest_of
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
-from extensions.runs.report import Outcome, epsilons_of, result
+from extensions.runs.report import Outcome, epsilons_of, epsilons_without_noise, result
 
 
 def run(
@@ -53,13 +54,14 @@ def run(
         PeaError: another continuation of the run was finished.
     """
     keep: Following
+    manifest = stated_by(host, config, parts, options)
     if options.checkpoints is None:
-        keep = Following(host, config, progress)
+        keep = Following(host, config, manifest, progress)
     else:
-        facts = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
-        settings = run_settings(config, facts)
-        keep = Keeping(host, config, progress, options.checkpoints, settings)
+        sizes = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
+        keep = Keeping(host, config, manifest, progress, options.checkpoints, sizes)
     own, keep.budget = _entered(host, config, parts, options.ledgers, keep.entry)
+    host.begin(manifest.digest)
     try:
         return _run(host, config, own, keep, options.save, provider)
     except BaseException:
@@ -68,16 +70,36 @@ def run(
         raise
 
 
-def check(
-    host: Host, config: TrainConfig, parts: Sequence[Split], ledgers: Sequence[Path | None]
-) -> None:
+def stated_by(
+    host: Host, config: TrainConfig, parts: Sequence[Split], options: RunOptions
+) -> Manifest:
+    """Returns the manifest of a run, as the parties of this program state it.
+
+    Args:
+        host: whose parties own the records.
+        config: resolved settings.
+        parts: records of each rank of the host.
+        options: of the parties.
+
+    Raises:
+        ArgumentError: they state different ones; what differs is named.
+    """
+    stated = {
+        rank: manifest_of(config, options, part, host.software)
+        for rank, part in zip(host.ranks, parts, strict=True)
+    }
+    check_equal_among({rank: manifest.everything for rank, manifest in stated.items()})
+    return next(iter(stated.values()))
+
+
+def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunOptions) -> None:
     """Returns only if all parties could begin a run; nothing is shared or used up.
 
     Args:
         host: whose parties own the records.
         config: resolved settings.
         parts: records of each rank of the host.
-        ledgers: as in `RunOptions`.
+        options: of the parties.
 
     Cost:
         One round.
@@ -86,14 +108,17 @@ def check(
         ArgumentError: in every party, where records, settings or steps do not fit, or an owner's
             cap does not allow the run.
     """
-    own, budget = _entered(host, config, parts, ledgers, secrets.token_hex(5))
+    manifest = stated_by(host, config, parts, options)
+    own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    pea.agreed(host, config, own, {})
+    pea.agreed(host, config, own, manifest.everything)
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
-    _run(host, config, own_of(host, config, parts, steps), Rehearsing(host, config, steps))
+    manifest = stated_by(host, config, parts, RunOptions())
+    own = own_of(host, config, parts, steps)
+    _run(host, config, own, Rehearsing(host, config, manifest, steps))
 
 
 def _entered(
@@ -126,6 +151,7 @@ def _run(
     started = time.perf_counter()
     model, ledger = pea.train(host, config, own, keep)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
+    without = epsilons_without_noise(config, ledger)
     traffic = host.traffic()
     outputs = Outputs(host, config, announce(host.exchange, own.held_out, {}))
     held_out_epsilon = outputs.epsilon
@@ -135,18 +161,20 @@ def _run(
     if not parameters:
         name = common_name(host.exchange, len(host.ranks))
         if save is not None:
-            save_shares(host, model, save, name)
+            save_shares(host, model, save, name, keep.manifest)
     report = result(
         config,
         Outcome(
             accuracy=outputs.accuracy(opened),
             held_out_epsilon=held_out_epsilon,
             epsilons=epsilons,
+            epsilons_without_noise=without,
             traffic=traffic,
             seconds=time.perf_counter() - started,
             opened=outputs.titles,
             resumed_from=keep.resumed,
             provider=provider,
+            manifest=keep.manifest.kept,
         ),
     )
     keep.complete(report, parameters)
@@ -208,14 +236,18 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     )
 
 
-def save_shares(host: Host, model: Parameters, folder: Path, name: Sequence[int]) -> list[Path]:
+def save_shares(
+    host: Host, model: Parameters, folder: Path, name: Sequence[int], manifest: Manifest
+) -> list[Path]:
     """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
 
     The sum of all parties' files modulo 2^64, times 2^-frac_bits, is the model. The array ``save``
-    is the name, `extensions.protocols.agreement.common_name`, by which files of one save are known.
+    is the name, `extensions.protocols.agreement.common_name`, by which files of one save are known;
+    ``manifest`` is the run's, as JSON.
     """
-    bits = host.ring.frac_bits
+    facts: dict[str, Any] = {"frac_bits": host.ring.frac_bits, "save": name}
+    facts["manifest"] = json.dumps(manifest.kept)
     return [
-        write_private(folder / f"party-{rank}.npz", frac_bits=bits, save=name, **named(own))
+        write_private(folder / f"party-{rank}.npz", **facts, **named(own))
         for rank, own in zip(host.holders, host.summands(model), strict=True)
     ]

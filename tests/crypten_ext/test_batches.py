@@ -165,12 +165,15 @@ OWN = {
     "encrypted": ({"encrypt": True}, "x = 'an encrypted tensor': must be this party's own"),
 }
 TOGETHER = {
-    "sample rate": ({"sample_rate": 0.4}, "sample_rate = '0.5 at party 0, 0.4 at party 1'"),
-    "steps": ({"steps": 3}, "steps = '2 at party 0, 3 at party 1'"),
-    "feature norm": ({"max_feature_norm": 2.0}, "max_feature_norm = '1.0 at party 0, 2.0 at"),
-    "overflow": ({"overflow_probability": 1e-8}, "overflow_probability = '1e-09 at party 0, 1e-0"),
-    "precision": ({"frac_bits": 16}, "frac_bits = '20 at party 0, 16 at party 1'"),
-    "classes": ({"classes": 4}, "classes = '3 at party 0, 4 at party 1'"),
+    "sample rate": ({"sample_rate": 0.4}, "sample_rate = 0.5 at parties 0 and 2, 0.4 at party 1"),
+    "steps": ({"steps": 3}, "steps = 2 at parties 0 and 2, 3 at party 1"),
+    "feature norm": ({"max_feature_norm": 2.0}, "max_feature_norm = 1 at parties 0 and 2, 2 at"),
+    "overflow": (
+        {"overflow_probability": 1e-8},
+        "overflow_probability = 1e-09 at parties 0 and 2, 1e-08",
+    ),
+    "precision": ({"frac_bits": 16}, "frac_bits = 20 at parties 0 and 2, 16 at party 1"),
+    "classes": ({"classes": 4}, "classes = 3 at parties 0 and 2, 4 at party 1"),
     "widths": ({"x": np.full((5, 2), 0.25)}, r"x = 'rows of \[2, 3\] features': must be of one"),
 }
 EVERYWHERE = {

@@ -8,13 +8,16 @@ from typing import Any
 
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.network.spec import ModelSpec
+from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Progress
+from extensions.runs.manifest import manifest_of
 from extensions.runs.options import RunOptions
 from extensions.runs.processes import call
 from tfe_ext.keras import optimizers
 from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.run.host import ABY3Host
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers can read every share; without "
@@ -72,7 +75,9 @@ def train(
     if options.material is not None:
         raise ArgumentError("material", str(options.material), "None, since ABY3 needs no dealer")
     if options.checkpoints is not None:
-        check_files(options.checkpoints, config, files)
+        own = read_party_file(files[0])
+        manifest = manifest_of(config, options, own, ABY3Host.software)
+        check_files(options.checkpoints, manifest.kept, config.steps, files)
     started = time.perf_counter()
     report = call(
         "tfe_ext.run.backend:train_task",

@@ -41,6 +41,7 @@ class ABY3Host(Host):
         source: of sampling and noise.
     """
 
+    software = ("tf-encrypted", "tensorflow")
     ranks = holders = range(ABY3Ring.parties)
 
     def __init__(self, prot: ABY3, source: NoiseSource) -> None:

@@ -8,6 +8,7 @@ import time
 from crypten_ext.dealer.connection.frames import BrokenFrameError
 from crypten_ext.dealer.connection.handshake import (
     ANSWER_BYTES,
+    NO_RUN,
     PROOF,
     Guest,
     RefusedError,
@@ -30,6 +31,7 @@ def connect(
     parties: int,
     patience: float = PATIENCE,
     gathering: float = GATHERING,
+    run: bytes = NO_RUN,
 ) -> tuple[Link, bytes]:
     """Returns a party's link to the dealer, and the key of its tuples, once all have a seat.
 
@@ -40,17 +42,18 @@ def connect(
         patience: seconds for which a seat is tried for: while nobody answers, the connection
             breaks, or another connection has the seat.
         gathering: seconds for which the others may make this one wait, once it has its seat.
+        run: digest of the manifest of this party's run.
 
     Raises:
         DealerLostError: nobody answers at the address, whoever answers is no dealer or refuses this
-            party, or the dealer ended.
+            party, which has other software or another run; or the dealer ended.
         PartyLostError: a party did not come to the dealer in time; the first of those is named.
     """
     target = parse_address(address)
     deadline = time.monotonic() + patience
     while True:
         try:
-            link, key, missing = _take_seat(target, rank, parties, deadline)
+            link, key, missing = _take_seat(target, Guest(rank, parties, run), parties, deadline)
             break
         except RefusedError as error:
             raise DealerLostError(f"at {address}: {error}.") from error
@@ -68,14 +71,13 @@ def connect(
 
 
 def _take_seat(
-    target: tuple[str, int], rank: int, parties: int, deadline: float
+    target: tuple[str, int], guest: Guest, parties: int, deadline: float
 ) -> tuple[Link, bytes, list[int]]:
     """Returns the link, the key of the tuples, and which parties have no seat yet."""
     latest = min(deadline, time.monotonic() + _ATTEMPT)
     connection = socket.create_connection(target, timeout=max(_PAUSE, latest - time.monotonic()))
     try:
         prepare(connection)
-        guest = Guest(rank, parties)
         connection.sendall(guest.hello())
         seat = guest.seat(read(connection, ANSWER_BYTES, latest))
         link = Link(connection, seat.frames)

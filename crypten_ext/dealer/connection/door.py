@@ -45,7 +45,8 @@ class Door:
 
     Guarantees:
         No connection ends the gathering or keeps another one waiting. Each has `STAY` seconds and
-        sends at most two messages of fixed length, and `VISITORS` are in at a time.
+        sends at most two messages of fixed length, and `VISITORS` are in at a time. All seats are
+        of one run, and of parties with the dealer's software.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Door:
         self._visitors: dict[socket.socket, _Visitor] = {}  # the oldest first
         self._links: dict[int, Link] = {}
         self._keys: dict[int, bytes] = {}
+        self._runs: dict[int, bytes] = {}
         self._selector = selectors.DefaultSelector()
 
     def gather(self) -> tuple[dict[int, Link], dict[int, bytes]]:
@@ -99,7 +101,7 @@ class Door:
                 self._make_room()
                 return
             connection.setblocking(False)
-            visit = Visit(self._parties, self._links)
+            visit = Visit(self._parties, self._runs)
             visitor = _Visitor(connection, visit, time.monotonic() + STAY)
             self._visitors[connection] = visitor
             self._selector.register(
@@ -154,6 +156,7 @@ class Door:
             visitor.connection, seat.frames, largest=LARGEST_REQUEST, patience=_REQUEST_TIME
         )
         self._links[seat.rank], self._keys[seat.rank] = link, seat.key
+        self._runs[seat.rank] = seat.run
         self._selector.register(link, selectors.EVENT_READ, lambda: self._leave(seat.rank, link))
         self._greet(seat.rank, seat.public)
         self._tell()
@@ -161,7 +164,7 @@ class Door:
     def _leave(self, rank: int, link: Link) -> None:
         """A seat is free again: its party has gone, or speaks although it was not asked."""
         if self._links.get(rank) is link:
-            del self._links[rank], self._keys[rank]
+            del self._links[rank], self._keys[rank], self._runs[rank]
             self._selector.unregister(link)
             link.close()
             self._tell()

@@ -3,25 +3,33 @@
 Keys come from X25519 by HKDF, one for each direction and one for the tuples. The public values are
 not authenticated: somebody who can alter messages while a run starts can take the dealer's place,
 and whoever reaches the dealer first can take a party's.
+
+A hello also says which software speaks, and the digest of its run's manifest, which is public: the
+dealer turns away whoever has other software than itself, or another run than those seated.
 """
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crypten_ext.dealer.connection.frames import LENGTH, BrokenFrameError, Frames, frame_bytes
 from crypten_ext.masks.key_agreement import KeyPair
+from extensions import __version__
 
-MAGIC = b"dealer 2"
-WELCOMES, SEAT_TAKEN, OTHER_RUN = range(3)
-"""What the dealer answers: come in, try again later, or this is not your run."""
+MAGIC = b"dealer 3"
+WELCOMES, SEAT_TAKEN, OTHER_NUMBER, OTHER_SOFTWARE, OTHER_RUN = range(5)
+"""What the dealer answers: come in, try again later, or which of three things differs."""
+NO_RUN = bytes(32)
+"""What a script says, which has no manifest."""
 PROOF = b"seat"
 _WAITS = b"waits for"
-_HELLO = struct.Struct(f">{len(MAGIC)}sHH32s")
+_HELLO = struct.Struct(f">{len(MAGIC)}sHH32s32s32s")
 _ANSWER = struct.Struct(f">{len(MAGIC)}sB32s")
 ANSWER_BYTES = _ANSWER.size
+_NOT_PRINTED = re.compile(r"[^\w.+-]")
 
 
 def awaiting(ranks: Iterable[int]) -> bytes:
@@ -54,12 +62,14 @@ class Seat:
         public: the party's public value.
         frames: this side's.
         key: of the party's tuples.
+        run: digest of the manifest of its run.
     """
 
     rank: int
     public: bytes
     frames: Frames
     key: bytes
+    run: bytes
 
 
 class Guest:
@@ -68,34 +78,48 @@ class Guest:
     Args:
         rank: of this party.
         parties: number of parties.
+        run: digest of the manifest of its run.
     """
 
-    def __init__(self, rank: int, parties: int) -> None:
-        self._rank, self._parties = rank, parties
+    def __init__(self, rank: int, parties: int, run: bytes = NO_RUN) -> None:
+        self._rank, self._parties, self._run = rank, parties, run
         self._own = KeyPair()
 
     def hello(self) -> bytes:
         """Returns the first message."""
-        return _HELLO.pack(MAGIC, self._rank, self._parties, self._own.public_bytes)
+        said = (self._rank, self._parties, _software(), self._run)
+        return _HELLO.pack(MAGIC, *said, self._own.public_bytes)
 
     def seat(self, answer: bytes) -> Seat:
         """Returns the seat that the dealer's answer offers; the proof is still to be sent.
 
         Raises:
-            BrokenFrameError: another connection has the seat, and may leave it.
-            RefusedError: it deals for another number of parties, or is no dealer.
+            BrokenFrameError: other connections have the seat, or seats for another run, and may
+                leave them.
+            RefusedError: it deals for another number of parties, has other software, or is no
+                dealer.
         """
         magic, verdict, theirs = _ANSWER.unpack(answer)
-        if magic != MAGIC or verdict not in (WELCOMES, SEAT_TAKEN, OTHER_RUN):
+        if magic != MAGIC or verdict > OTHER_RUN:
             raise RefusedError("is no dealer of this version")
-        who = f"party {self._rank} of {self._parties}"
-        if verdict == OTHER_RUN:
-            raise RefusedError(f"refused {who}: it deals for another number of parties")
         if verdict == SEAT_TAKEN:
-            raise BrokenFrameError(f"refused {who}: another connection has that seat")
+            raise BrokenFrameError(f"refused {self._who}: another connection has that seat")
+        if verdict == OTHER_RUN:
+            runs = f"it deals for the run {theirs.hex()}, this party's is {self._run.hex()}"
+            raise BrokenFrameError(f"refused {self._who}: {runs}")
+        if verdict != WELCOMES:
+            raise RefusedError(f"refused {self._who}: {_difference(verdict, theirs)}")
         own = self._own.public_bytes
-        keys = _agree(self._own, theirs, self._rank, self._parties, own + theirs)
-        return Seat(self._rank, own, Frames(keys.to_dealer, keys.to_party), keys.tuples)
+        keys = _agree(self._own, theirs, self._bound, own + theirs)
+        return Seat(self._rank, own, Frames(keys.to_dealer, keys.to_party), keys.tuples, self._run)
+
+    @property
+    def _who(self) -> str:
+        return f"party {self._rank} of {self._parties}"
+
+    @property
+    def _bound(self) -> str:
+        return _bound(self._rank, self._parties, self._run)
 
 
 class Visit:
@@ -103,7 +127,8 @@ class Visit:
 
     Args:
         parties: number of parties.
-        seats: those that are taken, as they are whenever this visit says something.
+        seats: those that are taken, as they are whenever this visit says something, each with the
+            digest of its party's run.
 
     Attributes:
         due: number of bytes that its next message lacks. No more are ever kept.
@@ -111,7 +136,7 @@ class Visit:
         refused: whether it must leave, after it has been sent the answer.
     """
 
-    def __init__(self, parties: int, seats: Container[int]) -> None:
+    def __init__(self, parties: int, seats: Mapping[int, bytes]) -> None:
         self._parties, self._seats = parties, seats
         self._heard = b""
         self._offer: Seat | None = None
@@ -135,16 +160,21 @@ class Visit:
         return self._check(self._offer, message)
 
     def _welcome(self, hello: bytes) -> bytes:
-        magic, rank, expected, theirs = _HELLO.unpack(hello)
+        magic, rank, expected, software, run, theirs = _HELLO.unpack(hello)
         if magic != MAGIC or not rank < expected:
             raise BrokenFrameError("said no hello")
         if expected != self._parties:
-            return self._refuse(OTHER_RUN)
+            return self._refuse(OTHER_NUMBER)
+        if software != _software():
+            return self._refuse(OTHER_SOFTWARE, _software())
         if rank in self._seats:
             return self._refuse(SEAT_TAKEN)
+        if others := {*self._seats.values()} - {run}:
+            return self._refuse(OTHER_RUN, others.pop())
         own = KeyPair()
-        keys = _agree(own, theirs, rank, self._parties, theirs + own.public_bytes)
-        self._offer = Seat(rank, theirs, Frames(keys.to_party, keys.to_dealer), keys.tuples)
+        publics = theirs + own.public_bytes
+        keys = _agree(own, theirs, _bound(rank, self._parties, run), publics)
+        self._offer = Seat(rank, theirs, Frames(keys.to_party, keys.to_dealer), keys.tuples, run)
         self.due = frame_bytes(PROOF)
         return _ANSWER.pack(MAGIC, WELCOMES, own.public_bytes)
 
@@ -152,14 +182,14 @@ class Visit:
         length, sealed = frame[: LENGTH.size], frame[LENGTH.size :]
         if length != LENGTH.pack(len(sealed)) or offer.frames.open(sealed) != PROOF:
             raise BrokenFrameError("proved something else than its keys")
-        if offer.rank in self._seats:  # since it said hello
-            raise BrokenFrameError("came too late")
+        if offer.rank in self._seats or {*self._seats.values()} - {offer.run}:
+            raise BrokenFrameError("came too late")  # others took seats since it said hello
         self.seat = offer
         return b""
 
-    def _refuse(self, verdict: int) -> bytes:
+    def _refuse(self, verdict: int, instead: bytes = bytes(32)) -> bytes:
         self.refused = True
-        return _ANSWER.pack(MAGIC, verdict, bytes(32))
+        return _ANSWER.pack(MAGIC, verdict, instead)
 
 
 @dataclass(frozen=True)
@@ -169,9 +199,25 @@ class _Keys:
     to_dealer: bytes
 
 
-def _agree(own: KeyPair, theirs: bytes, rank: int, parties: int, publics: bytes) -> _Keys:
+def _difference(verdict: int, theirs: bytes) -> str:
+    """Says which of two things the dealer has otherwise."""
+    if verdict == OTHER_NUMBER:
+        return "it deals for another number of parties"
+    name = _NOT_PRINTED.sub("?", theirs.rstrip(b"\0").decode("ascii", "replace"))
+    return f"it has pea-mpl {name}, this party {__version__}"
+
+
+def _software() -> bytes:
+    return __version__.encode()[:32].ljust(32, b"\0")
+
+
+def _bound(rank: int, parties: int, run: bytes) -> str:
+    return f"{rank} of {parties} in {run.hex()}"
+
+
+def _agree(own: KeyPair, theirs: bytes, bound: str, publics: bytes) -> _Keys:
     uses = ("tuples", "to party", "to dealer")
-    who = f"{rank} of {parties} {publics.hex()}"
+    who = f"{bound} {publics.hex()}"
     try:
         return _Keys(*(own.agree(theirs, f"dealer {use} {who}") for use in uses))
     except ValueError:  # a point of low order

@@ -7,11 +7,12 @@ from extensions.owners.data.files import (
     write_parts,
     write_party_files,
     write_private,
+    write_records,
 )
 from extensions.owners.data.folders import VARIABLE, find_folder
 from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
-from extensions.owners.data.records import Labels, Raw, RawSplit, Sizes, Split
+from extensions.owners.data.records import Labels, Raw, RawSplit, Recipe, Sizes, Split
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows
 from extensions.owners.data.tables import Columns, is_table, read_cells
@@ -23,6 +24,7 @@ __all__ = [
     "Labels",
     "Raw",
     "RawSplit",
+    "Recipe",
     "Sizes",
     "Source",
     "Split",
@@ -42,4 +44,5 @@ __all__ = [
     "write_parts",
     "write_party_files",
     "write_private",
+    "write_records",
 ]

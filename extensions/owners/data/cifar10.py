@@ -62,7 +62,7 @@ def _pickled(folder: Path) -> bool:
 
 
 def _read_binary(folder: Path) -> RawSplit:
-    parts: dict[str, npt.NDArray[Any]] = {}
+    parts: dict[str, Any] = {}
     for part, names in BATCHES.items():
         records = np.concatenate([_read_batch(folder / name) for name in names])
         images = records[:, 1:].reshape(-1, *SHAPE).transpose(0, 2, 3, 1)
@@ -85,7 +85,7 @@ def _read_strips(folder: Path) -> RawSplit:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise MissingExtraError("pillow", "features") from None
-    parts: dict[str, npt.NDArray[Any]] = {}
+    parts: dict[str, Any] = {}
     for part in BATCHES:
         strips = []
         for path in sorted(folder.glob(f"{part}_*.webp")):

@@ -1,5 +1,6 @@
 """A party's own .npz file: training and held-out records, readable by their owner alone."""
 
+import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy.typing as npt
 from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.owners.data.partition import split_among
-from extensions.owners.data.records import KINDS, Kind, RawSplit, Split, kind_of
+from extensions.owners.data.records import KINDS, Kind, RawSplit, Recipe, Split, kind_of
 
-NAMES = tuple(Split.__dataclass_fields__)
+NAMES = ("train_x", "train_y", "test_x", "test_y")
+_RECIPE = "recipe"
 
 
 def write_party_files(split: Split, parties: int, folder: Path) -> list[Path]:
@@ -32,11 +34,23 @@ def write_parts(
         folder: of the files.
         classes: number of classes, which the files then say; None: they do not.
     """
-    told = {} if classes is None else {"classes": classes}
     return [
-        write_private(folder / f"party-{rank}.npz", **vars(part), **told)
+        write_records(part, folder / f"party-{rank}.npz", classes)
         for rank, part in enumerate(parts)
     ]
+
+
+def write_records(part: Split | RawSplit, path: Path, classes: int | None = None) -> Path:
+    """Writes one owner's file, readable by the owner only, with how its numbers were made.
+
+    Args:
+        part: of the owner.
+        path: of the file.
+        classes: as in `write_parts`.
+    """
+    told = {} if classes is None else {"classes": classes}
+    recipe = np.array(json.dumps(dict(part.recipe)))
+    return write_private(path, **{**vars(part), **told, _RECIPE: recipe})
 
 
 def read_classes(path: Path) -> int | None:
@@ -68,7 +82,8 @@ def read_party_file(path: Path) -> Split:
         ArgumentError: the file or an array is missing or not numeric, they do not belong together,
             or there is no record to train on; there may be none held out.
     """
-    return Split(**_read(path, ("table",)))
+    arrays, recipe = _read(path, ("table",))
+    return Split(**arrays, recipe=recipe)
 
 
 def read_raw_file(path: Path) -> RawSplit:
@@ -77,18 +92,19 @@ def read_raw_file(path: Path) -> RawSplit:
     Raises:
         ArgumentError: as `read_party_file`.
     """
-    arrays = _read(path, KINDS)
+    arrays, recipe = _read(path, KINDS)
     if arrays["train_x"].dtype.kind == "U":
         arrays |= {name: arrays[name].astype(object) for name in ("train_x", "test_x")}
-    return RawSplit(**arrays)
+    return RawSplit(**arrays, recipe=recipe)
 
 
-def _read(path: Path, kinds: Sequence[Kind]) -> dict[str, npt.NDArray[Any]]:
+def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]], Recipe]:
     if not path.is_file():
         raise ArgumentError("records", str(path), "an existing .npz file")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in NAMES}
+            recipe = dict(json.loads(str(loaded[_RECIPE]))) if _RECIPE in loaded.files else {}
     except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
         allowed = f"an .npz file with arrays {', '.join(NAMES)}"
         raise ArgumentError("records", str(path), allowed) from error
@@ -112,7 +128,7 @@ def _read(path: Path, kinds: Sequence[Kind]) -> dict[str, npt.NDArray[Any]]:
             f"a file of the kind {' or '.join(kinds)}",
             "Turn images and texts into features first: `pea features`, or --features.",
         )
-    return arrays
+    return arrays, recipe
 
 
 def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:

@@ -1,7 +1,7 @@
 """Records of one data set or one party: as they are, and as the numbers that a model is given."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +21,8 @@ Raw = npt.NDArray[Any]
 """
 Kind = Literal["images", "table", "texts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Recipe = Mapping[str, Any]
+"""How owners made numbers of records, by names that an error can show, as JSON has it: public."""
 
 
 def kind_of(x: Raw) -> Kind | None:
@@ -40,6 +42,9 @@ def kind_of(x: Raw) -> Kind | None:
 class RawSplit:
     """Records and labels (records,), for training and for testing, before features are taken.
 
+    Attributes:
+        recipe: names of columns and classes, if they have any.
+
     Raises:
         ArgumentError: records of no kind, or of two kinds.
     """
@@ -48,6 +53,7 @@ class RawSplit:
     train_y: Labels
     test_x: Raw
     test_y: Labels
+    recipe: Recipe = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kinds = [kind_of(self.train_x), kind_of(self.test_x)]
@@ -69,12 +75,17 @@ class RawSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Features (records, features) and labels (records,), for training and for testing."""
+    """Features (records, features) and labels (records,), for training and for testing.
+
+    Attributes:
+        recipe: how the features were made; empty where nothing is known of it.
+    """
 
     train_x: Reals
     train_y: Labels
     test_x: Reals
     test_y: Labels
+    recipe: Recipe = field(default_factory=dict)
 
     def facts(self, rank: int) -> dict[str, int]:
         """Returns the public sizes, by name, of the records that party `rank` holds."""

@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,15 @@ class Source:
     def facts(self) -> dict[str, Any]:
         """What of the records is public and must be alike at all parties, by name."""
         if self.schema is not None:
-            return self.schema.facts()
+            return {**self.split.recipe, **self.schema.facts()}
         columns = {f"column {place}": name for place, name in enumerate(self.columns, start=1)}
-        return columns | {f"class {place}": name for place, name in enumerate(self.names)}
+        classes = {f"class {place}": name for place, name in enumerate(self.names)}
+        return {**self.split.recipe, **columns, **classes}
+
+    @property
+    def stated(self) -> RawSplit:
+        """The records, with what is public of them."""
+        return replace(self.split, recipe=self.facts)
 
 
 def load(name: str, data_dir: Path | None, seed: int) -> Split:
@@ -227,9 +233,4 @@ def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
 
 def _shuffled(split: RawSplit, seed: int) -> RawSplit:
     order = np.random.default_rng(seed).permutation(len(split.train_x))
-    return RawSplit(
-        train_x=split.train_x[order],
-        train_y=split.train_y[order],
-        test_x=split.test_x,
-        test_y=split.test_y,
-    )
+    return replace(split, train_x=split.train_x[order], train_y=split.train_y[order])

@@ -57,7 +57,10 @@ def extract(
         taken = _cached(x, extractor, cache, lambda done: progress(before + done, total))
         return standard_rows(taken, bound)
 
+    kept = split.kind == "table" and extractor.name == "raw"
+    scaling = "cut to norm" if kept else "centred, of norm"
     return Split(
+        recipe={**split.recipe, **extractor.statement, "scaling": f"rows {scaling} {bound:g}"},
         train_x=rows(split.train_x, 0),
         train_y=split.train_y,
         test_x=rows(split.test_x, len(split.train_x)),

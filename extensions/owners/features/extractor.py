@@ -1,7 +1,7 @@
 """Functions from one record to its features, fixed before any data is seen."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Extractor:
             weights. None: unknown, so that features are not kept on disk.
         batch: number of records of one call.
         checks_rows: whether to make sure, on a few records, that rows do not depend on each other.
+        sources: digests of what a function of one's own is made of.
     """
 
     name: str
@@ -38,3 +39,10 @@ class Extractor:
     identity: Mapping[str, str] | None
     batch: int = 64
     checks_rows: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """What owners tell each other of it, to make sure that they all have the same."""
+        fixed = {**(self.identity or {}), **self.sources}
+        return {"features": self.name} | {f"features: {name}": fixed[name] for name in fixed}

@@ -8,7 +8,7 @@ from extensions.network.spec import ModelSpec
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Host
-from extensions.protocols.settings import account
+from extensions.protocols.settings import TRAINING, account
 from extensions.runs.budget.account import Entry
 from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
 from extensions.runs.local_training import account_for_local_training
@@ -62,7 +62,7 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
             account_for_local_training(ledger, config)
         parameters = ModelSpec.parse(config.model, features, config.classes).parameters
         failure = config.steps * host.noise_failure(parameters)
-        account(ledger, "training", config, config.steps, failure)
+        account(ledger, TRAINING, config, config.steps, failure)
     else:
         ledger.record(
             "training that is not private",

@@ -14,7 +14,7 @@ from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
 
-_MAGIC = b"pea checkpoint 2\n"
+_MAGIC = b"pea checkpoint 3\n"
 _HEADER = "header"
 _ARRAYS = {"shares": "share:", "outputs": "output:"}
 """Attributes that hold arrays, and what their names have before them in the file."""

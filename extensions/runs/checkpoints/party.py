@@ -53,7 +53,7 @@ class PartyCheckpoints:
         self._steps = steps
         self._every = options.every or math.ceil(steps / _PARTS)
         self._common = plain({**settings, "steps": steps})
-        self._settings = self._common | plain(own)
+        self._settings = plain(own) | self._common
         self._problem: ArgumentError | None = None
         self._held = Held()
         self._looked = False

@@ -8,14 +8,16 @@ from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.together import settle_together
-from extensions.runs.config import TrainConfig
 
 
-def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dict[str, Any]:
+def run_settings(
+    manifest: Mapping[str, Any], steps: int, facts: Iterable[Mapping[str, int]]
+) -> dict[str, Any]:
     """Returns the arguments of `PartyCheckpoints` that say which run it is.
 
     Args:
-        config: resolved settings.
+        manifest: what is kept of the run's.
+        steps: of the run.
         facts: sizes of the records that this process reads, of each party whose they are.
     """
     sizes = {
@@ -23,24 +25,24 @@ def run_settings(config: TrainConfig, facts: Iterable[Mapping[str, int]]) -> dic
         for part in facts
         for name, size in part.items()
     }
-    shared = {
-        name: getattr(config, name) for name in ("backend", "provider", "evaluate", "count_noise")
-    }
     return {
-        "steps": config.steps,
-        "settings": {**config.workload(), **config.facts, **shared},
-        "own": config.to_dict() | sizes,
+        "steps": steps,
+        "settings": {"manifest": manifest["digest"]},
+        "own": {**manifest["run"], **sizes},
     }
 
 
-def check_files(options: CheckpointOptions, config: TrainConfig, files: Sequence[Path]) -> None:
+def check_files(
+    options: CheckpointOptions, manifest: Mapping[str, Any], steps: int, files: Sequence[Path]
+) -> None:
     """Makes sure, before processes are started, that a run on this machine can begin or go on.
 
     The parties agree by themselves; this tells the user once, and sooner.
 
     Args:
         options: what the user asks for.
-        config: resolved settings.
+        manifest: what is kept of the run's.
+        steps: of the run.
         files: each party's records.
 
     Raises:
@@ -49,7 +51,7 @@ def check_files(options: CheckpointOptions, config: TrainConfig, files: Sequence
     facts = [read_party_file(path).facts(rank) for rank, path in enumerate(files)]
     settle_together(
         [
-            PartyCheckpoints(options, rank, **run_settings(config, [own]))
+            PartyCheckpoints(options, rank, **run_settings(manifest, steps, [own]))
             for rank, own in enumerate(facts)
         ]
     )

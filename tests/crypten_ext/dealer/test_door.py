@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from crypten_ext.dealer import ADDRESS, BACKLOG, messages, serve
-from crypten_ext.dealer.connection import BrokenFrameError, Link, connect, door
+from crypten_ext.dealer.connection import BrokenFrameError, Link, connect, door, handshake
 from crypten_ext.dealer.connection.frames import frame_bytes
 from crypten_ext.dealer.connection.handshake import (
     ANSWER_BYTES,
     MAGIC,
+    NO_RUN,
     PROOF,
     Guest,
     RefusedError,
@@ -32,6 +33,7 @@ from crypten_ext.dealer.connection.link import read
 from crypten_ext.dealer.recipes import MOST_WORDS, recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties
+from extensions import __version__
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError
 from tests.helpers.commands import PROGRAM
 from tests.helpers.patience import PATIENCE, wait_until
@@ -82,11 +84,11 @@ class OpenDoor:
         link.send(PROOF)
         return link
 
-    def party(self, rank: int, **limits: float) -> "Future[Link]":
+    def party(self, rank: int, **limits: Any) -> "Future[Link]":
         """A party that comes now."""
         return self._pool.submit(self._connect, rank, {"patience": PATIENCE} | limits)
 
-    def _connect(self, rank: int, limits: dict[str, float]) -> Link:
+    def _connect(self, rank: int, limits: dict[str, Any]) -> Link:
         link, _ = connect(self.address, rank, self.parties, **limits)
         self._connections.callback(link.close)
         return link
@@ -220,6 +222,27 @@ def test_another_run_is_refused_at_once(dealer):
         connect(dealer.address, 2, 3, patience=PATIENCE)
 
 
+def test_of_two_runs_one_has_the_dealer(dealer):
+    link = dealer.seated(0)
+    mine = bytes(range(32))
+    expected = f"it deals for the run {NO_RUN.hex()}, this party's is {mine.hex()}"
+    with pytest.raises(DealerLostError, match=f"refused party 1 of 2: {expected}"):
+        connect(dealer.address, 1, PARTIES, patience=0.0, run=mine)
+    link.close()
+    coming = [dealer.party(rank, run=mine) for rank in range(PARTIES)]
+    assert all(one.result(PATIENCE) for one in coming)
+
+
+def test_other_software_is_refused_with_both_versions(dealer, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(handshake, "__version__", "9.9")
+        said = hello()
+    connection = dealer.stranger(said)
+    answer = read(connection, ANSWER_BYTES, None)
+    with pytest.raises(RefusedError, match=f"it has pea-mpl {__version__}, this party"):
+        Guest(0, PARTIES).seat(answer)
+
+
 def test_the_oldest_leaves_where_there_are_too_many(dealer, monkeypatch):
     monkeypatch.setattr(door, "VISITORS", 4)
     with ExitStack() as stack:
@@ -262,7 +285,7 @@ def listen(visit: Visit, said: bytes) -> bytes:
 
 def attack(rng: random.Random) -> None:
     rank = rng.randrange(PARTIES)
-    visit, guest = Visit(PARTIES, {1 - rank}), Guest(rank, PARTIES)
+    visit, guest = Visit(PARTIES, {1 - rank: NO_RUN}), Guest(rank, PARTIES)
     if rng.random() < 0.5:
         listen(visit, mutated(guest.hello(), rng))
     else:
@@ -284,13 +307,13 @@ def test_no_bytes_break_a_visit_or_give_it_a_seat():
 
 
 def test_of_two_visits_to_a_seat_the_first_proof_has_it():
-    seats: set[int] = set()
+    seats: dict[int, bytes] = {}
     guests, visits = [Guest(0, 2), Guest(0, 2)], [Visit(2, seats), Visit(2, seats)]
     offers = [
         guest.seat(visit.hear(guest.hello())) for guest, visit in zip(guests, visits, strict=True)
     ]
     assert visits[1].hear(offers[1].frames.seal(PROOF)) == b""
-    seats.add(0)
+    seats[0] = NO_RUN
     with pytest.raises(BrokenFrameError, match="came too late"):
         visits[0].hear(offers[0].frames.seal(PROOF))
     assert (visits[0].seat, visits[1].seat is None) == (None, False)

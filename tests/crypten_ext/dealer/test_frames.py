@@ -16,7 +16,7 @@ class Connection:
 
     def __init__(self, rank: int) -> None:
         near, self.wire = socket.socketpair()
-        guest, visit = Guest(rank, 2), Visit(2, ())
+        guest, visit = Guest(rank, 2), Visit(2, {})
         own = guest.seat(visit.hear(guest.hello()))
         assert visit.hear(own.frames.seal(PROOF)) == b""
         assert visit.seat is not None

@@ -12,6 +12,7 @@ import pytest
 from crypten_ext.processes.joining import joined
 from extensions.errors import PartyLostError
 from extensions.owners.data import write_private
+from extensions.runs.manifest import Manifest
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import Command, pea, report_of, started, work_of
 from tests.helpers.patience import wait_until
@@ -21,6 +22,7 @@ pytestmark = [
 ]
 
 NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
+TWO = Manifest(run={"parties": 2}, start={})
 TRAINED = 6.0
 """Seconds of work after which a party is in mid-run: importing takes three of them."""
 
@@ -75,7 +77,7 @@ def test_the_party_at_which_the_others_meet_is_missed():
     """In this process: nobody has joined anybody yet."""
     place = free_address()
     silent = rf"^party 0 does not answer at tcp://{place} after 0\.3 s"
-    with pytest.raises(PartyLostError, match=silent), joined(f"tcp://{place}", 1, 2, 0.3):
+    with pytest.raises(PartyLostError, match=silent), joined(f"tcp://{place}", 1, TWO, 0.3):
         pass
 
 

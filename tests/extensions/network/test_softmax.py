@@ -24,6 +24,7 @@ from extensions.protocols.dpsgd_plan import MIN_TRAINING_BITS
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, decode, encode
 from extensions.runs.config import TrainConfig
+from extensions.runs.manifest import stated
 from tests.extensions.network.test_activations import exact
 from tests.helpers.reference_softmax import softmax_interval, true_softmax
 from tests.helpers.strategies import PRESETS, ROUNDINGS
@@ -120,6 +121,6 @@ def test_other_numbers_of_classes_are_refused(classes):
 
 def test_the_loss_is_a_setting_that_parties_share():
     assert TrainConfig(private=False).loss == "sigmoid"
-    assert [TrainConfig(private=False, loss=x).workload()["loss"] for x in LOSSES] == [*LOSSES]
+    assert [stated(TrainConfig(private=False, loss=x))["loss"] for x in LOSSES] == [*LOSSES]
     with pytest.raises(ArgumentError, match="^loss = 'hinge': must be one of"):
         TrainConfig(private=False, loss="hinge")

@@ -23,7 +23,7 @@ from extensions.owners.data import (
     load_own,
     load_raw,
     split_among,
-    write_private,
+    write_records,
 )
 from extensions.owners.data.cifar10 import BATCHES, BINARY
 from extensions.owners.data.download import Published, fetch
@@ -328,7 +328,7 @@ def test_files_of_several_owners_share_their_classes(tmp_path):
     narrow = table(tmp_path, "age,label\n1,owl\n2,bee\n3,owl\n", "narrow.csv")
     with pytest.raises(ArgumentError, match=r"narrow\.csv, which lacks column weight"):
         load_own([first, narrow], 0, columns=Columns(label="label"))
-    arrays = write_private(tmp_path / "own.npz", **vars(small_split()))
+    arrays = write_records(small_split(), tmp_path / "own.npz")
     (source,) = load_own([arrays], 0)
     assert (source.classes, source.names) == (3, ())
 

@@ -1,37 +1,23 @@
 """Parties hear alike who refuses and which setting differs, before anything is shared."""
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from extensions.errors import ArgumentError, MaterialError
-from extensions.protocols.agreement import Subject, Words, agree, exchange_bytes
+from extensions.protocols.agreement import (
+    Subject,
+    agree,
+    canonical,
+    check_equal,
+    exchange_bytes,
+)
+from tests.helpers.seated import Table
 
 PARTIES = 3
 SETTINGS = {"steps": 5, "lr": 0.5, "init": None}
-
-
-class Table:
-    """Where the parties of one process, each on a thread, hear each other's words."""
-
-    def __init__(self, parties: int) -> None:
-        self._barrier = threading.Barrier(parties, timeout=30.0)
-        self._words: list[Words] = [()] * parties
-        self.rounds = [0] * parties
-
-    def seat(self, rank: int) -> Callable[[Sequence[Words]], list[Words]]:
-        def exchange(own: Sequence[Words]) -> list[Words]:
-            (self._words[rank],) = own
-            self._barrier.wait()
-            heard = list(self._words)
-            self._barrier.wait()
-            self.rounds[rank] += 1
-            return heard
-
-        return exchange
 
 
 def together(act: Callable[[int, Any], Any]) -> tuple[list[Any], list[int]]:
@@ -57,18 +43,44 @@ def test_all_hear_the_facts_of_all_in_one_round():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 6}, "steps = '5 at party 0, 6 at party 1': must be equal at every party"),
-        ({"lr": 0.25, "steps": 6}, "lr = '0.5 at party 0, 0.25 at party 1'"),
-        ({"init": "local"}, "init = \"None at party 0, 'local' at party 1\""),
-        ({"more": 1}, "more = 'None at party 0, 1 at party 1'"),
+        ({"steps": 6}, "steps = 5 at parties 0 and 2, 6 at party 1: must be equal at every party."),
+        (
+            {"lr": 0.25, "steps": 6},
+            "lr = 0.5 at parties 0 and 2, 0.25 at party 1: must be equal at every party. "
+            "Nor are equal: steps = 5 at parties 0 and 2, 6 at party 1.",
+        ),
+        ({"init": "local"}, "init = None at parties 0 and 2, 'local' at party 1"),
+        ({"more": 1}, "more = nothing at parties 0 and 2, 1 at party 1"),
+        ({"steps": True}, "steps = 5 at parties 0 and 2, True at party 1"),
     ],
 )
-def test_the_first_setting_that_differs_is_named_at_every_party(changes, message):
+def test_all_settings_that_differ_are_named_at_every_party(changes, message):
     found, rounds = together(
         lambda rank, seat: agree(seat, [[]], SETTINGS | (changes if rank == 1 else {}))
     )
     assert [str(error).startswith(message) for error in found] == [True] * PARTIES
     assert rounds == [3] * PARTIES
+
+
+def test_a_number_is_one_statement_whatever_its_type():
+    assert canonical({"b": 2.0, "a": [1, 0.5]}) == b'{"a":[1,0.5],"b":2}'
+    assert canonical(True) != canonical(1)
+    check_equal([{"lr": 10}, {"lr": 10.0}])
+
+
+def test_of_many_settings_that_differ_the_first_are_named():
+    everybody = [{f"column {i:02}": rank for i in range(99)} for rank in (0, 1)]
+    with pytest.raises(ArgumentError, match="column 00 = 0 at party 0, 1 at party 1") as found:
+        check_equal(everybody)
+    assert str(found.value).endswith("column 12 = 0 at party 0, 1 at party 1; and 86 others.")
+
+
+def test_a_long_value_is_cut_and_still_told_from_others():
+    values = ["x" * 500, "x" * 499 + "y"]
+    with pytest.raises(ArgumentError) as found:
+        check_equal([{"note": value} for value in values])
+    assert str(found.value).count("x" * 100) == 2
+    assert len(str(found.value)) < 400
 
 
 def test_a_party_that_refuses_keeps_its_reason_and_the_others_learn_its_rank():

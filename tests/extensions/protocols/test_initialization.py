@@ -28,6 +28,7 @@ from extensions.ring.fixed_point import Integers, decode, encode
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_local_training, train_locally
+from extensions.runs.manifest import stated
 from tests.conftest import Pools
 from tests.extensions.cli.test_cli_parties import parties_by_hand
 from tests.helpers.commands import pea, report_of
@@ -205,7 +206,7 @@ def test_a_run_starts_from_the_average_that_it_was_asked_for(weighting: str):
     for own, first, second in zip(found, *models, strict=True):
         np.testing.assert_allclose(own, share * first + (1 - share) * second, atol=2.0**-17)
     assert counts[0] > 600
-    assert report["init_weighting"] == settings.workload()["init_weighting"] == weighting
+    assert report["init_weighting"] == stated(settings)["init_weighting"] == weighting
 
 
 def test_public_starts_are_zero_or_random():
@@ -390,7 +391,7 @@ def test_numbers_that_must_agree_are_compared_with_the_first_batch(pools: Pools)
     )
     for (((kind, message), collectives),) in found:
         assert kind == "ArgumentError"
-        assert "steps = '3 at party 0, 4 at party 1'" in message
+        assert "steps = 3 at party 0, 4 at party 1" in message
         assert collectives == ["all_gather"] * 3
 
 

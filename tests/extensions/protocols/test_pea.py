@@ -1,49 +1,18 @@
 """Protocol 5 between programs: all stop alike, before anything is shared, where one differs."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from extensions.errors import ArgumentError
 from extensions.owners.data import load, split_among
-from extensions.privacy.randomness import SystemSource
 from extensions.runs.checkpoints import CheckpointOptions
-from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
-from extensions.runs.training import run
-from tests.extensions.protocols.test_agreement import Table
+from tests.helpers.seated import refusals
 
 CONFIG = TrainConfig(backend="clear", parties=2, steps=3, noise_multiplier=1.0, delta=1e-5)
 NOTHING = RunOptions()
-
-
-class Seated(ClearHost):
-    """One party's program, which hears the other; it must not come to share anything."""
-
-    def __init__(self, table: Table, rank: int) -> None:
-        super().__init__(CONFIG.frac_bits, parties=2, owners=1, source=SystemSource())
-        self.exchange = table.seat(rank)
-
-    def share_rows(self, *_: Any) -> Any:
-        raise AssertionError("something was shared")
-
-
-def refusals(plans: list[tuple[TrainConfig, RunOptions, Any]]) -> list[str]:
-    """Returns what each of two programs refuses the run with."""
-    table = Table(2)
-
-    def attempt(rank: int) -> str:
-        config, options, part = plans[rank]
-        with pytest.raises(ArgumentError) as refused:
-            run(Seated(table, rank), config, [part], lambda event: None, options)
-        return str(refused.value)
-
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(attempt, range(2)))
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +23,10 @@ def parts():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lr": 2.0}, "lr = '10.0 at party 0, 2.0 at party 1'"),
-        ({"noise_multiplier": 2.0}, "noise_multiplier = '1.0 at party 0, 2.0 at party 1'"),
-        ({"model": "mlp:4", "lr": 10.0}, "model = \"'logistic' at party 0, 'mlp:4' at party 1\""),
-        ({"private": False}, "private = 'True at party 0, False at party 1'"),
+        ({"lr": 2.0}, "lr = 10 at party 0, 2 at party 1"),
+        ({"noise_multiplier": 2.0}, "noise_multiplier = 1 at party 0, 2 at party 1"),
+        ({"model": "mlp:4", "lr": 10.0}, "model = 'logistic' at party 0, 'mlp:4' at party 1"),
+        ({"private": False}, "no_dp = False at party 0, True at party 1"),
     ],
 )
 def test_a_setting_that_decides_what_is_computed_is_named(parts, changes, message):
@@ -69,7 +38,7 @@ def test_a_setting_that_decides_what_is_computed_is_named(parts, changes, messag
 def test_either_all_keep_checkpoints_or_none(parts, tmp_path):
     keeping = RunOptions(checkpoints=CheckpointOptions(folder=tmp_path))
     found = refusals([(CONFIG, NOTHING, parts[0]), (CONFIG, keeping, parts[1])])
-    assert [text.startswith("checkpoint = 'False at party 0, True") for text in found] == [True] * 2
+    assert [text.startswith("checkpoints = False at party 0, True") for text in found] == [True] * 2
 
 
 @pytest.mark.parametrize("which", ["train_x", "test_x"])

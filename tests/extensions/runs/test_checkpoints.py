@@ -153,7 +153,7 @@ def test_a_finished_run_leaves_no_shares_and_is_not_resumed(parts, tmp_path):
         ({"lr": 2.0}, "lr = 2.0: must be 1.0, as when the run was begun"),
         ({"steps": 13}, "steps = 13: must be 12"),
         ({"noise_multiplier": 1.1}, "noise_multiplier = 1.1: must be 1.0"),
-        ({"insecure_seed": 6}, "insecure_seed = 6: must be 5"),
+        ({"insecure_seed": 6}, "insecure_fixed_randomness = 6: must be 5"),
         ({"features": "hog"}, "features = 'hog': must be 'raw'"),
     ],
 )
@@ -345,7 +345,7 @@ def offers(**changes: Any) -> Sequence[Offer]:
     [
         ({"problem": True}, "refused by party 1"),
         ({"resume": False}, r"given at parties \[0\] only"),
-        ({"settings": {"lr": 2.0}}, "lr = 'None at party 0, 2.0 at party 1'"),
+        ({"settings": {"lr": 2.0}}, "lr = nothing at party 0, 2.0 at party 1"),
         ({"run": "s"}, "of one run at party 0, of another at party 1"),
         ({"held": [("a", 4)]}, r"\[\[2\], \[4\]\]"),
         ({"held": [("b", 2)]}, "Steps count only if they were made in one go"),

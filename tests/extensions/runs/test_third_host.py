@@ -1,5 +1,6 @@
 """A host that the core has never heard of: found by an entry point alone, it trains like others."""
 
+import json
 import re
 from pathlib import Path
 
@@ -50,7 +51,11 @@ def test_a_run_on_it_is_that_of_the_clear_backend(toy, tmp_path):
         options = ("--backend", backend, *SHORT, "--evaluate", "opened")
         report, model = trained(tmp_path, *options)
         with np.load(model / "model.npz") as arrays:
-            weights[backend] = np.concatenate([arrays[n].ravel() for n in sorted(arrays.files)])
+            kept = json.loads(str(arrays["manifest"]))
+            names = sorted({*arrays.files} - {"manifest"})
+            weights[backend] = np.concatenate([arrays[name].ravel() for name in names])
+        assert kept == report["manifest"]
+        assert kept["run"]["backend"] == backend
         if backend == "toy":
             assert (report["backend"], report["parties"], report["steps"]) == ("toy", 3, 6)
             assert report["rounds"] > 6 * 20

@@ -16,6 +16,7 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context
 from extensions.errors import ArgumentError, PartyLostError
+from extensions.runs.manifest import Manifest
 
 import crypten
 from crypten import communicator
@@ -134,7 +135,8 @@ def joined_by_hand(course: str, silence: float) -> None:
 
         crypten.init = stop
     try:
-        with joined(os.environ["RENDEZVOUS"], rank, parties, 900.0, silence=silence):
+        manifest = Manifest(run={"parties": parties}, start={})
+        with joined(os.environ["RENDEZVOUS"], rank, manifest, 900.0, silence=silence):
             sum_of(1)
             print("ready", flush=True)
             try:

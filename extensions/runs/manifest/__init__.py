@@ -1,0 +1,33 @@
+"""A run's manifest: everything public of it, in one statement that all parties compare.
+
+It is compared before anything is shared (`extensions.protocols.pea.agreed`; where parties are
+started one by one also where they meet, before their host is set up), and whatever differs is named
+at every party, with whose and both values. Its digest names the run to whoever deals, and is kept
+with report, checkpoints, prepared tuples and model. Functions of one's own and weights are stated
+by digest; none of them is sent.
+"""
+
+from extensions.runs.manifest.manifest import (
+    PROTOCOL,
+    Manifest,
+    manifest_of,
+    of_tuples,
+    settings_of,
+    versions,
+)
+from extensions.runs.manifest.own import GIVEN, OWN
+from extensions.runs.manifest.statement import Statement, spread, stated
+
+__all__ = [
+    "GIVEN",
+    "OWN",
+    "PROTOCOL",
+    "Manifest",
+    "Statement",
+    "manifest_of",
+    "of_tuples",
+    "settings_of",
+    "spread",
+    "stated",
+    "versions",
+]

@@ -1,0 +1,75 @@
+"""Fields of dataclasses as they are stated: by the names of their options, in values of JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from extensions.options import Option
+from extensions.runs.manifest.own import GIVEN, OWN
+
+Value = str | int | float | bool | None
+Statement = Mapping[str, Value]
+
+
+def stated(settings: Any) -> dict[str, Value]:
+    """Returns all that parties must have in common of a dataclass.
+
+    Args:
+        settings: an instance; fields that are dataclasses themselves, or mappings, are stated part
+            by part.
+
+    Raises:
+        TypeError: a field that is neither a value of JSON nor listed in
+            `extensions.runs.manifest.own`.
+    """
+    found: dict[str, Value] = {}
+    hints = get_type_hints(type(settings), include_extras=True)
+    for field in fields(settings):
+        place = f"{type(settings).__name__}.{field.name}"
+        value = getattr(settings, field.name)
+        option = _option_of(hints[field.name])
+        name = (option.name or field.name).replace("-", "_")
+        if place in GIVEN:
+            found[name] = value is not None
+        if is_dataclass(value):
+            found |= stated(value)
+        elif isinstance(value, Mapping):
+            found |= listed(value)
+        elif place not in OWN and place not in GIVEN:
+            found |= spread(name, not value if option.negated else value)
+    return found
+
+
+def listed(facts: Mapping[str, Any]) -> dict[str, Value]:
+    """Returns facts by their names, part by part."""
+    found: dict[str, Value] = {}
+    for name, value in facts.items():
+        found |= spread(name, value)
+    return found
+
+
+def spread(name: str, value: Any) -> dict[str, Value]:
+    """Returns a value under its name, and of a list or mapping each part under a name of its own.
+
+    A list's parts are numbered from 1: ``column 1``.
+
+    Raises:
+        TypeError: a value that JSON does not have.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return {name: value}
+    if isinstance(value, Mapping):
+        parts = {f"{name}: {key}": each for key, each in value.items()}
+    elif isinstance(value, Sequence):
+        parts = {f"{name} {number}": each for number, each in enumerate(value, start=1)}
+    else:
+        raise TypeError(f"{name} is no value that parties could compare: {type(value).__name__}")
+    found: dict[str, Value] = {}
+    for part, each in parts.items():
+        found |= spread(part, each)
+    return found
+
+
+def _option_of(hint: Any) -> Option:
+    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, Option)), Option())
