@@ -183,11 +183,13 @@ def test_plain_sgd_is_that_of_pytorch(pools, parties, case):
 def test_a_step_takes_exactly_these_rounds(pools, parties, case, cost):
     """Forward, loss, backward, step: 27 for a linear model, 37 with one hidden layer; 34, softmax.
 
-    The clip factor's degree is 2 in these, 4 in "all clipped".
+    The clip factor's degree is 2 in these, 4 in "all clipped". In the first step parties compare
+    their settings in one round more.
     """
-    for step in run(pools, parties, case)[0]:
-        assert step["rounds"] == cost
-        assert len(step["traffic"]) == sum(cost)
+    for number, step in enumerate(run(pools, parties, case)[0]):
+        compared = int(number == 0)
+        assert step["rounds"] == [*cost[:3], cost[3] + compared]
+        assert len(step["traffic"]) == sum(cost) + compared
 
 
 @both_pools
@@ -198,8 +200,11 @@ def test_every_opened_word_is_masked(pools, parties, case):
     All bits of a message are live, also those of conversions to arithmetic shares, which keep few,
     and balanced in its first half as in its second: unmasked thresholds, low and high, are not.
     """
-    for step in run(pools, parties, case)[0]:
-        traffic, values = step["traffic"], step["unmasked"]
+    for number, step in enumerate(run(pools, parties, case)[0]):
+        public = [sent for sent in step["traffic"] if sent["name"] == "all_gather"]
+        assert [sent["words"] for sent in public] == [2 * parties] * (number == 0)
+        traffic = [sent for sent in step["traffic"] if sent not in public]
+        values = step["unmasked"]
         assert {sent["name"] for sent in traffic} == {"all_reduce"}
         assert {sent["live"] for sent in traffic} == {64}
         words, small = (sum(sent[key] for sent in traffic) for key in ("words", "small"))

@@ -43,7 +43,7 @@ def read_mnist(folder: Path | None, download: bool) -> RawSplit:
     if download:
         for name, digest in DIGESTS.items():
             fetch(Published(f"{MIRROR}{name}.gz", f"sha256:{digest}"), folder)
-    parts: dict[str, npt.NDArray[Any]] = {}
+    parts: dict[str, Any] = {}
     for part, (images, labels) in MNIST_FILES.items():
         x, y = _read_idx(folder, images, 3), _read_idx(folder, labels, 1)
         if len(x) != len(y):

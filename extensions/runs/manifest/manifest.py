@@ -103,7 +103,7 @@ def manifest_of(
     return Manifest(
         run={
             **settings_of(config, software),
-            **_parts(own.recipe),
+            **listed(own.recipe),
             "columns": own.train_x.shape[1],
         },
         start=stated(options),

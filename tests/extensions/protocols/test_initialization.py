@@ -340,13 +340,6 @@ HUGE = [(np.full((3, 5), 100.0), np.zeros(3))]
         ({"local": HUGE}, "local = 'a layer of norm 387.3': must be of norm at most 100"),
         ({"local": []}, r"local = \[\]: must be of the model's shapes"),
         ({"records": 0}, "records = 0: must be at least 1"),
-        ({"strategy": "best"}, "strategy = 'best': must be one of"),
-        ({"strategy": "local"}, "held_out = None: must be encrypted records"),
-        ({"weighting": "loud"}, "weighting = 'loud': must be one of"),
-        (
-            {"strategy": "local-accuracy", "weighting": "uniform"},
-            "weighting = 'uniform': must be left out, but with",
-        ),
     ],
 )
 def test_what_is_wrong_at_one_party_stops_all_before_anything_is_shared(
@@ -371,7 +364,34 @@ def test_a_model_whose_activations_are_not_known_is_refused():
 
 
 @pytest.mark.parametrize(
-    "others", [{"strategy": "local-accuracy"}, {"strategy": "local", "weighting": "uniform"}]
+    ("settings", "message"),
+    [
+        ({"strategy": "best"}, "strategy = 'best': must be one of"),
+        ({"strategy": "local"}, "held_out = None: must be encrypted records"),
+        ({"weighting": "loud"}, "weighting = 'loud': must be one of"),
+        (
+            {"strategy": "local-accuracy", "weighting": "uniform"},
+            "weighting = 'uniform': must be left out, but with",
+        ),
+    ],
+)
+def test_settings_that_nobody_may_have_stop_all(
+    pools: Pools, settings: dict[str, Any], message: str
+):
+    plan = {"local": RIGHT, "records": 5, "strategy": "local-average", **settings}
+    for found, names, _ in pools.run(2, TASK, per_party=[plan, plan]):
+        assert found[0] == "ArgumentError"
+        assert names == ["all_gather"]
+        assert re.search(message, found[1])
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"strategy": "local-accuracy"},
+        {"strategy": "best"},
+        {"strategy": "local", "weighting": "uniform"},
+    ],
 )
 def test_parties_with_different_strategies_stop(pools: Pools, others: dict[str, Any]):
     common = {"local": RIGHT, "records": 5, "x": X, "y": Y}
