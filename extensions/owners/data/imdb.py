@@ -3,6 +3,7 @@
 import json
 import lzma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def _read_lines(path: Path) -> Reviews:
 
 
 def _raw(folder: Path, reviews: Reviews) -> RawSplit:
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, pairs in reviews.items():
         if not pairs:
             raise ArgumentError("data_dir", str(folder), f"a folder with reviews for {part}ing")

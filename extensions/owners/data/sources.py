@@ -189,10 +189,11 @@ def load_own(
     shapes = {(split.kind, split.train_x.shape[1:]) for split in splits}
     if len(shapes) > 1:
         raise ArgumentError("records", sorted(shapes), "of one kind and width at all parties")
+    named = order if columns.text is None else (columns.text,)
     most = max(int(max(split.train_y.max(), split.test_y.max(initial=0))) for split in splits)
     classes = max(2, len(known), most + 1)
     return [
-        Source(split=split, classes=classes, names=known, columns=order if path in tables else ())
+        Source(split=split, classes=classes, names=known, columns=named if path in tables else ())
         for path, split in zip(paths, splits, strict=True)
     ]
 

@@ -12,7 +12,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import Split
 from extensions.protocols.agreement import canonical
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest.statement import Statement, stated
+from extensions.runs.manifest.statement import Statement, listed, stated
 from extensions.runs.options import RunOptions
 
 PROTOCOL = 1

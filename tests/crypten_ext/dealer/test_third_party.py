@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
+from extensions.owners.data import write_records
+from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive
 from tests.helpers.openings import uniform_p_value
 from tests.helpers.paths import ROOT
@@ -205,7 +207,8 @@ def test_a_run_reports_its_provider(tmp_path):
 
 
 def test_parties_by_hand_are_told_to_use_the_dealer(tmp_path):
-    arguments = "party --rank 0 --world-size 2 --rendezvous tcp://127.0.0.1:9 --records x.npz"
+    records = write_records(small_split(), tmp_path / "x.npz", 3)
+    arguments = f"party --rank 0 --world-size 2 --rendezvous tcp://127.0.0.1:9 --records {records}"
     options = "--provider ttp --noise-multiplier 1 --delta 1e-5"
     result = CliRunner().invoke(app, [*arguments.split(), *options.split()])
     assert isinstance(result.exception, ArgumentError)

@@ -11,7 +11,7 @@ import pytest
 
 from crypten_ext.processes.joining import joined
 from extensions.errors import PartyLostError
-from extensions.owners.data import write_private
+from extensions.owners.data import write_records
 from extensions.runs.manifest import Manifest
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import Command, pea, report_of, started, work_of
@@ -92,7 +92,7 @@ def test_the_party_at_which_the_others_meet_is_missed():
     ],
 )
 def test_a_party_checks_its_own_arguments_before_it_joins(option, value, expected, tmp_path):
-    records = write_private(tmp_path / "own.npz", **vars(small_split()), classes=3)
+    records = write_records(small_split(), tmp_path / "own.npz", 3)
     given = {"--rank": 0, "--rendezvous": "tcp://127.0.0.1:9", "--records": records}
     given |= {"--provider": "tfp", option: value}
     done = pea(

@@ -30,6 +30,8 @@ OPEN = {**MINE, "--no-dp": ""}
 PRIVATE = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--steps": "5"}
 SIGMA = {**MINE, "--noise-multiplier": "1", "--delta": "1e-5"}
 NAMELESS = {name: value for name, value in OPEN.items() if name != "--class-names"}
+NAMELESS["--classes"] = "2"
+BY_SCHEMA = {**NAMELESS, "--classes": None, "--label": None, "--schema": "own.toml"}
 TEXTS = {**OPEN, "--features": "mine:rows", "--text": "age"}
 LOCAL = {**PRIVATE, "--init": "local", "--epsilon-init": "1"}
 COMPARED: dict[str, tuple[dict[str, str], str]] = {
@@ -45,7 +47,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
     }.items()},
     **{"--epsilon": (PRIVATE, "2"), "--delta": (PRIVATE, "1e-6"), "--no-dp": (PRIVATE, "")},
     **{"--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},
-    **{"--text": (TEXTS, "weight")},
+    **{"--schema": (BY_SCHEMA, "other.toml"), "--text": (TEXTS, "weight")},
     **{"--epsilon-init": (LOCAL, "2"), "--init-steps": (LOCAL, "3"), "--init-lr": (LOCAL, "0.5")},
     **{"--init-weighting": (LOCAL, "uniform")},
     **{"--checkpoint-every": ({**OPEN, "--checkpoint": "kept"}, "2")},
@@ -86,6 +88,10 @@ def stated(tmp_path, monkeypatch) -> Any:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.csv").write_text(TABLE)
     (tmp_path / "mine.py").write_text(FUNCTION)
+    for name, age in (("own", 1), ("other", 2)):
+        columns = f"[columns.age]\nrange = [0, {age}]\n[columns.weight]\nrange = [0, 1]\n"
+        target = "[target]\ncolumn = 'label'\nclasses = ['0', '1']\n"
+        (tmp_path / f"{name}.toml").write_text(f"basis = 'public'\n{target}{columns}")
 
     def state(options: dict[str, Any]) -> dict[str, Any]:
         given = [part for item in options.items() if item[1] is not None for part in item if part]

@@ -1,19 +1,16 @@
 """A public schema says what a table becomes: by names, by itself alone, and one way only."""
 
-import itertools
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import Columns, load_own, read_cells
+from extensions.owners.data import Columns, Split, load_own, read_cells
 from extensions.owners.schema import (
     Category,
     Number,
@@ -27,10 +24,9 @@ from extensions.owners.schema import (
     to_toml,
 )
 from extensions.owners.schema.draft import rounded_outward
-from extensions.privacy.sampling import check_records
-from extensions.protocols import pea
 from extensions.runs.config import TrainConfig
-from tests.helpers.crashes import Room
+from extensions.runs.options import RunOptions
+from tests.helpers import seated
 
 AGE = Number(name="age", low=0.0, high=100.0)
 LAND = Category(name="land", categories=("de", "fr", "it"), missing="indicator", outside="clip")
@@ -319,7 +315,7 @@ def test_a_bad_schema_is_refused_by_name(case, tmp_path):
 
 def test_parties_whose_tables_differ_refuse_by_name_before_anything_is_shared():
     ours = {"column 1": "age", "column 2": "dose", "class 0": "no", "class 1": "yes"}
-    assert refusals([ours, ours]) == ["", ""]
+    assert refusals([ours, ours]) == ["shared", "shared"]
     others = {
         "column 2": ours | {"column 2": "land"},
         "column 3": ours | {"column 3": "land"},
@@ -335,27 +331,7 @@ def test_parties_whose_tables_differ_refuse_by_name_before_anything_is_shared():
 
 def refusals(facts: Sequence[dict[str, Any]]) -> list[str]:
     """Returns what each of several parties with these facts about their records says."""
-    room, said = Room(len(facts)), [""] * len(facts)
-
-    def party(rank: int) -> None:
-        numbers = itertools.count()
-
-        def exchange(own: Sequence[Any]) -> list[Any]:
-            return [row for rows in room.gather(rank, next(numbers), own) for row in rows]
-
-        config = TrainConfig(private=False, classes=2, facts=facts[rank])
-        records = check_records(
-            np.zeros((3, 2)), [0, 1, 1], frac_bits=20, classes=2, max_feature_norm=1.0
-        )
-        own = pea.Own([records], [records], None, lambda *_: [], lambda _: None)
-        try:
-            pea.agreed(SimpleNamespace(exchange=exchange), config, own, {})
-        except ArgumentError as error:
-            said[rank] = str(error)
-
-    threads = [threading.Thread(target=party, args=(rank,)) for rank in range(len(facts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return said
+    x, y = np.zeros((3, 2)), np.array([0, 1, 1])
+    own = Split(train_x=x, train_y=y, test_x=x, test_y=y)
+    configs = [TrainConfig(backend="clear", private=False, classes=2, facts=each) for each in facts]
+    return seated.refusals([(config, RunOptions(), own) for config in configs])
