@@ -29,6 +29,7 @@ from extensions.privacy.mechanisms import (
     SubsampledGaussian,
     check_choice,
 )
+from extensions.privacy.transforms import forget_transforms
 
 ACCOUNTANTS = ("pld", "rdp")
 FILTER = "filter"
@@ -212,6 +213,7 @@ def _pld_curve(counts: Counts, neighbours: Neighbours, interval: float, rounding
             total = total.compose(step.self_compose(_STAGE).self_compose(stages))
         if rest:
             total = total.compose(step.self_compose(rest))
+    forget_transforms()
     return lambda delta: (
         float(total.get_epsilon_for_delta(delta - rounding)) if delta > rounding else math.inf
     )
