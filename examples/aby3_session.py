@@ -20,7 +20,7 @@ features = {f"server{i}": x[i::5] for i in range(3)}
 labels = {f"server{i}": y[i::5] for i in range(3)}
 held_out = {"alice": x[4::5]}, {"alice": y[4::5]}
 
-with tf.device(tfe.get_config().get_player("alice").device_name):  # read there, and stays there
+with tfe_ext.owned_by("alice"):  # read there, and stays there
     features["alice"] = tf.data.Dataset.from_tensor_slices((x[3::5], y[3::5])).batch(32)
 
 schedule = tf.keras.optimizers.schedules.ExponentialDecay(10.0, decay_steps=10, decay_rate=0.9)

@@ -9,7 +9,7 @@ from tfe_ext import compat
 compat.apply()
 
 from tfe_ext import keras  # noqa: E402
-from tfe_ext.aby3 import own_constants  # noqa: E402
+from tfe_ext.aby3 import own_constants, own_datasets, sources  # noqa: E402
 from tfe_ext.aby3.encoding import fixed64_f20  # noqa: E402
 from tfe_ext.aby3.functions import register  # noqa: E402
 from tfe_ext.aby3.own_functions import owned_by  # noqa: E402
@@ -20,6 +20,8 @@ from tfe_ext.players.config import local_config  # noqa: E402
 
 register()
 own_constants.install()
+sources.install()
+own_datasets.install()
 
 __all__ = [
     "ABY3",

@@ -94,6 +94,16 @@ def install() -> None:
     ops.EagerTensor._capture_as_const = capture_as_const
 
 
+def in_own_function() -> bool:
+    """Whether a function that is traced now keeps its constants on a device."""
+    return _player.get() is not None
+
+
+def has_variables(function: bytes) -> bool:
+    """Whether the function of that name has variables in place of its constants."""
+    return function in _handles
+
+
 def shaping(operation: str, place: int, inputs: int) -> bool:
     """Whether an operation with that many inputs takes the one at the place as a shape or axis."""
     if operation in _WITH_AXIS_LAST:

@@ -6,16 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from extensions.errors import InsecureError
-from tfe_ext.aby3.own_constants import kept_on, shaping
+from tfe_ext.aby3.own_constants import kept_on
+from tfe_ext.aby3.sources import check_not_constant
 from tfe_ext.streams.devices import in_this_process
 
 import tf_encrypted as tfe
 
-_ADVICE = (
-    "TensorFlow sends a function's constants to every server. Make it inside of what is given to "
-    "tfe.define_private_input, or outside of the tf.function, and give it as an argument."
-)
 _OF_PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 """Operations that only this process can compute."""
 
@@ -73,45 +69,6 @@ def compute_by(player: Any, function: Callable[[], Any], known: Sequence[Any] = 
             if not any(tensor is one for one in known):
                 check_not_constant(tensor)
         return own()
-
-
-@tf.autograph.experimental.do_not_convert
-def check_not_constant(tensor: Any) -> None:
-    """Checks that a tensor is no constant of the graphs that are being built, nor made of one.
-
-    Single numbers that are mixed with arguments or variables of a function pass.
-
-    Raises:
-        InsecureError: it is.
-    """
-    constants, others = [], False
-    waiting, seen = [tensor], set()
-    while waiting:
-        source = waiting.pop()
-        if id(source) in seen:
-            continue
-        seen.add(id(source))
-        before = _made_of(source)
-        waiting += before
-        if getattr(source, "graph", None) is not None and source.op.type == "Const" and not before:
-            constants.append(source)
-        elif not before:
-            others = True
-    if constants and (not others or any(source.shape != () for source in constants)):
-        raise InsecureError(f"{constants[-1].name} is a constant of a tf.function. {_ADVICE}")
-
-
-def _made_of(tensor: Any) -> list[Any]:
-    """The tensors that one is computed from, but for shapes; also across the border of a loop."""
-    graph = getattr(tensor, "graph", None)
-    if graph is None:  # it has a value already
-        return []
-    for outer, inner in getattr(graph, "captures", ()):
-        if inner is tensor:
-            return [outer]
-    inputs = list(tensor.op.inputs)
-    kind = tensor.op.type
-    return [each for i, each in enumerate(inputs) if not shaping(kind, i, len(inputs))]
 
 
 def _place(device: str, operation: tf.Operation) -> str:

@@ -195,6 +195,21 @@ def dataset_with_a_map(row):
 
 
 @among(GIVEN)
+def dataset_with_a_map_of_the_script(row):
+    rows = iter(tf.data.Dataset.range(2).map(lambda i: tf.constant(row)).repeat())
+    KEPT.append(rows)
+    give(row, lambda: next(rows))
+
+
+@among(GIVEN)
+def dataset_with_a_map_on_the_owners_device(row):
+    with tf.device(OWNER.device_name):
+        rows = iter(tf.data.Dataset.range(2).map(lambda i: tf.constant(row)).repeat())
+    KEPT.append(rows)
+    give(row, lambda: next(rows))
+
+
+@among(GIVEN)
 def dataset_in_the_inputter(row):
     give(
         row,
@@ -218,6 +233,29 @@ def argument_of_the_function(row):
         return share_values(tfe.define_private_input("owner", lambda: x))
 
     run_graph(row, run, row)
+    run_graph(row, run, tf.constant(row))
+
+
+@among(GIVEN)
+def argument_of_a_function_in_a_function(row):
+    inner = graph(lambda x: share_values(tfe.define_private_input("owner", lambda: x)))
+    with tfe_ext.owned_by("owner"):
+        x = tf.constant(row)
+    run_graph(row, lambda x: inner(tf.identity(x)), x)
+
+
+@among(GIVEN)
+def start_of_a_loop(row):
+    def turn(i, x, *_):
+        return i + 1, x, *tf.nest.flatten(share_values(given(x)))
+
+    def given(x):
+        return tfe.define_private_input("owner", lambda: x)
+
+    def run(x):
+        parts = [tf.zeros(3, tf.int64)] * 6
+        return tf.while_loop(lambda i, *_: i < 2, turn, (0, x, *parts))[2:]
+
     run_graph(row, run, tf.constant(row))
 
 
