@@ -113,6 +113,9 @@ class _Watching:
     def steps(self, config: Settings) -> Iterable[int]:
         return range(1, config.steps + 1)
 
+    def begin(self, padding: float) -> None:
+        """Nobody is told."""
+
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         if step in self.seen:
             self.seen[step] = 100 * self._measure(model)

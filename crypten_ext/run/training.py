@@ -27,7 +27,7 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
     Args:
         config: resolved settings, the same at every party.
         records: this party's own file.
-        emit: called with {"step", "steps", "rounds", "bytes"} after each step.
+        emit: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
     host, own = _join(config, records, options)

@@ -65,7 +65,8 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
 
         def show(event: dict[str, Any]) -> None:
             nonlocal last
-            traffic = f"{event['rounds']} rounds, {event['bytes'] / 1e6:.1f} MB"
+            sent, padding = event["bytes"] / 1e6, event["padding"] / 1e6
+            traffic = f"{event['rounds']} rounds, {sent:.1f} MB ({padding:.1f} of padding)"
             bar.update(task, completed=event["step"], traffic=traffic)
             now = time.monotonic()
             if now - last > EPSILON_EVERY or event["step"] == config.steps:

@@ -54,6 +54,10 @@ class Announced:
         each = config.overflow_probability / (config.steps * len(self.sizes))
         return [capacity(size, config.sample_rate, each) for size in self.sizes]
 
+    def padding(self, config: Settings) -> float:
+        """Returns which part of a batch's rows is beyond the expected sample."""
+        return 1.0 - config.sample_rate * sum(self.sizes) / sum(self.rows(config))
+
 
 def announce(
     exchange: Exchange,

@@ -29,7 +29,7 @@ def train(
     Args:
         config: resolved settings; `parties` decides over how many draws the noise is summed.
         parts: every party's records.
-        progress: called with {"step", "steps", "rounds", "bytes"} after each step.
+        progress: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
         options: where and how often the model is kept, or None.
         ledgers: as in `RunOptions`.
 

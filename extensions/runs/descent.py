@@ -27,6 +27,9 @@ class _Descent:
     def steps(self, config: Settings) -> Iterable[int]:
         return range(1, config.steps + 1)
 
+    def begin(self, padding: float) -> None:
+        """Nobody is told."""
+
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         """Nobody is told."""
 

@@ -7,7 +7,7 @@ from typing import Any
 from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.protocols.host import Host, named, unnamed
+from extensions.protocols.host import Host, Traffic, named, unnamed
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.runs.budget import Reservations
@@ -36,7 +36,7 @@ class Following:
         host: of the run.
         config: of the run.
         manifest: of the run.
-        progress: called with {"step", "steps", "rounds", "bytes"} after each step.
+        progress: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
 
     Attributes:
         manifest: of the run.
@@ -55,6 +55,7 @@ class Following:
         self._host = host
         self._steps = config.steps
         self._progress = progress
+        self._before, self._padding = 0, 0.0
 
     @property
     def kept(self) -> bool:
@@ -69,11 +70,30 @@ class Following:
         """Returns the numbers of the steps that are to be made."""
         return range(1, config.steps + 1)
 
+    def begin(self, padding: float) -> None:
+        """Takes note that steps begin, of whose rows such a part is padding."""
+        self._before, self._padding = self._host.traffic().bytes, padding
+
+    def padded(self, traffic: Traffic) -> int:
+        """Returns how many of the bytes so far padding takes, in proportion to its rows.
+
+        Some 32 bytes a weight and step do not depend on the rows, and are divided like the others.
+        """
+        return round((traffic.bytes - self._before) * self._padding)
+
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         """Shows that so many steps are made."""
         if step:
-            rounds, sent, _ = self._host.traffic()
-            self._progress({"step": step, "steps": self._steps, "rounds": rounds, "bytes": sent})
+            traffic = self._host.traffic()
+            self._progress(
+                {
+                    "step": step,
+                    "steps": self._steps,
+                    "rounds": traffic.rounds,
+                    "bytes": traffic.bytes,
+                    "padding": self.padded(traffic),
+                }
+            )
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
         """Returns the holders' words of all that is to be opened; the run is spent.

@@ -25,6 +25,7 @@ class Outcome:
         epsilons: what was spent on the model, in all processes; None without privacy.
         epsilons_without_noise: that, if noise of parties is missing; None without privacy.
         traffic: of training, its start included, of one party.
+        padding: bytes of it that rows beyond the expected samples take.
         seconds: of this process.
         opened: what was opened.
         resumed_from: steps from which an interrupted run was continued, in order.
@@ -37,6 +38,7 @@ class Outcome:
     epsilons: Mapping[Neighbours, float] | None
     epsilons_without_noise: Mapping[str, float] | None
     traffic: Traffic
+    padding: int
     seconds: float
     opened: Sequence[str]
     resumed_from: Sequence[int] = ()
@@ -106,6 +108,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "resumed_from": list(outcome.resumed_from) or None,
         "rounds": outcome.traffic.rounds,
         "bytes_per_party": outcome.traffic.bytes,
+        "padding_bytes_per_party": outcome.padding,
         "seconds": round(outcome.seconds, 3),
         "parties": config.parties,
         "backend": config.backend,

@@ -44,7 +44,7 @@ def run(
         host: whose parties own the records.
         config: resolved settings, the same at every party.
         parts: records of each rank of the host.
-        progress: called with {"step", "steps", "rounds", "bytes"} after each step.
+        progress: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
         options: where shares, checkpoints and ledgers are.
         provider: who deals correlated randomness, for the report.
 
@@ -170,6 +170,7 @@ def _run(
             epsilons=epsilons,
             epsilons_without_noise=without,
             traffic=traffic,
+            padding=keep.padded(traffic),
             seconds=time.perf_counter() - started,
             opened=outputs.titles,
             resumed_from=keep.resumed,

@@ -11,6 +11,7 @@ TASKS = "tests.helpers.tfe_tasks.fitting"
         "datasets_give_what_arrays_give",
         "wrong_datasets_are_refused",
         "callbacks_are_told_what_epochs_cost",
+        pytest.param("padding_takes_what_is_said", marks=pytest.mark.long),
         "schedules_go_on_and_rates_are_assigned",
         "schedules_are_checked_before_they_begin",
         "counts_are_charged_as_what_they_are",

@@ -28,7 +28,7 @@ def train(
     Args:
         config: resolved settings.
         files: each server's records.
-        emit: called with {"step", "steps", "rounds", "bytes"} after each step.
+        emit: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
         options: with players in processes of their own, or else with devices of this one.
 
     Raises:

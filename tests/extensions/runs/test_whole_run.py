@@ -92,6 +92,9 @@ def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     assert (secure["backend"], secure["data"]) == ("crypten", "digits")
     assert secure["provider"] == "dealer"
     assert secure["bytes_per_party"] > 30_000 * steps
+    padding = secure["padding_bytes_per_party"] / secure["bytes_per_party"]
+    assert 0.45 < padding < 0.55, "of an owner's 99 rows 48 are expected to be records"
+    assert clear["padding_bytes_per_party"] == 0
     assert secure["opened"] == ["the number of correct predictions on held-out records"]
     assert_shares_of_the_model(tmp_path / "model", secure["accuracy"])
 

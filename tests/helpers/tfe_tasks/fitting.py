@@ -14,6 +14,7 @@ from tf_keras.optimizers import schedules
 
 from extensions.errors import ArgumentError, GradientError, UnsupportedLayerError
 from extensions.privacy.accounting import Ledger, epsilon
+from extensions.privacy.sampling import capacity
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
@@ -177,7 +178,10 @@ def callbacks_are_told_what_epochs_cost():
     assert [call[:2] for call in told.calls[1:7]] == epochs
     steps = [call[2] for call in told.calls if call[0] == "batch"]
     assert [each["step"] for each in steps] == list(range(1, 11))
-    assert steps[2] == {"step": 3, "rounds": 3 * step.rounds, "bytes": 2 * step.bytes}
+    rows = capacity(len(one.x), 0.3, optimizer.settings.overflow_probability / 10)
+    padding = round(2 * step.bytes * (1 - 0.3 * len(one.x) / rows))
+    traffic = {"rounds": 3 * step.rounds, "bytes": 2 * step.bytes, "padding": padding}
+    assert steps[2] == {"step": 3, **traffic}
     assert history is model.history
     assert history.epoch == [0, 1, 2]
     found = history.history
@@ -209,6 +213,20 @@ def callbacks_are_told_what_epochs_cost():
         model.fit(*one.data, steps=2, verbose=False, validation_data=one.held_out)
     assert traced() == 0
     assert [phase.steps for phase in model.held_out_ledger.phases] == [3]
+
+
+def padding_takes_what_is_said():
+    """A step on half of 24 records is one on 12 and its padding, but for 43 bytes a parameter."""
+    sent, said = [], None
+    for count, rate in ((12, 1.0), (24, 0.5)):
+        model, (x, y) = model_of([8, 2], optimizer=DPSGD(1.0, 1.0, 4.0, rate)), records(count, 8, 2)
+        said = model.fit({OWNER: x}, {OWNER: y}, steps=1, verbose=False).history
+        sent.append(said["bytes"][0])
+        if rate == 1.0:
+            assert said["padding"] == [0]
+    padding = sent[1] - sent[0]
+    assert padding > 0.4 * sent[0]
+    assert padding <= said["padding"][0] <= padding + 43 * (8 + 1) * 2
 
 
 def schedules_go_on_and_rates_are_assigned():

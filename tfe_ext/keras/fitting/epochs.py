@@ -91,9 +91,10 @@ class Fitting:
 
     At the end of an epoch they are told ``epsilon`` of everything so far, at ``delta``; what this
     call took, ``rounds`` and ``bytes``, which a server sent and received on the average of the
-    three; ``lr`` of the last step; with counts ``val_accuracy``, and ``val_epsilon``, which all
-    counts so far cost a record that is held out. At the end of a step: ``step``, the number of
-    steps made, rounds and bytes.
+    three, and how many of these rows beyond the expected samples take, ``padding``, in proportion
+    to all rows; ``lr`` of the last step; with counts ``val_accuracy``, and ``val_epsilon``, which
+    all counts so far cost a record that is held out. At the end of a step: ``step``, the number of
+    steps made, rounds, bytes and padding.
 
     Args:
         model: that callbacks get; one that sets its `stop_training` ends the training.
@@ -119,6 +120,7 @@ class Fitting:
         facts = {"epochs": len(epochs.ends), "steps": epochs.steps, "verbose": 0}
         self._callbacks = keras.CallbackList([*callbacks], add_history=True, model=model, **facts)
         self._steps = self._counts = 0
+        self._padded = 0.0
 
     def run(self, training: Training, show: Callable[[int, int], None]) -> Any:
         """Makes the steps, and returns the `tf_keras.callbacks.History`.
@@ -137,6 +139,7 @@ class Fitting:
                 calls.on_train_batch_begin(i - first)
                 training.step(total - i)
                 self._steps += 1
+                self._padded += training.padding
                 show(i + 1, total)
                 calls.on_train_batch_end(i - first, {"step": i + 1, **self._traffic()})
                 if model.stop_training:
@@ -176,9 +179,11 @@ class Fitting:
         if self._validation.count is not None and self._counts:
             pairs.append((self._validation.count.program.cost, self._counts))
         sent = sum(cost.bytes * times for cost, times in pairs)
+        padding = self._model.step_cost().bytes * self._padded
         return {
             "rounds": sum(cost.rounds * times for cost, times in pairs),
             "bytes": round(2 * sent / ABY3Ring.parties),
+            "padding": round(2 * padding / ABY3Ring.parties),
         }
 
     def _charge_the_rest(self, training: Training) -> None:

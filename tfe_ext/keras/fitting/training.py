@@ -34,6 +34,7 @@ class Training:
         self._place()
         self._step: Callable[[], None]
         self._plan: StepPlan
+        self._padding: float
 
     def prepare(self, left: int) -> None:
         """Checks so many steps that are left, if settings have changed since the last one.
@@ -50,6 +51,8 @@ class Training:
         if optimizer.max_feature_norm != self._norm:
             self._place()
         self._step, self._plan = trainer.prepare(self._chain, optimizer, self._records, self._steps)
+        rate = optimizer.settings.sample_rate
+        self._padding = 1.0 - rate * self._records.size / self._plan.rows
         trainer.check_start(self._chain, self._plan, optimizer.max_weight_norm)
         if not self._is_foreseen():
             optimizer.begin(self._plan, left)
@@ -71,6 +74,11 @@ class Training:
     def records(self) -> int:
         """Number of records of all owners."""
         return self._records.size
+
+    @property
+    def padding(self) -> float:
+        """Which part of a step's rows is beyond the expected sample."""
+        return self._padding
 
     def charge(self, times: int) -> None:
         """Records what so many steps more cost the records, which are not made."""
