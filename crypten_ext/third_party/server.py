@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from crypten_ext.masks import install as masks
 from crypten_ext.masks.key_agreement import KeyPair
-from crypten_ext.third_party.streams import exchange, stream
+from crypten_ext.third_party import streams
 
 import crypten
 from crypten import communicator
 from crypten.mpc.provider import TTPServer
+
+_host_init: Callable[..., None] = TTPServer.__init__
 
 
 class ThirdParty(TTPServer):
@@ -20,7 +25,8 @@ class ThirdParty(TTPServer):
     def __init__(self) -> None:
         masks.read_keystreams()
         crypten.cfg.mpc.provider = "TTP"
-        crypten.init()
+        if not crypten.is_initialized():
+            crypten.init()
         world = communicator.get()
         self.ttp_group, self.comm_group = world.ttp_group, world.ttp_comm_group
         self.device = "cpu"
@@ -43,12 +49,36 @@ class ThirdParty(TTPServer):
     def agree_on_keys(self) -> None:
         """The next words come from streams keyed by X25519."""
         own = KeyPair()
-        *publics, _ = exchange(own)
-        self.generators = [stream(own, theirs, rank) for rank, theirs in enumerate(publics)]
+        *publics, _ = streams.exchange(own)
+        self.generators = [streams.stream(own, theirs, rank) for rank, theirs in enumerate(publics)]
 
     def return_to_seeds(self) -> None:
         """The next words come from CrypTen's own generators."""
         self.generators = self._seeded
+
+
+def install() -> None:
+    """The third party's tuples come from keyed streams from here on; a second call does nothing.
+
+    In a party's process as `streams.install`. In the third party's, CrypTen's ``TTPServer()``, also
+    where ``crypten.mpc.run_multiprocess`` starts it, answers as `ThirdParty` does.
+
+    Raises:
+        InsecureError: of `streams.install`.
+    """
+    TTPServer.__init__ = _answer
+    streams.install()
+
+
+def remove() -> None:
+    """The third party's tuples come from CrypTen's seeds again; every party must call it."""
+    TTPServer.__init__ = _host_init
+    streams.remove()
+
+
+def _answer(_: Any) -> None:
+    """What CrypTen's server does as soon as it is made."""
+    ThirdParty().run()
 
 
 def serve() -> None:

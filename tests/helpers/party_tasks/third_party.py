@@ -62,6 +62,9 @@ def by_hand(role: str) -> None:
         TTPServer()
     elif role == "server":
         third_party.serve()
+    elif role == "CrypTen's server, enabled":
+        crypten_ext.enable()
+        TTPServer()
     else:
         crypten_ext.enable()
         try:
