@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.commands import Command, started
 
-_LISTENS = re.compile(r"player (?P<name>\w+) listens at \S+, process (?P<process>\d+)$")
+_LISTENS = re.compile(r"player (?P<name>\w+) listens on port \d+, process (?P<process>\d+)$")
 SERVERS = ("server0", "server1", "server2")
 
 

@@ -55,7 +55,7 @@ class RemotePlayers(tfe.RemoteConfig):
                 raise PlayerLostError(
                     name,
                     f"is not the one that answers at {players[name]}: {self._who(name)} does. "
-                    "Give the players and the client the same file.",
+                    "Give the players and the client the same file, in one order.",
                 )
         self._connection = Connection(JOB, players, own_address)
         self._watch: Watch | None = None
@@ -80,11 +80,13 @@ class RemotePlayers(tfe.RemoteConfig):
             raise lost from error
 
     def _who(self, name: str) -> str:
-        """Says who answers at a player's address, in the words of this process's file."""
-        _, _, number = task_of(self._first[name]).rpartition("task:")
-        names = [player.name for player in self.players]
-        known = number.isdecimal() and int(number) < len(names)
-        return f"player {names[int(number)]}" if known else "another programme"
+        """Says who answers at a player's address: it tells its place in its own file, no name."""
+        job, _, number = task_of(self._first[name]).rpartition("/task:")
+        if job != f"/job:{JOB}/replica:0":
+            return "another programme"
+        names = dict(enumerate(player.name for player in self.players))
+        here = names.get(int(number), "none")
+        return f"the one in place {int(number) + 1} of its own file, which in this file is {here},"
 
     def get_player(self, name_or_player: Any) -> Any:
         """Returns the player of this name.

@@ -29,7 +29,8 @@ def main() -> None:
         print(f"player {name} cannot listen at {players[name]}: {error}", file=sys.stderr)
         os._exit(1)
     # In one piece, or lines of several players could mix.
-    sys.stdout.write(f"player {name} listens at {players[name]}, process {os.getpid()}\n")
+    port = players[name].rpartition(":")[2]  # the file's host may be another, or its outer address
+    sys.stdout.write(f"player {name} listens on port {port}, process {os.getpid()}\n")
     sys.stdout.flush()
     channel.tasks.get()  # none comes: the process ends with its launcher
     del server
