@@ -26,6 +26,12 @@ def found_in(pid: int, heads: Sequence[bytes], length: int) -> set[bytes]:
     }
 
 
+def private_memory(pid: int) -> int:
+    """Returns the bytes that a process has for itself, files that it maps aside."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+
+
 def _writable(pid: int, overlap: int) -> Iterator[bytes]:
     """The writable memory that was used, in pieces, each with the beginning of the next."""
     folder, zeros = Path(f"/proc/{pid}"), bytes(_PIECE + overlap)

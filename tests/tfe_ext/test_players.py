@@ -95,10 +95,22 @@ def client(file, script, calls=1_000_000):
         "an_owner_without_the_compiled_words_draws_the_portable_ones",
         "an_error_of_the_script_stays_as_it_is",
         "players_under_other_names_are_refused",
+        "players_in_another_order_are_refused",
     ],
 )
 def test_property_of_players(tfe_players, task):
     tfe_players.run(f"{TASKS}:{task}")
+
+
+@needs_tensorflow
+@pytest.mark.long
+def test_memory_of_players_and_script_is_flat(players, tfe_players):
+    """At most 10 MB for 10,000 steps; in the first thousand queues and caches fill."""
+    _, (_, pids) = players
+    sizes = tfe_players.run(f"{TASKS}:memory_of_all", pids=pids, steps=3000, every=1000)
+    assert set(sizes) == {*SERVERS, "owner", "script"}
+    for name, (before, _, after) in sizes.items():
+        assert after - before < 2e6, (name, before, after)
 
 
 @needs_tensorflow

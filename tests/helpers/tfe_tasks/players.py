@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tf_keras.callbacks import LambdaCallback
 
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
+from tests.helpers.memory import private_memory
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
-from tfe_ext.keras import Sequential
+from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.keras.records.batches import OwnersRecords, check_owners
 from tfe_ext.streams import choice
 from tfe_ext.streams.chacha import keystream_on
@@ -156,6 +158,32 @@ def functions_run_after_assignments():
     assert float(read()[0]) == 39
 
 
+def memory_of_all(pids, steps, every):
+    """The memory of players and script in bytes, by name, after so many steps each.
+
+    The rate changes with each step, and every hundredth is evaluated.
+    """
+    model = Sequential([Dense(2, batch_input_shape=[1, 4])])
+    optimizer = DPSGD(0.5, 1.0, 4.0, 0.5)
+    model.compile(optimizer, BinaryCrossentropy())
+    draws, owners = np.random.default_rng(0), ("server0", "owner")
+    x = {name: draws.uniform(-0.5, 0.5, (20, 4)) for name in owners}
+    y = {name: draws.integers(0, 2, 20) for name in owners}
+    others = {name: -values for name, values in x.items()}
+    sizes = {name: [] for name in (*pids, "script")}
+
+    def note(_, logs):
+        optimizer.learning_rate = 0.5 + 0.4 * np.cos(logs["step"])
+        if logs["step"] % 100 == 0:
+            model.evaluate(others, y)
+        if logs["step"] % every == 0:
+            for name, found in sizes.items():
+                found.append(private_memory(pids.get(name, os.getpid())))
+
+    model.fit(x, y, steps=steps, verbose=False, callbacks=[LambdaCallback(on_train_batch_end=note)])
+    return sizes
+
+
 def an_error_of_the_script_stays_as_it_is():
     with pytest.raises(tf.errors.InvalidArgumentError), CONFIG:
         tf.debugging.assert_equal(1, 2)
@@ -168,5 +196,15 @@ def players_under_other_names_are_refused():
     addresses["server0"], addresses["server1"] = addresses["server1"], addresses["server0"]
     swapped = FILE.with_name("swapped.json")
     swapped.write_text(json.dumps(addresses))
-    with pytest.raises(PlayerLostError, match="player server0 is not .*: player server1 does"):
+    with pytest.raises(PlayerLostError, match=r"server0 is not .*: .*place 2 .* is server1, does"):
         tfe_ext.remote_config(swapped)
+
+
+def players_in_another_order_are_refused():
+    """The owner answers at its address, in the last place of its file, and nobody else is named."""
+    addresses = json.loads(FILE.read_text())
+    turned = FILE.with_name("turned.json")
+    turned.write_text(json.dumps({"owner": addresses.pop("owner"), **addresses}))
+    said = r"player owner is not .*: the one in place 4 of its own file, .* in one order"
+    with pytest.raises(PlayerLostError, match=said):
+        tfe_ext.remote_config(turned)
