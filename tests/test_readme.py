@@ -150,7 +150,7 @@ def test_script_runs_under_a_standard_launcher(tmp_path):
 
 
 def test_three_terminals(tmp_path):
-    (block,) = [block for block in blocks(GUIDE, "sh") if "pea split" in block]
+    (block,) = [block for block in blocks(GUIDE, "sh") if "pea dealer" in block]
     split, *commands = [line for line in block.splitlines() if line.startswith("pea ")]
     with (
         socket.create_server(("127.0.0.1", 0)) as one,
@@ -173,6 +173,16 @@ def test_a_dealer_beforehand(tmp_path):
     script = "".join(f"{line} --steps 2 && " for line in block.strip().splitlines()) + "true"
     output = passed(run(["bash", "-c", script], tmp_path, XDG_STATE_HOME=str(tmp_path)))
     assert output.count("accuracy") == 1
+
+
+def test_a_model_is_used(tmp_path, monkeypatch):
+    pytest.importorskip("onnx")
+    (block,) = [block for block in blocks(GUIDE, "sh") if "pea predict" in block]
+    monkeypatch.chdir(tmp_path)
+    for command in block.strip().splitlines():
+        typed(command.replace("pea train", "pea train --backend clear --steps 5"))
+    assert (tmp_path / "predictions.csv").read_text().startswith("record,prediction,")
+    assert (tmp_path / "model.onnx").exists()
 
 
 def test_federated_commands_run(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """What the `pea` command shows: notices, progress and the report."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from extensions.owners.data import write_private
 from extensions.privacy.accounting import Ledger
 from extensions.runs.config import TrainConfig
+from extensions.runs.model import OpenedModel, write_opened
 from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
@@ -142,17 +141,12 @@ def _spent(config: TrainConfig, steps: int) -> str:
 
 def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
     """Prints the report, and writes it and the opened model where asked to."""
-    parameters = report.pop("parameters")
+    parameters, header = report.pop("parameters"), report.pop("header")
     show(report)
     if json_out is not None:
         write(report, json_out)
     if save is not None and parameters is not None:
-        arrays = {
-            name: value
-            for i, pair in enumerate(parameters)
-            for name, value in zip((f"weight_{i}", f"bias_{i}"), pair, strict=True)
-        }
-        write_private(save / "model.npz", manifest=json.dumps(report["manifest"]), **arrays)
+        write_opened(save / "model.npz", OpenedModel(header=header, parameters=parameters))
 
 
 def show(report: dict[str, Any]) -> None:

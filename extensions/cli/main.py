@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from extensions.cli import console, data
+from extensions.cli import console, data, model
 from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.budget import budget as show_budget
 from extensions.cli.checkpoints import resume_hint
@@ -141,6 +141,8 @@ app.command(name="budget")(show_budget)
 app.command()(with_options(data.split))
 app.command(name="features")(with_options(data.extract))
 app.command()(data.schema)
+app.command()(with_options(model.predict))
+app.command()(model.export)
 
 
 def main() -> None:

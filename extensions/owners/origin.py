@@ -10,18 +10,21 @@ from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.owners.data import (
     Columns,
+    Raw,
     RawSplit,
     Sizes,
     Source,
     Split,
     is_table,
+    kind_of,
     load_own,
     load_raw,
     read_classes,
     split_among,
 )
-from extensions.owners.features import Cache, extract, find
+from extensions.owners.features import Cache, check_kind, extract, find, rows_of
 from extensions.owners.schema import Schema, read_schema
+from extensions.ring.fixed_point import Reals
 
 Progress = Callable[[int, int, int], None]
 """Called with the owner's rank, the number of its records that are done, and that of all."""
@@ -195,6 +198,28 @@ class FeatureExtraction:
             return extract(part, extractor, bound=bound, cache=cache, progress=show)
 
         return [one(rank, part) for rank, part in enumerate(parts)]
+
+    def rows(self, x: Raw, progress: Callable[[int], None]) -> Reals:
+        """Returns the features of records without labels.
+
+        Raises:
+            ArgumentError: as `extract`.
+            MissingExtraError: as `extract`.
+        """
+        extractor = find(self.features, self.weights)
+        check_kind(kind_of(x), extractor)
+        cache = Cache() if self.keep else None
+        return rows_of(x, extractor, bound=self.max_feature_norm, cache=cache, progress=progress)
+
+    @property
+    def statement(self) -> dict[str, str]:
+        """What fixes the features beside the records, by name (`Extractor.statement`).
+
+        Raises:
+            ArgumentError: as `extract`.
+            MissingExtraError: as `extract`.
+        """
+        return find(self.features, self.weights).statement
 
 
 def sizes_of(origin: Origin, extraction: FeatureExtraction, parties: int) -> Sizes:

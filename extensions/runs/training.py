@@ -1,6 +1,5 @@
 """One run of Protocol 5 on any host, from records to a report."""
 
-import json
 import secrets
 import time
 from collections.abc import Sequence
@@ -9,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters
-from extensions.owners.data import Labels, Split, write_private
+from extensions.owners.data import Labels, Recipe, Split, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name
@@ -25,6 +25,7 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.local_training import account_for_local_training, train_locally
 from extensions.runs.manifest import Manifest, manifest_of
+from extensions.runs.model import Header, header_array, header_of
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
 from extensions.runs.report import Outcome, epsilons_of, epsilons_without_noise, result
@@ -63,7 +64,7 @@ def run(
     own, keep.budget = _entered(host, config, parts, options.ledgers, keep.entry)
     host.begin(manifest.digest)
     try:
-        return _run(host, config, own, keep, options.save, provider)
+        return _run(host, config, own, keep, parts[0].recipe, options.save, provider)
     except BaseException:
         if not keep.kept:
             keep.budget.free()
@@ -118,7 +119,7 @@ def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int
     """Does all that a run does, but for so many steps only."""
     manifest = stated_by(host, config, parts, RunOptions())
     own = own_of(host, config, parts, steps)
-    _run(host, config, own, Rehearsing(host, config, manifest, steps))
+    _run(host, config, own, Rehearsing(host, config, manifest, steps), parts[0].recipe)
 
 
 def _entered(
@@ -145,6 +146,7 @@ def _run(
     config: TrainConfig,
     own: pea.Own,
     keep: Following,
+    recipe: Recipe,
     save: Path | None = None,
     provider: str | None = None,
 ) -> dict[str, Any]:
@@ -153,15 +155,13 @@ def _run(
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic = host.traffic()
-    outputs = Outputs(host, config, announce(host.exchange, own.held_out, {}))
+    held_out = announce(host.exchange, own.held_out, {})
+    outputs = Outputs(host, config, held_out)
     held_out_epsilon = outputs.epsilon
     words = keep.release(outputs.names, lambda: outputs.compute(model), model, ledger)
     opened = host.open(words) if outputs.names else []
     parameters = outputs.parameters(opened)
-    if not parameters:
-        name = common_name(host.exchange, len(host.ranks))
-        if save is not None:
-            save_shares(host, model, save, name, keep.manifest)
+    name = common_name(host.exchange, len(host.ranks)) if not parameters else []
     report = result(
         config,
         Outcome(
@@ -178,8 +178,12 @@ def _run(
             manifest=keep.manifest.kept,
         ),
     )
+    header = header_of(config, report, recipe, held_out.features)
+    if save is not None and not parameters:
+        save_shares(host, model, save, name, header)
     keep.complete(report, parameters)
-    return {**report, "parameters": pairs([*parameters.values()]) if parameters else None}
+    opened_model = pairs([*parameters.values()]) if parameters else None
+    return {**report, "parameters": opened_model, "header": header}
 
 
 def own_of(
@@ -238,16 +242,19 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
 
 
 def save_shares(
-    host: Host, model: Parameters, folder: Path, name: Sequence[int], manifest: Manifest
+    host: Host, model: Parameters, folder: Path, name: Sequence[int], header: Header
 ) -> list[Path]:
     """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
 
     The sum of all parties' files modulo 2^64, times 2^-frac_bits, is the model. The array ``save``
-    is the name, `extensions.protocols.agreement.common_name`, by which files of one save are known;
-    ``manifest`` is the run's, as JSON.
+    is the name, `extensions.protocols.agreement.common_name`, by which files of one save are known.
+    ``header`` is what is known of the model, as JSON.
     """
-    facts: dict[str, Any] = {"frac_bits": host.ring.frac_bits, "save": name}
-    facts["manifest"] = json.dumps(manifest.kept)
+    facts: dict[str, npt.ArrayLike] = {
+        "frac_bits": host.ring.frac_bits,
+        "save": name,
+        "header": header_array(header),
+    }
     return [
         write_private(folder / f"party-{rank}.npz", **facts, **named(own))
         for rank, own in zip(host.holders, host.summands(model), strict=True)

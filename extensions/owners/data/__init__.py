@@ -12,10 +12,11 @@ from extensions.owners.data.files import (
 from extensions.owners.data.folders import VARIABLE, find_folder
 from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
-from extensions.owners.data.records import Labels, Raw, RawSplit, Recipe, Sizes, Split
+from extensions.owners.data.records import Labels, Raw, RawSplit, Recipe, Sizes, Split, kind_of
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows
 from extensions.owners.data.tables import Columns, is_table, read_cells
+from extensions.owners.data.unlabelled import Unlabelled, read_unlabelled
 
 __all__ = [
     "MNIST_FILES",
@@ -28,9 +29,11 @@ __all__ = [
     "Sizes",
     "Source",
     "Split",
+    "Unlabelled",
     "bounded_rows",
     "find_folder",
     "is_table",
+    "kind_of",
     "load",
     "load_own",
     "load_raw",
@@ -39,6 +42,7 @@ __all__ = [
     "read_classes",
     "read_party_file",
     "read_raw_file",
+    "read_unlabelled",
     "split_among",
     "standard_rows",
     "write_parts",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MissingExtraError
 from extensions.owners.data.records import Labels, Raw
-from extensions.owners.schema import Cells, is_missing, label_of
+from extensions.owners.schema import Cells, Table, is_missing, label_of
 
 SUFFIXES = (".csv", ".parquet")
 MOST_CLASSES = 100
@@ -93,6 +93,37 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
         raise ArgumentError("records", str(path), "a file with columns beside that of labels")
     x = np.stack([_numbers(path, *column) for column in table.items()], axis=1)
     return TableRecords(x=x, labels=labels, columns=tuple(table))
+
+
+def read_features(path: Path, names: Sequence[str]) -> Raw:
+    """Returns the numbers of a table's columns, found by their names, without labels.
+
+    Raises:
+        ArgumentError: as `read_cells`; no such column, or a value that is missing or no number.
+        MissingExtraError: as `read_cells`.
+    """
+    table = read_cells(path)
+    return np.stack([_numbers(path, name, _column(path, table, name)) for name in names], axis=1)
+
+
+def read_texts(path: Path, name: str) -> Raw:
+    """Returns the texts of a table's column, without labels.
+
+    Raises:
+        ArgumentError: as `read_cells`; no such column, or a missing text.
+        MissingExtraError: as `read_cells`.
+    """
+    texts = _present(path, name, _column(path, read_cells(path), name))
+    return np.array([str(text) for text in texts], dtype=object)
+
+
+def _column(path: Path, table: Table, name: str) -> Cells:
+    if name not in table:
+        allowed = f"a table with the column {name!r}, from which the model learnt"
+        raise ArgumentError("records", f"{path.name}, with columns {', '.join(table)}", allowed)
+    if not len(table[name]):
+        raise ArgumentError("records", str(path), "a file with at least one record")
+    return table[name]
 
 
 def in_order_of(own: TableRecords, columns: Sequence[str], path: Path) -> TableRecords:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.owners.data.records import Raw, RawSplit, Split
+from extensions.owners.data.records import Kind, Raw, RawSplit, Split
 from extensions.owners.data.rows import standard_rows
 from extensions.owners.data.sources import raw_rows
 from extensions.owners.features.cache import Cache
@@ -42,30 +42,58 @@ def extract(
         ArgumentError: records of a kind that the extractor does not take; a function of one's own
             that returns other than one finite row a record, or whose rows depend on each other.
     """
-    if split.kind not in extractor.kinds:
-        raise ArgumentError(
-            "features",
-            extractor.name,
-            f"an extractor for {split.kind}",
-            f"This one takes {' and '.join(extractor.kinds)}.",
-        )
+    check_kind(split.kind, extractor)
     total = len(split.train_x) + len(split.test_x)
 
     def rows(x: Raw, before: int) -> Reals:
-        if extractor.name == "raw":
-            return raw_rows(x, bound)
-        taken = _cached(x, extractor, cache, lambda done: progress(before + done, total))
-        return standard_rows(taken, bound)
+        def show(done: int) -> None:
+            progress(before + done, total)
+
+        return rows_of(x, extractor, bound=bound, cache=cache, progress=show)
 
     kept = split.kind == "table" and extractor.name == "raw"
     scaling = "cut to norm" if kept else "centred, of norm"
     return Split(
-        recipe={**split.recipe, **extractor.statement, "scaling": f"rows {scaling} {bound:g}"},
+        recipe={
+            **split.recipe,
+            **extractor.statement,
+            "kind": split.kind,
+            "scaling": f"rows {scaling} {bound:g}",
+        },
         train_x=rows(split.train_x, 0),
         train_y=split.train_y,
         test_x=rows(split.test_x, len(split.train_x)),
         test_y=split.test_y,
     )
+
+
+def rows_of(
+    x: Raw,
+    extractor: Extractor,
+    *,
+    bound: float = 1.0,
+    cache: Cache | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Reals:
+    """Returns the rows of features of one or more records, as `extract` does."""
+    if extractor.name == "raw":
+        return raw_rows(x, bound)
+    return standard_rows(_cached(x, extractor, cache, progress), bound)
+
+
+def check_kind(kind: Kind | None, extractor: Extractor) -> None:
+    """Returns only if an extractor takes records of that kind.
+
+    Raises:
+        ArgumentError: it does not.
+    """
+    if kind not in extractor.kinds:
+        raise ArgumentError(
+            "features",
+            extractor.name,
+            f"an extractor for {kind}",
+            f"This one takes {' and '.join(extractor.kinds)}.",
+        )
 
 
 def _cached(

@@ -49,6 +49,21 @@ def encode_table(schema: Schema, table: Table) -> Encoded:
         ArgumentError: a draft, a column that is not there, or a value that the schema refuses; its
             record (they count from 1) and column are named, and never it.
     """
+    x, clipped = encode_features(schema, table)
+    y, beyond = _targets(schema, table)
+    if beyond:
+        clipped[schema.target.column] = beyond
+    return Encoded(x=x, y=y, units=_units(schema, table), clipped=clipped)
+
+
+def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]]:
+    """Returns what `encode_table` makes of a table's features, and its clipped values by column.
+
+    Nothing but the columns of features need be there.
+
+    Raises:
+        ArgumentError: as `encode_table`.
+    """
     schema.check_confirmed()
     parts, clipped = [], {}
     for column in schema.columns:
@@ -58,14 +73,9 @@ def encode_table(schema: Schema, table: Table) -> Encoded:
         if beyond:
             clipped[column.name] = beyond
     x = np.hstack(parts)
-    y, beyond = _targets(schema, table)
-    if beyond:
-        clipped[schema.target.column] = beyond
     if len(x) == 0:
         raise ArgumentError("records", 0, "at least one record")
-    return Encoded(
-        x=scaled(x, len(schema.columns)), y=y, units=_units(schema, table), clipped=clipped
-    )
+    return scaled(x, len(schema.columns)), clipped
 
 
 def scaled(z: Reals, columns: int) -> Reals:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -159,18 +160,33 @@ class Schema:
     def of(cls, text: str) -> "Schema":
         """Returns the schema of which `text` returned this."""
         said = json.loads(text)
-        target = said["target"]
+        columns = {each.pop("name"): each for each in said["columns"]}
+        return cls._of(said["basis"], said["target"], said["unit"], columns)
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> "Schema | None":
+        """Returns the schema of which `facts` returned these; None if they tell of none."""
+        if "schema basis" not in facts:
+            return None
+        names = facts["schema order of columns"]
+        columns = {name: facts[f"schema column {name}"] for name in names}
+        return cls._of(facts["schema basis"], facts["schema target"], facts["schema unit"], columns)
+
+    @classmethod
+    def _of(
+        cls, basis: Basis, target: Any, unit: Any, columns: Mapping[str, dict[str, Any]]
+    ) -> "Schema":
         ends = target["range"]
         return cls(
-            basis=said["basis"],
+            basis=basis,
             target=Target(
                 column=target["column"],
                 classes=tuple(target["classes"]),
                 range=None if ends is None else (ends[0], ends[1]),
                 outside=target["outside"],
             ),
-            unit=None if said["unit"] is None else Unit(**said["unit"]),
-            columns=tuple(column_of(each.pop("name"), each) for each in said["columns"]),
+            unit=None if unit is None else Unit(**unit),
+            columns=tuple(column_of(name, entry) for name, entry in columns.items()),
         )
 
 

@@ -1,0 +1,82 @@
+"""Records without labels, of which a model is to say what they are."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.owners.data.records import Raw, kind_of
+from extensions.owners.data.tables import is_table, read_cells, read_features, read_texts
+from extensions.owners.schema import Schema, encode_features
+
+ARRAYS = ("x", "test_x")
+"""Arrays of an .npz file that are taken for the records: the first of them that is there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unlabelled:
+    """Records of one owner.
+
+    Attributes:
+        x: the records.
+        clipped: number of values that were clipped to a schema's ranges, by column; its owner's
+            alone.
+    """
+
+    x: Raw
+    clipped: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_unlabelled(
+    path: Path, *, columns: Sequence[str], text: str | None, schema: Schema | None
+) -> Unlabelled:
+    """Returns the records of a file, all of them and in its order.
+
+    Args:
+        path: .npz with an array ``x`` (or ``test_x``, a party's held-out records), .csv or
+            .parquet. Further columns are left out, and so are labels.
+        columns: names of the numbers of a table, in the order of a model's features.
+        text: column of a table's texts; None where records are numbers.
+        schema: by which a table is read, if by any.
+
+    Raises:
+        ArgumentError: no such file, or one that is damaged or holds other records.
+        MissingExtraError: a .parquet file, and pyarrow is not installed.
+    """
+    if not is_table(path):
+        return Unlabelled(x=_read_array(path))
+    if schema is not None:
+        x, clipped = encode_features(schema, read_cells(path))
+        return Unlabelled(x=x, clipped=clipped)
+    if text is not None:
+        return Unlabelled(x=read_texts(path, text))
+    if not columns:
+        allowed = "an .npz file; or a table, with --text COLUMN, of texts"
+        raise ArgumentError("records", str(path), allowed, "The model names no columns.")
+    return Unlabelled(x=read_features(path, columns))
+
+
+def _read_array(path: Path) -> Raw:
+    if not path.is_file():
+        raise ArgumentError("records", str(path), "an existing .npz, .csv or .parquet file")
+    allowed = f"an .npz file with the records in an array {' or '.join(ARRAYS)}"
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            name = next(name for name in ARRAYS if name in arrays.files)
+            x: Raw = arrays[name]
+    except (
+        *(AttributeError, KeyError, StopIteration, TypeError, ValueError),
+        *(OSError, EOFError, BadZipFile, zlib.error),
+    ) as error:
+        raise ArgumentError("records", str(path), allowed) from error
+    if x.dtype.kind == "U":
+        x = x.astype(object)
+    if kind_of(x) is None or not len(x):
+        raise ArgumentError("records", f"{path}: {x.shape} {x.dtype}", f"{allowed}: one or more")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise ArgumentError("records", str(path), "a file of finite numbers")
+    return x

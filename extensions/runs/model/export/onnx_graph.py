@@ -1,0 +1,65 @@
+"""A model as a graph of ONNX."""
+
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from extensions import durable
+from extensions.ring.fixed_point import Reals
+from extensions.runs.model.files import OpenedModel
+
+OPSET = 17
+IR_VERSION = 8
+"""Old enough for runtimes of 2022 and later."""
+
+_SCORES = {"sigmoid": ("Sigmoid", {}), "softmax": ("Softmax", {"axis": 1})}
+
+
+def write(path: Path, model: OpenedModel) -> None:
+    """Writes the graph: ``features`` in, ``logits`` and ``probabilities`` out, all float64.
+
+    The names of the classes are in the header, which is the metadata property ``header``.
+    """
+    spec = model.header.spec
+    caps = [function.bound for function in spec.network.activations]
+    nodes: list[Any] = []
+    constants: list[Any] = []
+
+    def constant(name: str, value: Reals | float) -> str:
+        constants.append(numpy_helper.from_array(np.asarray(value, np.float64), name))
+        return name
+
+    x = "features"
+    for i, ((weight, bias), cap) in enumerate(zip_longest(model.parameters, caps)):
+        given = [x, constant(f"weight_{i}", weight), constant(f"bias_{i}", bias)]
+        x = "logits" if cap is None else f"sums_{i}"
+        nodes.append(helper.make_node("Gemm", given, [x], transB=1))
+        if cap is not None:
+            ends = [constant(f"{end}_{i}", value) for end, value in (("low", 0.0), ("high", cap))]
+            nodes.append(helper.make_node("Clip", [x, *ends], [f"values_{i}"]))
+            x = f"values_{i}"
+    operator, settings = _SCORES[spec.loss]
+    nodes.append(helper.make_node(operator, ["logits"], ["probabilities"], **settings))
+
+    def tensor(name: str, columns: int) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["records", columns])
+
+    outputs = [tensor(name, spec.widths[-1]) for name in ("logits", "probabilities")]
+    graph = helper.make_graph(
+        nodes, "pea", [tensor("features", spec.widths[0])], outputs, constants
+    )
+    made = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="pea-mpl",
+        producer_version=model.header.software,
+    )
+    helper.set_model_props(made, {"header": model.header.to_json()})
+    onnx.checker.check_model(made)
+    with durable.write(path) as file:
+        file.write(made.SerializeToString())

@@ -1,0 +1,136 @@
+"""Models on disk: NumPy reads them, without pickles; the array ``header`` is one text of JSON."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import write_private
+from extensions.protocols.host import named, pairs, unnamed
+from extensions.ring.fixed_point import Reals
+from extensions.runs.model.header import Header
+
+HEADER = "header"
+SHARED = "save"
+"""An array that files of shares have, and no others."""
+
+_FAILURES = (
+    *(AttributeError, KeyError, TypeError, ValueError),
+    *(OSError, EOFError, BadZipFile, zlib.error),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedModel:
+    """A model in the clear.
+
+    Attributes:
+        header: what is known of it.
+        parameters: weight (outputs, inputs) and bias (outputs,) of each layer.
+    """
+
+    header: Header
+    parameters: Sequence[tuple[Reals, Reals]]
+
+
+def header_array(header: Header) -> npt.NDArray[np.str_]:
+    """Returns what files hold under the name ``header``."""
+    return np.array(header.to_json())
+
+
+def write_opened(path: Path, model: OpenedModel) -> Path:
+    """Writes a model, readable by its owner only: ``weight_i``, ``bias_i`` and ``header``."""
+    parts = [part for pair in model.parameters for part in pair]
+    return write_private(path, **{HEADER: header_array(model.header)}, **named(parts))
+
+
+def read_opened(path: Path) -> OpenedModel:
+    """Returns a model that was written in the clear.
+
+    Raises:
+        ArgumentError: no such file; one without a header, of shares, or with other weights than
+            the header says.
+    """
+    arrays = read_arrays("model", path)
+    if SHARED in arrays:
+        raise ArgumentError(
+            "model",
+            str(path),
+            "a model in the clear, and this is a party's share of one",
+            "`pea train --evaluate opened --save FOLDER` writes model.npz.",
+        )
+    header = header_in("model", path, arrays)
+    parts = parameters_in("model", path, arrays, header)
+    if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
+        raise ArgumentError("model", str(path), "a file of finite real numbers")
+    return OpenedModel(header=header, parameters=pairs(parts))
+
+
+def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the arrays of an .npz file.
+
+    Args:
+        argument: what the file is called in an error.
+        path: of the file.
+
+    Raises:
+        ArgumentError: no such file, or one that is damaged.
+    """
+    if not path.is_file():
+        raise ArgumentError(argument, str(path), "an existing .npz file of `pea train --save`")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except _FAILURES as error:
+        raise ArgumentError(argument, str(path), "an undamaged .npz file") from error
+
+
+def header_in(argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) -> Header:
+    """Returns the header among a file's arrays.
+
+    Raises:
+        ArgumentError: there is none, or it cannot be read.
+    """
+    if HEADER not in arrays:
+        raise ArgumentError(
+            argument,
+            f"{path}, which has no header",
+            "a file of `pea train --save`",
+            "Files of earlier versions do not say what their models take: train again.",
+        )
+    try:
+        return Header.of_json(str(arrays[HEADER]))
+    except ArgumentError as error:
+        error.add_note(f"The file is {path}.")
+        raise
+
+
+def parameters_in(
+    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], header: Header
+) -> list[npt.NDArray[Any]]:
+    """Returns each weight and bias in turn, of the shapes that a header says.
+
+    Raises:
+        ArgumentError: they have others.
+    """
+    widths = header.spec.widths
+    wanted = [
+        shape
+        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True)
+        for shape in ((outputs, inputs), (outputs,))
+    ]
+    names = named([None] * len(wanted))
+    try:
+        parts: list[npt.NDArray[Any]] = unnamed({name: arrays[name] for name in names})
+    except KeyError:
+        parts = []
+    shapes = [part.shape for part in parts]
+    if shapes != wanted:
+        raise ArgumentError(argument, f"{path}: {shapes}", f"of the header's shapes, {wanted}")
+    return parts

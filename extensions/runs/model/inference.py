@@ -1,0 +1,81 @@
+"""What an opened model says of records, in real numbers, and the table that tells it."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from extensions import durable
+from extensions.errors import ArgumentError
+from extensions.network.losses import Loss
+from extensions.ring.fixed_point import Reals
+from extensions.runs.model.files import OpenedModel
+from extensions.runs.model.header import Header
+
+
+def logits_of(model: OpenedModel, features: Reals) -> Reals:
+    """Returns the outputs (records, classes) of a model for features (records, features).
+
+    Activations are capped as they were in training. A secure computation of the same is within
+    2^-frac_bits for each rounding of it; tests hold it within 1e-3.
+
+    Raises:
+        ArgumentError: features of another number than the model takes.
+    """
+    check_width(model.header, features)
+    caps = [function.bound for function in model.header.spec.network.activations]
+    x = features
+    for (weight, bias), cap in zip(model.parameters[:-1], caps, strict=True):
+        x = np.clip(x @ weight.T + bias, 0.0, cap)
+    weight, bias = model.parameters[-1]
+    logits: Reals = x @ weight.T + bias
+    return logits
+
+
+def check_width(header: Header, features: Reals) -> None:
+    """Returns only if records have as many features as a model takes.
+
+    Raises:
+        ArgumentError: they have not.
+    """
+    if features.shape[1] != header.spec.widths[0]:
+        raise ArgumentError(
+            "records",
+            f"{features.shape[1]} features a record",
+            f"of {header.spec.widths[0]} features, as the model takes",
+            f"It takes those of --features {header.features}.",
+        )
+
+
+def scores_of(loss: Loss, logits: Reals) -> Reals:
+    """Returns probabilities (records, classes).
+
+    Those of "softmax" sum to 1 in each row; those of "sigmoid" tell each class from all others.
+    """
+    if loss == "softmax":
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares: Reals = powers / powers.sum(axis=1, keepdims=True)
+        return shares
+    halves: Reals = 0.5 * (1.0 + np.tanh(0.5 * logits))
+    return halves
+
+
+def write_predictions(header: Header, logits: Reals, path: Path) -> Path:
+    """Writes a CSV file, readable by its owner only: a row a record, in their order.
+
+    Its columns are ``record``, counted from 1; ``prediction``, the name of the class of the largest
+    logit; and for each class its ``probability`` and its ``logit``.
+    """
+    names = header.classes
+    scores = scores_of(header.spec.loss, logits)
+    kinds = [f"{kind} {name}" for kind in ("probability", "logit") for name in names]
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["record", "prediction", *kinds])
+    for number, (score, logit) in enumerate(zip(scores, logits, strict=True), start=1):
+        best = names[int(np.argmax(logit))]
+        lines.writerow([number, best, *map(float, score), *map(float, logit)])
+    with durable.write(path) as file:
+        file.write(text.getvalue().encode())
+    return path

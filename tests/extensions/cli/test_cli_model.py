@@ -1,0 +1,170 @@
+"""`pea predict` and `pea export`: from records to a model, and back to other records by it."""
+
+import csv
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from extensions.owners.data import load_raw, read_party_file, write_private
+from extensions.owners.schema import Category, Number, Schema, Target, to_toml
+from extensions.runs.model import logits_of, read_opened
+from tests.helpers.commands import pea
+
+TRAIN = ("train", "--backend", "clear", "--parties", 2, "--steps", 40, "--evaluate", "opened")
+FIXED = ("--no-dp", "--insecure-fixed-randomness", 7)
+SCHEMA = Schema(
+    target=Target(column="risk", classes=("low", "high")),
+    columns=(
+        Number(name="age", low=0, high=120, missing="indicator"),
+        Category(name="city", categories=("Bern", "Genf", "Ulm"), outside="clip"),
+    ),
+    basis="public",
+)
+
+
+def trained(folder: Path, *options: object) -> Path:
+    done = pea(*TRAIN, *FIXED, *options, "--save", folder / "model")
+    assert done.returncode == 0, done.stderr
+    return folder / "model" / "model.npz"
+
+
+def predicted(folder: Path, model: Path, records: Path, *options: object) -> list[dict[str, str]]:
+    out = folder / "predictions.csv"
+    done = pea("predict", "--model", model, "--records", records, "--out", out, *options)
+    assert done.returncode == 0, done.stderr
+    with out.open(newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def table(path: Path, columns: list[str], rows: list[list[object]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    return path
+
+
+def people(count: int) -> list[list[object]]:
+    """Age, city and risk, which is high for those above 60."""
+    draws = np.random.default_rng(3)
+    ages = draws.integers(1, 120, count)
+    cities = draws.choice(["Bern", "Genf", "Ulm"], count)
+    return [
+        [int(a), str(c), "high" if a > 60 else "low"] for a, c in zip(ages, cities, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def of_a_schema(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("schema")
+    (folder / "schema.toml").write_text(to_toml(SCHEMA))
+    own = table(folder / "own.csv", ["age", "city", "risk"], people(400))
+    return trained(folder, "--data", f"csv:{own}", "--schema", folder / "schema.toml")
+
+
+def test_tables_are_read_by_the_schema_of_the_model(tmp_path, of_a_schema):
+    """Columns in another order, without labels, with others, missing values and unknown ones."""
+    rows = [["x", "Ulm", 100], ["y", "Rom", 90], ["z", "Bern", ""], ["u", "Genf", 3]]
+    new = table(tmp_path / "new.csv", ["name", "city", "age"], rows)
+    found = predicted(tmp_path, of_a_schema, new)
+    assert [row["record"] for row in found] == ["1", "2", "3", "4"]
+    assert [found[i]["prediction"] for i in (0, 1, 3)] == ["high", "high", "low"]
+    assert {*found[0]} == {
+        *("record", "prediction", "probability low", "probability high"),
+        *("logit low", "logit high"),
+    }
+    beyond = table(tmp_path / "beyond.csv", ["age", "city"], [[150, "Ulm"]])
+    done = pea(
+        *("predict", "--model", of_a_schema, "--records", beyond, "--out", tmp_path / "none.csv")
+    )
+    assert done.stderr.startswith("pea: records = 'record 1, column age': must be in 0..120")
+    assert not (tmp_path / "none.csv").exists()
+
+
+def test_tables_without_a_schema_are_matched_by_name(tmp_path):
+    draws = np.random.default_rng(4)
+    numbers = draws.uniform(-1, 1, (300, 3))
+    rows = [[*row, "up" if row[1] > 0 else "down"] for row in numbers.tolist()]
+    own = table(tmp_path / "own.csv", ["a", "b", "c", "side"], rows)
+    model = trained(tmp_path, "--data", f"csv:{own}", "--label", "side")
+    new = table(tmp_path / "new.csv", ["c", "b", "a"], [[0.3, 0.9, 0.1], [0.3, -0.9, 0.1]])
+    assert [row["prediction"] for row in predicted(tmp_path, model, new)] == ["up", "down"]
+    lacking = table(tmp_path / "lacking.csv", ["a", "c"], [[1, 2]])
+    done = pea("predict", "--model", model, "--records", lacking, "--out", tmp_path / "none.csv")
+    assert "must be a table with the column 'b'" in done.stderr
+
+
+def test_texts_become_the_features_of_the_training(tmp_path):
+    words = ["good fine film", "bad dull film"]
+    rows = [[words[i % 2] + f" number {i}", ("good", "bad")[i % 2]] for i in range(200)]
+    own = table(tmp_path / "own.csv", ["said", "mood"], rows)
+    model = trained(
+        *(tmp_path, "--data", f"csv:{own}", "--label", "mood", "--text", "said"),
+        *("--features", "hashed:64", "--no-feature-cache"),
+    )
+    assert "scikit-learn" in read_opened(model).header.identity
+    new = table(tmp_path / "new.csv", ["said"], [["a dull bad one"], ["a fine good one"]])
+    found = predicted(tmp_path, model, new, "--no-feature-cache")
+    assert [row["prediction"] for row in found] == ["bad", "good"]
+
+
+def test_images_become_features_and_agree_with_what_was_trained_on(tmp_path):
+    """The held-out records of a file of images; and the features that their owner would share."""
+    digits = load_raw("digits", None, 0).split
+    raw = tmp_path / "raw.npz"
+    names = ("train_x", "train_y", "test_x", "test_y")
+    write_private(raw, **{name: getattr(digits, name)[:150] for name in names})
+    options = ("--features", "hog", "--no-feature-cache")
+    model = trained(tmp_path, "--data", f"npz:{raw}", *options)
+    found = predicted(tmp_path, model, raw, "--no-feature-cache")
+    ready = tmp_path / "features.npz"
+    done = pea("features", "--records", raw, "--classes", 10, "--out", ready, *options)
+    assert done.returncode == 0, done.stderr
+    own = read_party_file(ready)
+    logits = logits_of(read_opened(model), own.test_x)
+    assert [int(row["prediction"]) for row in found] == logits.argmax(1).tolist()
+    assert np.mean(logits.argmax(1) == own.test_y) > 0.3
+    scores = [[float(row[f"logit {name}"]) for name in range(10)] for row in found]
+    np.testing.assert_allclose(scores, logits, rtol=0, atol=1e-6)
+
+
+def test_another_recipe_of_features_is_refused_and_another_version_told(tmp_path):
+    rows = [[f"word{i % 2} number {i}", i % 2] for i in range(50)]
+    own = table(tmp_path / "own.csv", ["said", "mood"], rows)
+    model = trained(
+        *(tmp_path, "--data", f"csv:{own}", "--label", "mood", "--text", "said"),
+        *("--features", "hashed:64", "--no-feature-cache"),
+    )
+    arrays = dict(np.load(model))
+    text = str(arrays["header"])
+
+    def asked(changed: str) -> str:
+        np.savez(model, **arrays | {"header": np.array(changed)})
+        done = pea(
+            *("predict", "--model", model, "--records", own),
+            *("--no-feature-cache", "--out", tmp_path / "predictions.csv"),
+        )
+        return done.stderr
+
+    assert "Notice" not in asked(text)
+    seed = '"features: seed":"20230521"'
+    assert seed in text
+    told = asked(text.replace(seed, '"features: seed":"1"'))
+    assert told.startswith("pea: features = 'hashed:64, whose seed is 20230521': must be as in")
+    version = read_opened(model).header.identity["scikit-learn"]
+    older = asked(
+        text.replace(f'"features: scikit-learn":"{version}"', '"features: scikit-learn":"0.1"')
+    )
+    assert "features were taken with scikit-learn 0.1 in the training" in older
+
+
+def test_a_model_is_exported_by_the_command(tmp_path, of_a_schema):
+    pytest.importorskip("torch")
+    out = tmp_path / "model.pt2"
+    done = pea("export", "--model", of_a_schema, "--to", "torch", "--out", out)
+    assert done.stdout.startswith(f"{out} "), done.stderr
+    with zipfile.ZipFile(out) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("header.json"))
+        assert archive.read(name).decode() == read_opened(of_a_schema).header.to_json()
+    wrong = pea("export", "--model", of_a_schema, "--to", "onnx", "--out", out)
+    assert "must be the path of a file that ends in .onnx" in wrong.stderr

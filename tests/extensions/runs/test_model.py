@@ -1,0 +1,227 @@
+"""A model's file: its header, what it says of records, and its exports in other frameworks."""
+
+import csv
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.network.spec import ModelSpec
+from extensions.owners.schema import Category, Number, Schema, Target
+from extensions.runs.config import TrainConfig
+from extensions.runs.model import (
+    Header,
+    OpenedModel,
+    header_of,
+    logits_of,
+    read_opened,
+    scores_of,
+    write_opened,
+    write_predictions,
+)
+from extensions.runs.model.export import FORMATS, export
+
+SCHEMA = Schema(
+    target=Target(column="risk", classes=("low", "high")),
+    columns=(
+        Number(name="age", low=0, high=120, missing="indicator"),
+        Category(name="city", categories=("Bern", "Genf", "Ulm"), outside="clip"),
+    ),
+    basis="public",
+)
+REPORT = dict.fromkeys(
+    [
+        *("epsilon", "delta", "neighbours", "epsilon_by_neighbours", "held_out_epsilon"),
+        *("noise_multiplier", "sample_rate", "insecure_seed"),
+    ]
+) | {"manifest": {"digest": "0", "run": {}}}
+
+
+def model_of(text="mlp:7,5", columns=12, classes=3, **settings) -> OpenedModel:
+    """A model with large weights, so that caps are met and logits differ."""
+    config = TrainConfig(model=text, classes=classes, private=False, **settings)
+    header = header_of(config, REPORT | {"epsilon": 2.5, "delta": 1e-5}, {}, columns)
+    draws = np.random.default_rng(5)
+    shapes = zip(header.spec.widths[:-1], header.spec.widths[1:], strict=True)
+    parameters = [(draws.normal(0, 4, (m, n)), draws.normal(0, 1, m)) for n, m in shapes]
+    return OpenedModel(header=header, parameters=parameters)
+
+
+def records(features: int = 12) -> np.ndarray:
+    x = np.random.default_rng(6).normal(size=(40, features))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_a_header_says_all_and_comes_back_as_it_was():
+    facts = SCHEMA.facts() | {"features: scikit-learn": "1.7"}
+    header = model_of("logistic", 6, 2, facts=facts, features="hashed").header
+    back = Header.of_json(header.to_json())
+    assert back.to_json() == header.to_json()
+    assert back.spec == ModelSpec(widths=(6, 2))
+    assert back.schema == SCHEMA
+    assert back.classes == ("low", "high")
+    assert back.columns == SCHEMA.features
+    assert back.identity == {"scikit-learn": "1.7"}
+    assert (back.frac_bits, back.features, back.max_feature_norm) == (20, "hashed", 1.0)
+    assert (back.privacy["epsilon"], back.privacy["delta"]) == (2.5, 1e-5)
+    assert TrainConfig(**back.run, facts=facts) == TrainConfig(
+        model="logistic", classes=2, private=False, facts=facts, features="hashed"
+    )
+    hidden = json.loads(model_of().header.to_json())["network"]
+    assert hidden["activations"] == [{"name": "relu", "max_value": 8.0}] * 2
+
+
+def test_numpy_alone_reads_a_file_and_its_owner_alone_may(tmp_path):
+    model = model_of()
+    path = write_opened(tmp_path / "model.npz", model)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with np.load(path, allow_pickle=False) as arrays:
+        assert json.loads(str(arrays["header"]))["format"] == "pea model 1"
+        np.testing.assert_array_equal(arrays["weight_2"], model.parameters[2][0])
+    back = read_opened(path)
+    np.testing.assert_array_equal(logits_of(back, records()), logits_of(model, records()))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"header": None}, "has no header"),
+        ({"header": np.array("{}")}, "header = 'unreadable'"),
+        ({"weight_1": None}, "of the header's shapes"),
+        ({"weight_1": np.zeros((2, 2))}, "of the header's shapes"),
+        ({"bias_0": np.full(7, np.nan)}, "finite"),
+        ({"save": np.array([1])}, "a party's share"),
+    ],
+)
+def test_a_file_that_is_no_opened_model_is_refused(tmp_path, change, told):
+    path = write_opened(tmp_path / "model.npz", model_of())
+    arrays = dict(np.load(path)) | change
+    np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
+    with pytest.raises(ArgumentError, match=told):
+        read_opened(path)
+
+
+def test_activations_are_capped():
+    model = model_of("mlp:7", 12, 3)
+    (w0, b0), (w1, b1) = model.parameters
+    sums = records() @ w0.T + b0
+    assert (sums > 8).any()
+    expected = np.minimum(np.maximum(sums, 0), 8) @ w1.T + b1
+    np.testing.assert_allclose(logits_of(model, records()), expected, rtol=0, atol=1e-12)
+
+
+def test_records_of_another_width_are_refused():
+    with pytest.raises(ArgumentError, match="of 12 features"):
+        logits_of(model_of(), records(11))
+
+
+@pytest.mark.parametrize("loss", ["sigmoid", "softmax"])
+def test_predictions_name_classes_and_are_probabilities(tmp_path, loss):
+    facts = {f"class {place}": name for place, name in enumerate(("a", "b,c", "d"))}
+    model = model_of(loss=loss, facts=facts)
+    logits = logits_of(model, records())
+    path = write_predictions(model.header, logits, tmp_path / "predictions.csv")
+    assert path.stat().st_mode & 0o777 == 0o600
+    with path.open(newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert [row["record"] for row in rows] == [str(number) for number in range(1, 41)]
+    found = np.array([[float(row[f"logit {name}"]) for name in facts.values()] for row in rows])
+    np.testing.assert_array_equal(found, logits)
+    assert [row["prediction"] for row in rows] == [[*facts.values()][i] for i in logits.argmax(1)]
+    scores = np.array([[float(row[f"probability {n}"]) for n in facts.values()] for row in rows])
+    np.testing.assert_array_equal(scores, scores_of(loss, logits))
+    if loss == "softmax":
+        np.testing.assert_allclose(scores.sum(1), 1, atol=1e-12)
+    else:
+        np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-12)
+
+
+def test_onnx_gives_the_same_logits(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    for loss in ("sigmoid", "softmax"):
+        model = model_of(loss=loss)
+        path = export(model, "onnx", tmp_path / f"{loss}.onnx")
+        logits, scores = reference.ReferenceEvaluator(str(path)).run(None, {"features": records()})
+        expected = logits_of(model, records())
+        np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(scores, scores_of(loss, expected), rtol=0, atol=1e-6)
+        (kept,) = onnx.load(str(path)).metadata_props
+        assert (kept.key, kept.value) == ("header", model.header.to_json())
+
+
+def test_torch_gives_the_same_logits(tmp_path):
+    torch = pytest.importorskip("torch")
+    model = model_of()
+    path = export(model, "torch", tmp_path / "model.pt2")
+    kept = {"header.json": ""}
+    program = torch.export.load(path, extra_files=kept).module()
+    for rows in (1, 40):
+        logits = program(torch.tensor(records()[:rows])).numpy()
+        expected = logits_of(model, records()[:rows])
+        np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-6)
+    assert kept["header.json"] == model.header.to_json()
+
+
+def test_keras_gives_the_same_logits(tmp_path, tfe_process):
+    model = model_of()
+    source, path = write_opened(tmp_path / "model.npz", model), tmp_path / "model.keras"
+    np.save(tmp_path / "x.npy", records())
+    logits = tfe_process.run(
+        "tests.helpers.tfe_tasks.exported:logits_of_an_export",
+        model=str(source),
+        out=str(path),
+        records=str(tmp_path / "x.npy"),
+    )
+    np.testing.assert_allclose(logits, logits_of(model, records()), rtol=0, atol=1e-6)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read("header.json").decode() == model.header.to_json()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_npz_is_read_by_numpy_alone(tmp_path):
+    path = export(model_of(), "npz", tmp_path / "again.npz")
+    back = read_opened(path)
+    np.testing.assert_array_equal(logits_of(back, records()), logits_of(model_of(), records()))
+
+
+def test_a_format_and_its_suffix_are_checked_first(tmp_path):
+    with pytest.raises(ArgumentError, match="to = 'pickle'"):
+        export(model_of(), "pickle", tmp_path / "model.pkl")
+    for name, chosen in FORMATS.items():
+        with pytest.raises(ArgumentError, match=rf"ends in \{chosen.suffix}"):
+            export(model_of(), name, tmp_path / "model.bin")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_the_framework_the_pip_command_is_told(tmp_path):
+    """A process in which no framework can be imported still exports arrays."""
+    write_opened(tmp_path / "model.npz", model_of())
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'onnx', 'tf_keras'): sys.modules[name] = None\n"
+        "from pathlib import Path\n"
+        "from extensions.errors import MissingExtraError\n"
+        "from extensions.runs.model import read_opened\n"
+        "from extensions.runs.model.export import FORMATS, export\n"
+        "folder = Path(sys.argv[1])\n"
+        "for name, each in FORMATS.items():\n"
+        "    try:\n"
+        "        export(read_opened(folder / 'model.npz'), name, folder / f'again{each.suffix}')\n"
+        "        print(name)\n"
+        "    except MissingExtraError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "torch is not installed. Type: pip install 'pea-mpl[fl]'",
+        "onnx is not installed. Type: pip install 'pea-mpl[onnx]'",
+        "tf_keras is not installed. Type: pip install 'pea-mpl[tfe]'",
+        "npz",
+    ]

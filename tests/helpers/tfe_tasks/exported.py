@@ -1,0 +1,17 @@
+"""Tasks on models that were exported for Keras."""
+
+from pathlib import Path
+
+import numpy as np
+import tf_keras
+
+from extensions.runs.model import read_opened
+from extensions.runs.model.export import export
+
+
+def logits_of_an_export(model: str, out: str, records: str) -> list[list[float]]:
+    """What Keras says of records, of a model that it loads from its own file."""
+    export(read_opened(Path(model)), "keras", Path(out))
+    loaded = tf_keras.models.load_model(out)
+    assert loaded.layers[1].max_value == 8.0
+    return loaded(np.load(records)).numpy().tolist()
