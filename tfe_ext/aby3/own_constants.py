@@ -28,6 +28,9 @@ SHAPING = {
     **dict.fromkeys(("TensorListFromTensor", "TensorListStack"), (1,)),
     "TensorListGetItem": (2,),
     "Fill": (0,),
+    **dict.fromkeys(("RandomUniform", "RandomStandardNormal", "TruncatedNormal"), (0,)),
+    **dict.fromkeys(("RandomUniformInt", "StatelessRandomUniformV2"), (0,)),
+    **dict.fromkeys(("StatelessRandomNormalV2", "StatelessTruncatedNormalV2"), (0,)),
 }
 """Operations that take shapes or axes, which are public, and as which of their inputs."""
 _WITH_AXIS_LAST = ("ConcatV2",)
