@@ -10,7 +10,8 @@ def test_every_listed_test_is_in_the_document_with_its_reason(host: HostTests):
     text = DOCUMENT.read_text()
     assert f"## {host.title}" in text
     for name, (outcome, why) in host.listed.items():
-        assert f"| `{name}` | {outcome} | {why} |" in text
+        (row,) = (line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.endswith(f"| {outcome} | {why} |")
 
 
 def test_what_is_not_listed_is_a_surprise():

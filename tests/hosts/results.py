@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 class Results(unittest.TextTestResult):
-    """The outcome of each test by its class and name; of one that fails also what it says."""
+    """The outcome of each test by module, class and name; of one that fails also what it says."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self.found: dict[str, list[str]] = {}
 
     def _note(self, test: unittest.TestCase, outcome: str, why: str = "") -> None:
-        self.found[".".join(test.id().split(".")[-2:])] = [outcome, why]
+        self.found[test.id().removeprefix("test.")] = [outcome, why]
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         super().addSuccess(test)

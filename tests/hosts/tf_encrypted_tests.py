@@ -1,6 +1,6 @@
 """TF Encrypted's tests of ABY3 on `tfe_ext.ABY3`; each player has a device of its own.
 
-Run as ``python -m tests.hosts.tf_encrypted_tests FOLDER RESULTS [TEST ...]``.
+Run as ``python -m tests.hosts.tf_encrypted_tests FOLDER RESULTS enabled [TEST ...]``.
 """
 
 import sys
@@ -34,7 +34,7 @@ def load(folder: Path) -> ModuleType:
 
 def main() -> None:
     """Runs all tests, or those that are named."""
-    folder, out, *names = sys.argv[1:]
+    folder, out, _, *names = sys.argv[1:]
     module = load(Path(folder))
     loader = unittest.TestLoader()
     if names:
