@@ -111,8 +111,9 @@ def party(
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     check_options(options)
-    extraction = replace(extraction, features=seat.features or TrainConfig.features)
     source = own_records(seat.records, table, seat.classes)
+    told = seat.features or source.facts.get("features", TrainConfig.features)
+    extraction = replace(extraction, features=told)
     config = config_of(
         run,
         schedule,

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
+from crypten_ext.nn.recorded_step import StepSettings
 from tests.conftest import Pools
 
 TASKS = "tests.helpers.party_tasks.guards"
@@ -50,6 +52,25 @@ REFUSED = {
     "PyTorch's Conv2d": ("UnsupportedLayerError", r"'/0/Conv_output_0' \(Conv\)"),
     "PyTorch's Softmax": ("UnsupportedLayerError", r"\(Softmax\)"),
 }
+
+
+OTHERS = {
+    **{"lr": 2.0, "sample_rate": 0.4, "max_grad_norm": 2.0, "noise_multiplier": 2.0},
+    **{"max_weight_norm": 500.0, "expected_batch_size": 7.0, "colluders": 0, "degree": 3},
+    **{"steps": 9},
+}
+
+
+def test_settings_of_an_optimizer_that_one_party_has_otherwise_are_named_at_all(pools: Pools):
+    """At the first step, and all of them: there is another value for every field."""
+    assert {*OTHERS} == {field.name for field in fields(StepSettings)} | {"lr", "sample_rate"}
+    attempts = [{name: value} for name, value in OTHERS.items()]
+    plans = [{"attempts": [{} for _ in OTHERS]}, {"attempts": attempts}]
+    everybody = pools.run(2, f"{TASKS}:first_steps", per_party=plans)
+    for found in everybody:
+        for (name, value), (kind, message) in zip(OTHERS.items(), found, strict=True):
+            assert kind == "ArgumentError"
+            assert re.match(rf"{name} = .* at party 0, {value:g} at party 1: must be", message)
 
 
 @pytest.fixture(scope="module")

@@ -161,6 +161,7 @@ def test_player_that_never_comes_is_named(tfe_process, tmp_path):
         "what_waits_for_a_silent_player_is_broken_off",
         "this_process_keeps_one_address_that_players_reach",
         "a_host_that_is_cut_off_is_suspected_itself",
+        "other_software_is_named",
     ],
 )
 def test_property_of_the_connection(tfe_process, task):

@@ -8,8 +8,6 @@ from typing import Any
 from extensions.errors import ArgumentError
 from tfe_ext.players.connection import split
 
-JOB = "tfe"
-"""TensorFlow's name for all players together."""
 SERVERS = ("server0", "server1", "server2")
 
 

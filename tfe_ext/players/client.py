@@ -22,8 +22,9 @@ import tensorflow as tf
 
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
-from tfe_ext.players.addresses import JOB, read_players
+from tfe_ext.players.addresses import read_players
 from tfe_ext.players.connection import Connection
+from tfe_ext.players.job import JOB, check_software
 from tfe_ext.players.order import keep_order
 from tfe_ext.players.status import Statuses, task_of
 from tfe_ext.players.watch import Watch
@@ -50,6 +51,8 @@ class RemotePlayers(tfe.RemoteConfig):
         super().__init__(players, job_name=JOB)
         self._statuses = Statuses(players)
         self._first = dict(self._statuses.wait_for_all(join_timeout))
+        for name in players:
+            check_software(name, task_of(self._first[name]))
         for index, name in enumerate(players):
             if task_of(self._first[name]) != f"/job:{JOB}/replica:0/task:{index}":
                 raise PlayerLostError(
@@ -171,7 +174,8 @@ def remote_config(
             port. Players ask it for what the script hands to them within a graph.
 
     Raises:
-        ArgumentError: the file is not as it should be, or `own_address` is not.
+        ArgumentError: the file is not as it should be, or `own_address` is not, or a player has
+            other versions of this package, TF Encrypted or TensorFlow than this process.
         PlayerLostError: a player did not answer in time, or is another one than the file says.
     """
     check_seconds("join_timeout", join_timeout)

@@ -15,7 +15,8 @@ def main() -> None:
     name, file = sys.argv[1:]
     import tensorflow as tf
 
-    from tfe_ext.players.addresses import JOB, read_players
+    from tfe_ext.players.addresses import read_players
+    from tfe_ext.players.job import JOB
     from tfe_ext.streams.choice import load_for_players
 
     import tf_encrypted as tfe

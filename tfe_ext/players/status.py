@@ -72,6 +72,6 @@ class Statuses:
 
 
 def task_of(answer: bytes) -> str:
-    """Returns the task that an answer comes from, such as "/job:tfe/replica:0/task:0"."""
+    """Returns the task that an answer comes from, such as "/job:tfe__.../replica:0/task:0"."""
     start = answer.find(b"/job:")
     return answer[start : answer.find(b"/device:", start)].decode(errors="replace")

@@ -24,6 +24,7 @@ from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.records.batches import OwnersRecords
+from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
@@ -41,7 +42,7 @@ class ABY3Host(Host):
         source: of sampling and noise.
     """
 
-    software = ("tf-encrypted", "tensorflow")
+    software = SOFTWARE
     ranks = holders = range(ABY3Ring.parties)
 
     def __init__(self, prot: ABY3, source: NoiseSource) -> None:

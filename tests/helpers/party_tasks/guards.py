@@ -62,6 +62,16 @@ class Bench:
         self.optimizer.step()
 
 
+def first_steps(context: Context, *, attempts: list[dict[str, Any]]) -> list[Outcome]:
+    """Returns the outcome of the first step of an optimizer with each of several settings."""
+    found = []
+    for options in attempts:
+        with session():
+            bench = Bench(**options)
+            found.append(outcome(lambda bench=bench: bench.step_after(bench.loss())))
+    return found
+
+
 def step_twice() -> None:
     bench = Bench()
     bench.step_after(bench.loss())

@@ -1,5 +1,6 @@
 """Tasks on files of players, and on players that are not there."""
 
+import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
 from tests.helpers.patience import PATIENCE, wait_until
 from tfe_ext.players.connection import Connection, split
+from tfe_ext.players.job import JOB, SOFTWARE, check_software
 from tfe_ext.players.status import Statuses
 from tfe_ext.players.watch import Watch
 
@@ -25,6 +27,19 @@ def nobody_answers(file, seconds):
     assert text.startswith("player server0 did not answer at 127.0.0.1:")
     assert "within 2 s, nor did player server1, nor did player server2." in text
     assert "pea players --config FILE --player server0" in text
+
+
+def other_software_is_named():
+    mine = JOB.split("__")
+    task = "/job:{}/replica:0/task:1".format
+    check_software("server1", task(JOB))
+    check_software("server1", "/job:tfe/replica:0/task:1")  # another programme, told elsewhere
+    for place, name in enumerate(("pea-mpl", *SOFTWARE), start=1):
+        other = [*mine[:place], "9_9_1", *mine[place + 1 :]]
+        expected = f"{name} 9.9.1 at player server1, {mine[place].replace('_', '.')} here"
+        with pytest.raises(ArgumentError, match=re.escape(expected)) as found:
+            check_software("server1", task("__".join(other)))
+        assert str(found.value).count(" at player ") == 1
 
 
 def unsuitable_files(folder):

@@ -17,6 +17,7 @@ from tests.helpers.memory import private_memory
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.keras.records.batches import OwnersRecords, check_owners
+from tfe_ext.players.job import JOB
 from tfe_ext.streams import choice
 from tfe_ext.streams.chacha import keystream_on
 from tfe_ext.streams.native import NativeError
@@ -37,7 +38,7 @@ def given(value=X):
 
 
 def shares_lie_in_four_processes():
-    tasks = [f"/job:tfe/replica:0/task:{i}/device:CPU:0" for i in range(4)]
+    tasks = [f"/job:{JOB}/replica:0/task:{i}/device:CPU:0" for i in range(4)]
     assert [player.device_name for player in CONFIG.players] == tasks
     for x in (given(), tfe.define_private_variable(X), given() * given()):
         for i, pair in enumerate(x.unwrapped):
