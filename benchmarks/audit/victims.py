@@ -81,10 +81,8 @@ def released(config: TrainConfig, game: Game, fault: str = NO_FAULT) -> Model:
     features = game.parts[0].train_x.shape[1]
     run = settled(config, features)
     if fault != NO_FAULT:
-        factors = FAULTS[fault].items()
-        run = settled(
-            replace(run, **{name: by * getattr(run, name) for name, by in factors}), features
-        )
+        others = {name: by * getattr(run, name) for name, by in FAULTS[fault].items()}
+        run = settled(replace(run, settled=False, epsilon=None, **others), features)
     if any(own.any() for own in game.absent):
         return _released_with_null_records(run, game)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
