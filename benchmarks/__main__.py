@@ -14,6 +14,7 @@ from benchmarks.inverse_sqrt import error, runtime
 from benchmarks.network import command as network
 from benchmarks.noise import command as noise
 from benchmarks.steps import dpsgd_scaling, dpsgd_step, first_step, losses, training
+from benchmarks.tabular import command as tabular
 from extensions.cli.parameters import with_options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -36,6 +37,7 @@ app.command("fl-dp")(dp.main)
 app.command("fl-signds")(signds.main)
 app.command("paillier")(paillier.main)
 app.command("network", context_settings={"allow_interspersed_args": False})(network.main)
+app.command("tables")(tabular.main)
 app.command("report")(report.main)
 app.command("list")(listing.main)
 

@@ -70,7 +70,14 @@ def train(
 ) -> None:
     """Train one model on the records of several parties, all on this machine."""
     check_options(options)
-    config = config_of(run, schedule, extraction, data=records.title, seed_data=records.seed)
+    config = config_of(
+        run,
+        schedule,
+        extraction,
+        schema=records.schema is not None,
+        data=records.title,
+        seed_data=records.seed,
+    )
     engine = find_for(config)
     sources = records.read(config.parties)
     settings = replace(config, classes=sources[0].classes, facts=sources[0].facts)
@@ -118,6 +125,7 @@ def party(
         run,
         schedule,
         extraction,
+        schema=table.schema is not None,
         parties=seat.world_size,
         data=seat.data,
         seed_data=table.seed,

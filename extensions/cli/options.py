@@ -8,11 +8,14 @@ import typer
 
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
+from extensions.privacy.sampling import check_sample_rate
 from extensions.runs.config import TrainConfig
+from extensions.runs.defaults import Pace, pace_of
 from extensions.runs.options import RunOptions
 
 SETTLED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data", "steps", "lr"),
+    "sample_rate",
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but follow from others."""
@@ -26,34 +29,43 @@ class Schedule:
     """How long a run trains, and how fast.
 
     Attributes:
-        steps: number of updates (default 120).
+        steps: number of updates (default 120; with a schema 20).
         epochs: instead of steps: steps = epochs / rate.
         lr: learning rate of the averaged noisy sum (default 10, mlp: 1).
+        sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default 0.1; with
+            a schema 1).
     """
 
     steps: int | None = None
     epochs: float | None = None
     lr: float | None = None
+    sample_rate: float | None = None
 
-    def steps_at(self, sample_rate: float) -> int:
-        """Returns the number of updates.
+    def pace(self, model: str, *, schema: bool = False) -> Pace:
+        """Returns how a model is trained.
 
         Raises:
-            ArgumentError: steps and epochs together, or epochs out of range.
+            ArgumentError: steps and epochs together, or a value out of range.
         """
+        usual = pace_of(model, schema=schema)
+        rate = check_sample_rate(
+            usual.sample_rate if self.sample_rate is None else self.sample_rate
+        )
+        return Pace(
+            steps=self._steps(rate, usual.steps),
+            lr=usual.lr if self.lr is None else self.lr,
+            sample_rate=rate,
+        )
+
+    def _steps(self, rate: float, usual: int) -> int:
         if self.epochs is None:
-            return TrainConfig.steps if self.steps is None else self.steps
+            return usual if self.steps is None else self.steps
         if self.steps is not None:
             both = (self.steps, self.epochs)
             raise ArgumentError("steps, epochs", both, "at most one of them given")
         if not 0.0 < self.epochs < 1e6:
             raise ArgumentError("epochs", self.epochs, "positive, below 1e6")
-        return max(1, round(self.epochs / sample_rate))
-
-    def lr_of(self, model: str) -> float:
-        """Returns the learning rate of a model."""
-        usual = TrainConfig.lr if model == "logistic" else 1.0
-        return usual if self.lr is None else self.lr
+        return max(1, round(self.epochs / rate))
 
 
 def check_options(options: RunOptions) -> None:
@@ -73,7 +85,12 @@ def check_options(options: RunOptions) -> None:
 
 
 def config_of(
-    run: TrainConfig, schedule: Schedule, extraction: FeatureExtraction, **settings: Any
+    run: TrainConfig,
+    schedule: Schedule,
+    extraction: FeatureExtraction,
+    *,
+    schema: bool = False,
+    **settings: Any,
 ) -> TrainConfig:
     """Returns the settings of a run.
 
@@ -81,6 +98,7 @@ def config_of(
         run: those that are options.
         schedule: how long it trains, and how fast.
         extraction: how its features are extracted.
+        schema: whether its records are a table with a schema.
         settings: those that a command finds out.
 
     Raises:
@@ -88,8 +106,7 @@ def config_of(
     """
     return replace(
         run,
-        steps=schedule.steps_at(run.sample_rate),
-        lr=schedule.lr_of(run.model),
+        **schedule.pace(run.model, schema=schema)._asdict(),
         features=extraction.features,
         max_feature_norm=extraction.max_feature_norm,
         **settings,

@@ -1,0 +1,1 @@
+"""What tables learn at a given epsilon, beside logistic regression without privacy."""
