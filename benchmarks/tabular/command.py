@@ -13,12 +13,12 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.tables import publish
 from benchmarks.tabular.data import TABLES, Tabular
+from extensions.cli.pace import TABLE, USUAL, Pace
 from extensions.owners.data import Split, bounded_rows, split_among
 from extensions.owners.schema import encode_table
 from extensions.ring.fixed_point import Reals
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
-from extensions.runs.defaults import TABLE, USUAL, Pace
 
 HELD_OUT = 0.2
 PARTIES = 3

@@ -14,7 +14,7 @@ from extensions.cli import console
 from extensions.cli.options import SETTLED, Schedule, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.owners.data import Sizes
+from extensions.owners.data import Sizes, settings_of
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.runs.config import TrainConfig
 
@@ -29,15 +29,18 @@ class Counts:
     Attributes:
         records: instead of data, each party's training records: 900,800,850.
         held_out: each party's held-out records, with records.
-        columns: number of features, with records.
+        columns: number of features, with records; by default those of the schema.
     """
 
     records: str | None = None
     held_out: str | None = None
     columns: int | None = None
 
-    def sizes(self) -> Sizes | None:
+    def sizes(self, columns: int) -> Sizes | None:
         """Returns the sizes, or None.
+
+        Args:
+            columns: number of features, where none is given.
 
         Raises:
             ArgumentError: a list of anything but numbers.
@@ -47,7 +50,7 @@ class Counts:
         return Sizes(
             train=_numbers("records", self.records),
             test=_numbers("held_out", self.held_out),
-            features=self.columns or 0,
+            features=self.columns or columns,
         )
 
 
@@ -83,8 +86,11 @@ def prepare(
     Each party gets its own file, in private, and gives the same options as here. A file is of use
     once. It is known from public sizes alone which tuples the run needs.
     """
-    config = config_of(run, schedule, extraction).resolved()
-    sizes = counts.sizes() or sizes_of(origin, extraction, config.parties)
+    schema = origin.public_schema
+    columns = 0 if schema is None else len(schema.features)
+    known = {} if schema is None else settings_of(schema)
+    config = config_of(run, schedule, extraction, schema=schema is not None, **known).resolved()
+    sizes = counts.sizes(columns) or sizes_of(origin, extraction, config.parties)
     with console.counted("tuple") as show:
         paths = preparation.prepare(config, sizes, out, show)
     for path in paths:

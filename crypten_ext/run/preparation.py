@@ -80,6 +80,7 @@ def _zeros(sizes: Sizes, rank: int) -> Split:
         train_y=np.zeros(train_rows, dtype=np.int64),
         test_x=np.zeros((test_rows, sizes.features)),
         test_y=np.zeros(test_rows, dtype=np.int64),
+        train_units=np.arange(train_rows),
     )
 
 

@@ -73,7 +73,7 @@ def extract(
 def features_of(source: Source, extraction: FeatureExtraction) -> Split:
     """Returns one owner's features, of its records."""
     console.classes(source.names)
-    console.clipped(source.clipped)
+    console.read(source)
     with console.extracting() as show:
         (features,) = extraction.extract([source.stated], show)
     return features

@@ -80,13 +80,13 @@ def train(
     )
     engine = find_for(config)
     sources = records.read(config.parties)
-    settings = replace(config, classes=sources[0].classes, facts=sources[0].facts)
+    settings = replace(config, **sources[0].settings)
     config = settings.resolved()
     console.prepare(report, options.save)
     console.notices(config, engine.notices(config))
     console.classes(sources[0].names)
     for rank, source in enumerate(sources):
-        console.clipped(source.clipped, f" at party {rank}")
+        console.read(source, f" at party {rank}")
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
@@ -129,8 +129,7 @@ def party(
         parties=seat.world_size,
         data=seat.data,
         seed_data=table.seed,
-        classes=source.classes,
-        facts=source.facts,
+        **source.settings,
     ).resolved()
     engine = find_for(config)
     console.prepare(report, options.save)

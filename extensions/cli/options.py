@@ -6,16 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
+from extensions.cli.pace import Pace, pace_of
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.sampling import check_sample_rate
 from extensions.runs.config import TrainConfig
-from extensions.runs.defaults import Pace, pace_of
 from extensions.runs.options import RunOptions
 
 SETTLED = (
     *("data", "facts", "features", "max_feature_norm", "seed_data", "steps", "lr"),
     "sample_rate",
+    "max_grad_norm",
+    "rows_per_unit",
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but follow from others."""
@@ -29,25 +31,28 @@ class Schedule:
     """How long a run trains, and how fast.
 
     Attributes:
-        steps: number of updates (default 120; with a schema 20).
+        steps: number of updates (default 120; with a schema 20, and 40 with squared).
         epochs: instead of steps: steps = epochs / rate.
-        lr: learning rate of the averaged noisy sum (default 10, mlp: 1).
+        lr: learning rate; the update is lr / expected batch size times the noisy sum (default 10;
+            mlp or squared: 1).
         sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default 0.1; with
             a schema 1).
+        max_grad_norm: C, the bound of each example's gradient (default 1, squared: 0.2).
     """
 
     steps: int | None = None
     epochs: float | None = None
     lr: float | None = None
     sample_rate: float | None = None
+    max_grad_norm: float | None = None
 
-    def pace(self, model: str, *, schema: bool = False) -> Pace:
+    def pace(self, model: str, loss: str, *, schema: bool) -> Pace:
         """Returns how a model is trained.
 
         Raises:
             ArgumentError: steps and epochs together, or a value out of range.
         """
-        usual = pace_of(model, schema=schema)
+        usual = pace_of(model, loss, schema=schema)
         rate = check_sample_rate(
             usual.sample_rate if self.sample_rate is None else self.sample_rate
         )
@@ -55,6 +60,7 @@ class Schedule:
             steps=self._steps(rate, usual.steps),
             lr=usual.lr if self.lr is None else self.lr,
             sample_rate=rate,
+            max_grad_norm=usual.max_grad_norm if self.max_grad_norm is None else self.max_grad_norm,
         )
 
     def _steps(self, rate: float, usual: int) -> int:
@@ -106,7 +112,7 @@ def config_of(
     """
     return replace(
         run,
-        **schedule.pace(run.model, schema=schema)._asdict(),
+        **schedule.pace(run.model, run.loss, schema=schema)._asdict(),
         features=extraction.features,
         max_feature_norm=extraction.max_feature_norm,
         **settings,

@@ -104,6 +104,19 @@ def relu(max_value: float = 8.0) -> PiecewiseLinear:
     )
 
 
+@functools.cache
+def unit_interval() -> PiecewiseLinear:
+    """Returns min(max(x + 1/2, 0), 1), exactly."""
+    return PiecewiseLinear(
+        name="unit interval",
+        thresholds=(-0.5, 0.5),
+        slopes=(0, 1, 0),
+        offset=0.0,
+        slope_bits=0,
+        bound=1.0,
+    )
+
+
 def output_norm(function: PiecewiseLinear, features: int, input_norm: float = math.inf) -> float:
     """Returns a bound of the Euclidean norm of a row of function(x).
 

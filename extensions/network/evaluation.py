@@ -17,6 +17,16 @@ def count_misses(
 ) -> Share:
     """Returns shares of the number of rows in which another class's logit beats the true one's.
 
+    The arguments, guarantees, costs and errors are those of `count_misses_of`.
+    """
+    return count_misses_of(ring, logits, targets, ties=ties).sum(-1)
+
+
+def count_misses_of(
+    ring: Ring, logits: Share, targets: Share, *, ties: Literal["right", "wrong"]
+) -> Share:
+    """Returns, of each row, shares of 1 if another class's logit beats the true one's, else 0.
+
     Args:
         ring: the host.
         logits: shares of (rows, classes) or (candidates, rows, classes); a single class is compared
@@ -50,7 +60,7 @@ def count_misses(
         beaten = ring.less_than(lead + targets * one, [1])[0]
     else:
         beaten = ring.less_than(lead, [0])[0]
-    return any_of(ring, [beaten[..., k] for k in range(classes)]).sum(-1)
+    return any_of(ring, [beaten[..., k] for k in range(classes)])
 
 
 def any_of(ring: Ring, flags: Sequence[Bits]) -> Share:

@@ -228,9 +228,10 @@ def sizes_of(origin: Origin, extraction: FeatureExtraction, parties: int) -> Siz
     first = parts[0]
     arrays = ("train_x", "train_y", "test_x", "test_y")
     few = replace(first, **{name: getattr(first, name)[:2] for name in arrays})
+    few = replace(few, train_units=None)
     (sample,) = replace(extraction, keep=False).extract([few], lambda *_: None)
     return Sizes(
-        train=tuple(len(part.train_x) for part in parts),
+        train=tuple(part.drawn for part in parts),
         test=tuple(len(part.test_x) for part in parts),
         features=sample.train_x.shape[1],
     )

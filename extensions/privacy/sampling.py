@@ -23,14 +23,21 @@ class OwnRecords:
         features: ring integers, (records, features).
         labels: ring integers in [0, 2^f], (records, classes).
         frac_bits: their fractional bits.
+        rows_per_unit: k, rows of each person, one person's after the other's; 1 where each record
+            is another's. Features and labels have k rows a person.
+        empty: 1 in rows that hold no record, which there are where a person has fewer than k, else
+            0, (rows,); None if there are none.
     """
 
     features: Integers
     labels: Integers
     frac_bits: int
+    rows_per_unit: int = 1
+    empty: Integers | None = None
 
     def __len__(self) -> int:
-        return len(self.features)
+        """Number of persons: of what is drawn together."""
+        return len(self.features) // self.rows_per_unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +133,7 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
     """Returns the rows that one owner's batch needs: more are drawn with at most that probability.
 
     Args:
-        records: number of records of the owner; public.
+        records: number of records of the owner, or of persons; public.
         sample_rate: Poisson sampling rate q.
         overflow_probability: of one batch of one owner; with 0 there is room for all records.
     """
@@ -148,20 +155,22 @@ def capacity(records: int, sample_rate: float, overflow_probability: float) -> i
 def draw_rows(
     records: OwnRecords, *, party: int, sample_rate: float, rows: int, source: NoiseSource
 ) -> Rows:
-    """Returns a fresh Poisson sample of the records, padded to a public number of rows.
+    """Returns a fresh Poisson sample of the persons, padded to a public number of rows.
 
-    Should more records be drawn than fit, a random choice of them stays; `capacity` bounds the
-    probability of that, which is charged to delta.
+    Each person is drawn with all of its k rows. Should more be drawn than fit, a random choice of
+    them stays; `capacity` bounds the probability of that, which is charged to delta.
     """
-    chosen = np.flatnonzero(source.bernoulli(party, sample_rate, len(records)))
-    if len(chosen) > rows:
-        chosen = np.random.default_rng().choice(chosen, rows, replace=False)
+    k = records.rows_per_unit
+    drawn = np.flatnonzero(source.bernoulli(party, sample_rate, len(records)))
+    if len(drawn) > rows // k:
+        drawn = np.random.default_rng().choice(drawn, rows // k, replace=False)
+    chosen = (k * drawn[:, None] + np.arange(k)).reshape(-1)
     features = np.zeros((rows, records.features.shape[1]), dtype=np.int64)
     labels = np.zeros((rows, records.labels.shape[1]), dtype=np.int64)
     padding = np.ones(rows, dtype=np.int64)
     features[: len(chosen)] = records.features[chosen]
     labels[: len(chosen)] = records.labels[chosen]
-    padding[: len(chosen)] = 0
+    padding[: len(chosen)] = 0 if records.empty is None else records.empty[chosen]
     return Rows(
         features=features,
         labels=labels,

@@ -38,7 +38,7 @@ class Announced:
 
     Attributes:
         records: of each rank of the host.
-        sizes: number of records of each party.
+        sizes: number of records of each party; of persons, where these may have several.
         features: their columns.
     """
 
@@ -47,12 +47,13 @@ class Announced:
     features: int
 
     def rows(self, config: Settings) -> list[int]:
-        """Returns each party's public number of rows in a batch.
+        """Returns each party's public number of rows in a batch, k for each person.
 
         Over all steps a sample exceeds its rows with the settings' overflow probability.
         """
         each = config.overflow_probability / (config.steps * len(self.sizes))
-        return [capacity(size, config.sample_rate, each) for size in self.sizes]
+        k = config.rows_per_unit
+        return [k * capacity(size, config.sample_rate, each) for size in self.sizes]
 
     def padding(self, config: Settings) -> float:
         """Returns which part of a batch's rows is beyond the expected sample."""

@@ -207,7 +207,7 @@ def descend(
 
 def _plan(config: Settings, records: Announced) -> StepPlan:
     """Returns the public constants of each step."""
-    expected = config.sample_rate * sum(records.sizes)
+    expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
     network = network_of(config, records.features)
     return plan_of(config, network, sum(records.rows(config)), expected)
 

@@ -50,7 +50,11 @@ class Settings(Protocol):
 
     @property
     def max_grad_norm(self) -> float:
-        """The bound C of each example's gradient."""
+        """The bound C of each example's gradient, or of all of a person together."""
+
+    @property
+    def rows_per_unit(self) -> int:
+        """The most records k of one person, who is drawn with all of them."""
 
     @property
     def noise_multiplier(self) -> float | None:
@@ -93,7 +97,11 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         config: of the run.
         network: of the model.
         rows: of a batch, padding included.
-        expected: expected number of real ones.
+        expected: expected number of rows of those who are drawn.
+
+    Guarantees:
+        Each record is clipped to C / k, and a person has at most k: the clipped sum moves by at
+        most C (1 + eta) with a person, against which the noise is sigma.
 
     Raises:
         ArgumentError: the step's integers do not fit the ring, or the weights of hidden layers
@@ -107,8 +115,8 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         rows=rows,
         learning_rate=config.lr,
         expected_batch_size=expected,
-        max_grad_norm=config.max_grad_norm,
-        noise_multiplier=config.noise_multiplier or 0.0,
+        max_grad_norm=config.max_grad_norm / config.rows_per_unit,
+        noise_multiplier=(config.noise_multiplier or 0.0) * config.rows_per_unit,
         parties=config.parties,
         private=config.private,
     )

@@ -24,6 +24,7 @@ HOSTS = "pea.backends"
 MAX_PARTIES = 64
 
 Evaluate = Literal["mpc", "noisy", "opened", "none"]
+Metrics = Literal["accuracy", "all"]
 Init = Start | Strategy
 INITS = (*get_args(Start), *STRATEGIES)
 
@@ -43,13 +44,16 @@ class TrainConfig:
         parties: number of parties, who own the data.
         provider: who deals correlated randomness: dealer or ttp (processes without data), or tfp
             (party 0, which can then reconstruct every secret); crypten alone has the choice.
+        rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
+            clipped to C / k, so that epsilon is a person's.
         data: name of the data set, for the report.
         facts: what is publicly known of the records, by name: a table's columns and classes, or
             their schema.
         features: name of the extractor that each owner used, for the report.
         model: kind of model: logistic, or mlp:H with H hidden units.
         classes: number of classes.
-        loss: kind of loss: sigmoid (one class against all others) or softmax (of all classes).
+        loss: kind of loss: sigmoid (one class against all others), softmax (of all classes), or
+            squared (of a number in the schema's range; or of each class).
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
@@ -65,8 +69,11 @@ class TrainConfig:
         frac_bits: fractional bits of the ring.
         evaluate: what is opened: the number of correct predictions on held-out records (mpc), that
             number with noise (noisy), the model and the number (opened), or nothing (none).
-        count_noise: with noisy, standard deviation of the noise, in records; one record changes the
-            number by at most 1.
+        metrics: what is counted: accuracy (correct predictions alone), or all (records of a class
+            by bin of their score, for majority, AUC, recall and calibration; sums of squares for a
+            regression); by default all with a schema, else accuracy.
+        count_noise: with noisy, standard deviation of the noise of each number, in records; one
+            record changes one of them, by at most 1.
         seed_data: public seed of splitting the data.
         insecure_seed: draw sampling and noise from this seed, which everybody knows: for comparing
             backends only, NOT private.
@@ -89,6 +96,7 @@ class TrainConfig:
     backend: str = "crypten"
     parties: int = 3
     provider: Provider = "dealer"
+    rows_per_unit: int = 1
     data: str = "digits"
     facts: Mapping[str, Any] = field(default_factory=dict)
     features: str = "raw"
@@ -110,6 +118,7 @@ class TrainConfig:
     max_feature_norm: float = 1.0
     frac_bits: int = 20
     evaluate: Evaluate = "mpc"
+    metrics: Metrics | None = None
     count_noise: float = 10.0
     seed_data: int = 0
     insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
@@ -126,9 +135,16 @@ class TrainConfig:
         check_offered(HOSTS, "backend", self.backend)
         if self.evaluate not in get_args(Evaluate):
             raise ArgumentError("evaluate", self.evaluate, f"one of {get_args(Evaluate)}")
+        if self.metrics is not None and self.metrics not in get_args(Metrics):
+            raise ArgumentError("metrics", self.metrics, f"one of {get_args(Metrics)}")
         if not 1 <= self.parties <= MAX_PARTIES:
             raise ArgumentError("parties", self.parties, f"in 1..{MAX_PARTIES}")
-        for name, floor in (("steps", 1), ("classes", 2), ("seed_data", 0)):
+        if self.classes == 1 and "schema target" in self.facts and self.loss != "squared":
+            allowed = "'squared' where a number is learnt"
+            raise ArgumentError("loss", self.loss, allowed, "Type: --loss squared")
+        fewest = 1 if self.loss == "squared" else 2
+        floors = (("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0))
+        for name, floor in floors:
             if getattr(self, name) < floor:
                 raise ArgumentError(name, getattr(self, name), f"at least {floor}")
         for name in ("lr", "max_grad_norm", "max_feature_norm", "count_noise"):
@@ -202,6 +218,9 @@ class TrainConfig:
                 f"none of {CHOSEN_BY_COUNTS} with evaluate = 'noisy'",
                 "Such a start is chosen by exact counts, which later noise does not make private.",
             )
+        if self.classes == 1 and self.init in CHOSEN_BY_COUNTS:
+            allowed = f"none of {CHOSEN_BY_COUNTS} where a number is learnt"
+            raise ArgumentError("init", self.init, allowed, "No prediction is right or wrong.")
         if self.init_steps is not None and self.init_steps < 1:
             raise ArgumentError("init_steps", self.init_steps, "at least 1")
         if self.init_lr is not None:
@@ -212,6 +231,13 @@ class TrainConfig:
     def strategy(self) -> Strategy | None:
         """How local models make the start, or None if there are none."""
         return self.init if self.init in STRATEGIES else None
+
+    @property
+    def judged(self) -> Metrics:
+        """What is counted on held-out records."""
+        if self.classes == 1:
+            return "all"
+        return self.metrics or ("all" if "schema target" in self.facts else "accuracy")
 
     @property
     def local_steps(self) -> int:

@@ -1,9 +1,12 @@
-"""What is opened at the end of a run: a count of correct predictions, the model, or neither."""
+"""What is opened at the end of a run: counts of held-out records, the model, or neither."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from extensions.network.chain import Parameters, forward
 from extensions.network.evaluation import count_misses
+from extensions.network.measures import quality
+from extensions.network.tally import cells, kind_of, sensitivity, tally
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, flat, named
@@ -14,34 +17,45 @@ from extensions.ring.interface import Share
 from extensions.runs.config import TrainConfig
 
 COUNT = "the number of correct predictions on held-out records"
-NOISY_COUNT = f"{COUNT}, with noise"
+SUMS = {
+    "bins": "the numbers of held-out records of each class, by bin of their score",
+    "classes": "the numbers of held-out records of each class, predicted right and wrong",
+    "moments": "sums over held-out records of squared errors, of targets and of their squares",
+}
 MODEL = "the model"
-_MISSES = "misses"
+_COUNTS = "counts"
 
 
 def titles_of(config: TrainConfig) -> list[str]:
     """Returns what a run opens, as reports say it."""
+    counts = SUMS[kind_of(config.classes)] if config.judged == "all" else COUNT
     return {
-        "mpc": [COUNT],
-        "noisy": [NOISY_COUNT],
-        "opened": [MODEL, COUNT],
+        "mpc": [counts],
+        "noisy": [f"{counts}, with noise"],
+        "opened": [MODEL, counts],
         "none": [],
     }[config.evaluate]
 
 
 def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
-    """Records what a noised count costs a held-out record; nothing without one.
+    """Records what noised counts cost a held-out record; nothing without them.
 
-    A record changes the number of misses by at most 1, whatever the model, which held-out records
-    have no part in. An exact count costs what no ledger can say.
+    A record moves the number of misses by at most 1, all counts by `sensitivity` together, and a
+    person k times as far, whatever the model, which held-out records have no part in. An exact
+    count costs what no ledger can say.
     """
     if config.evaluate == "noisy":
+        most = config.rows_per_unit * (
+            sensitivity(config.classes) if config.judged == "all" else 1.0
+        )
         ledger.record(
             "count of correct predictions",
-            noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise,
+            noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise / most,
             sample_rate=1.0,
             steps=1,
-            overflow_probability=host.noise_failure(1),
+            overflow_probability=host.noise_failure(
+                cells(config.classes) if config.judged == "all" else 1
+            ),
         )
 
 
@@ -65,22 +79,23 @@ class Outputs:
         layers = len(self._network.widths) - 1
         self._model = [*named([None] * 2 * layers)] if config.evaluate == "opened" else []
         counted = config.evaluate != "none" and sum(held_out.sizes) > 0
-        self.names = [*self._model, *([_MISSES] if counted else [])]
+        self.names = [*self._model, *([_COUNTS] if counted else [])]
 
     @property
     def titles(self) -> list[str]:
         """What the report says of the values."""
-        counted = _MISSES in self.names
+        counted = _COUNTS in self.names
         return [title for title in titles_of(self._config) if counted or title == MODEL]
 
     def compute(self, model: Parameters) -> list[list[Integers]]:
         """Returns, for each holder, its summand of each value; nothing is opened.
 
         Cost:
-            That of a forward pass and `extensions.network.evaluation.count_misses`, if any.
+            That of a forward pass, and of `extensions.network.evaluation.count_misses` or
+            `extensions.network.tally.tally`.
         """
         host, held_out = self._host, self._held_out
-        counted = _MISSES in self.names
+        counted = _COUNTS in self.names
         placed = host.place(held_out.records) if counted else None
 
         def outputs(model: Parameters) -> list[Share]:
@@ -88,24 +103,30 @@ class Outputs:
             if counted:
                 batch = host.everything(placed, held_out.sizes)
                 logits = forward(host.ring, self._network, model, batch.x).logits
-                misses = count_misses(host.ring, logits, batch.y, ties="right").reshape(1)
-                shares.append(self._noised(misses))
+                shares.append(self._noised(self._counts(logits, batch.y)))
             return shares
 
         return host.summands(model, outputs)
 
-    def _noised(self, misses: Share) -> Share:
-        """The count with the ring's fractional bits, and Protocol 2's noise if it is asked for.
+    def _counts(self, logits: Share, targets: Share) -> Share:
+        """What is counted, (counts,), with the ring's fractional bits."""
+        ring = self._host.ring
+        if self._config.judged == "all":
+            return tally(ring, self._config.loss, logits, targets)
+        misses = count_misses(ring, logits, targets, ties="right")
+        return misses.reshape(1) * (1 << ring.frac_bits)
+
+    def _noised(self, counts: Share) -> Share:
+        """The counts, with Protocol 2's noise if it is asked for.
 
         The grid of the ring is that fine, so that discrete noise is accounted as continuous.
         """
         ring = self._host.ring
-        count = misses * (1 << ring.frac_bits)
         if self._config.evaluate != "noisy":
-            return count
+            return counts
         (noisy,) = add_gaussian_noise(
             ring,
-            [count],
+            [counts],
             self._config.count_noise,
             frac_bits=ring.frac_bits,
             source=self._host.noise,
@@ -117,22 +138,25 @@ class Outputs:
         values = dict(zip(self.names, opened, strict=True))
         return {name: decode(values[name], self._host.ring.frac_bits) for name in self._model}
 
-    def accuracy(self, opened: Sequence[Integers]) -> float | None:
-        """Returns the part of the held-out records that the model gets right, in [0, 1].
+    def quality(self, opened: Sequence[Integers]) -> dict[str, Any]:
+        """Returns what the opened counts say of the model, by name; nothing if there are none.
 
-        None if nothing is counted.
+        `accuracy` is the part of the held-out records that the model gets right, in [0, 1];
+        `extensions.network.measures.quality` says the others.
         """
         values = dict(zip(self.names, opened, strict=True))
-        if _MISSES not in values:
-            return None
-        (misses,) = decode(values[_MISSES], self._host.ring.frac_bits)
-        records = sum(self._held_out.sizes)
-        return min(1.0, max(0.0, float((records - misses) / records)))
+        if _COUNTS not in values:
+            return {}
+        sums = decode(values[_COUNTS], self._host.ring.frac_bits)
+        records, config = sum(self._held_out.sizes), self._config
+        if config.judged == "all":
+            return quality(sums, config.classes, config.facts, records)
+        return {"accuracy": min(1.0, max(0.0, float((records - sums[0]) / records)))}
 
     @property
     def epsilon(self) -> float | None:
         """What the noised count costs a held-out record at the run's delta; None without one."""
-        if _MISSES not in self.names or self._config.evaluate != "noisy" or not self._config.delta:
+        if _COUNTS not in self.names or self._config.evaluate != "noisy" or not self._config.delta:
             return None
         ledger = Ledger()
         account_for_count(ledger, self._host, self._config)

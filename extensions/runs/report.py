@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.network.measures import KEYS
 from extensions.privacy.accounting import NEIGHBOURS, Ledger, Neighbours
 from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
@@ -20,7 +21,8 @@ class Outcome:
     """What came of a run.
 
     Attributes:
-        accuracy: on held-out records; None if it is not counted.
+        quality: measures on held-out records by name (`extensions.network.measures`), those that
+            are counted.
         held_out_epsilon: what a noised count costs a held-out record; None without one.
         epsilons: what was spent on the model, in all processes; None without privacy.
         epsilons_without_noise: that, if noise of parties is missing; None without privacy.
@@ -33,7 +35,7 @@ class Outcome:
         manifest: what is kept of the run's.
     """
 
-    accuracy: float | None
+    quality: Mapping[str, Any]
     held_out_epsilon: float | None
     epsilons: Mapping[Neighbours, float] | None
     epsilons_without_noise: Mapping[str, float] | None
@@ -97,7 +99,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
     """Returns the report of a run with these resolved settings, without the opened model."""
     epsilons = outcome.epsilons
     return {
-        "accuracy": outcome.accuracy,
+        **{name: outcome.quality.get(name) for name in KEYS},
         "epsilon": None if epsilons is None else epsilons[config.neighbours],
         "delta": config.delta if config.private else None,
         "neighbours": None if epsilons is None else config.neighbours,
@@ -115,6 +117,7 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "provider": outcome.provider,
         "correction_bytes": outcome.traffic.corrections,
         "data": config.data,
+        "unit": _unit(config),
         "features": config.features,
         "opened": list(outcome.opened),
         "model": config.model,
@@ -128,6 +131,17 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "insecure_seed": config.insecure_seed,
         "manifest": dict(outcome.manifest),
     }
+
+
+def _unit(config: TrainConfig) -> str | None:
+    """Whose epsilon it is, where that is a person's of several records."""
+    unit = config.facts.get("schema unit")
+    if unit is None:
+        return None
+    return (
+        f"a person of column {unit['column']}, with at most {config.rows_per_unit} records at each "
+        "owner; one whom several owners have counts once at each"
+    )
 
 
 def as_json(report: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters
 from extensions.owners.data import Labels, Recipe, Split, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.privacy.units import by_unit
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
@@ -165,7 +166,7 @@ def _run(
     report = result(
         config,
         Outcome(
-            accuracy=outputs.accuracy(opened),
+            quality=outputs.quality(opened),
             held_out_epsilon=held_out_epsilon,
             epsilons=epsilons,
             epsilons_without_noise=without,
@@ -200,7 +201,8 @@ def own_of(
     train, held_out, problem = [], [], None
     for rank, part in zip(host.ranks, parts, strict=True):
         try:
-            train.append(checked_records(part.train_x, part.train_y, config))
+            records = checked_records(part.train_x, part.train_y, config)
+            train.append(_by_unit(records, part, config))
             held_out.append(held_out_records(part.test_x, part.test_y, config))
         except ArgumentError as error:
             error.add_note(f"These are the records of party {rank}.")
@@ -219,11 +221,21 @@ def own_of(
     )
 
 
+def _by_unit(records: OwnRecords, part: Split, config: TrainConfig) -> OwnRecords:
+    """The records as they are drawn: those of a person together, if any may have several."""
+    if part.train_units is None and config.rows_per_unit == 1:
+        return records
+    if part.train_units is None:
+        allowed = "there, since persons have up to several records"
+        raise ArgumentError("train_units", None, allowed, "Read the table by its --schema.")
+    return by_unit(records, part.train_units, config.rows_per_unit)
+
+
 def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     """Returns one owner's records, checked and encoded."""
     return check_records(
         x,
-        y,
+        y[:, None] if config.classes == 1 else y,
         frac_bits=config.frac_bits,
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,

@@ -253,6 +253,18 @@ def test_a_sample_that_does_not_fit_is_cut_at_random(tfe_process):
     assert 40 * min(count_p_value(n, runs, 0.25) for n in often) > ALARM
 
 
+def test_a_person_is_drawn_with_all_records_or_with_none(tfe_process):
+    who = [7, 7, 4, 9, 7, 4]
+    drawn = tfe_process.run(f"{TASKS}:samples_of_people", who=who, most=3, rows=9, runs=200)
+    people = {number: {i for i, one in enumerate(who) if one == number} for number in who}
+    seen = set()
+    for places in map(set, drawn):
+        there = [number for number, own in people.items() if own <= places]
+        assert places == set().union(*(people[number] for number in there))
+        seen.add(tuple(there))
+    assert len(seen) == 8  # misses one of them with probability below 8 (7/8)^200 < 2.1e-11
+
+
 def test_owners_share_the_overflow_of_a_step(tfe_process):
     """Capacities are whole numbers: owners are as large as lets two of them exceed the bound."""
     rate, overflow = 0.2, 1e-9

@@ -14,7 +14,7 @@ from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import Labels, Raw, RawSplit, Recipe, Sizes, Split, kind_of
 from extensions.owners.data.rows import bounded_rows, standard_rows
-from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows
+from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows, settings_of
 from extensions.owners.data.tables import Columns, is_table, read_cells
 from extensions.owners.data.unlabelled import Unlabelled, read_unlabelled
 
@@ -43,6 +43,7 @@ __all__ = [
     "read_party_file",
     "read_raw_file",
     "read_unlabelled",
+    "settings_of",
     "split_among",
     "standard_rows",
     "write_parts",

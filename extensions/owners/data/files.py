@@ -17,6 +17,7 @@ from extensions.owners.data.records import KINDS, Kind, RawSplit, Recipe, Split,
 
 NAMES = ("train_x", "train_y", "test_x", "test_y")
 _RECIPE = "recipe"
+UNITS = "train_units"
 
 
 def write_party_files(split: Split, parties: int, folder: Path) -> list[Path]:
@@ -68,10 +69,14 @@ def read_classes(path: Path) -> int | None:
         return None  # `read_raw_file` says what is wrong
 
 
-def write_private(path: Path, **arrays: npt.ArrayLike) -> Path:
-    """Writes an .npz file that its owner alone may read, in a folder likewise if it is new."""
+def write_private(path: Path, **arrays: npt.ArrayLike | None) -> Path:
+    """Writes an .npz file that its owner alone may read, in a folder likewise if it is new.
+
+    What is None is left out.
+    """
+    there = {name: array for name, array in arrays.items() if array is not None}
     with durable.write(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        np.savez(file, **there)  # type: ignore[arg-type]
     return path
 
 
@@ -105,6 +110,8 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
         with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in NAMES}
             recipe = dict(json.loads(str(loaded[_RECIPE]))) if _RECIPE in loaded.files else {}
+            if UNITS in loaded:
+                arrays[UNITS] = loaded[UNITS]
     except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile, zlib.error) as error:
         allowed = f"an .npz file with arrays {', '.join(NAMES)}"
         raise ArgumentError("records", str(path), allowed) from error
@@ -138,4 +145,5 @@ def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
         and train_x.shape[:1] == train_y.shape[:1]
         and test_x.shape[:1] == test_y.shape[:1]
         and all(labels.dtype.kind in "biuf" for labels in (train_y, test_y))
+        and (UNITS not in arrays or arrays[UNITS].shape == train_y.shape[:1])
     )

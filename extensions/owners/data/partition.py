@@ -48,8 +48,9 @@ def split_among(split: Part, parties: int, partition: str = "iid", seed: int = 0
     Args:
         split: shuffled records.
         parties: their number.
-        partition: "iid" (sizes differ by one at most) or "shards", of the training records;
-            those held out are always dealt evenly, since the model is judged by all of them.
+        partition: "iid" (sizes differ by one at most) or "shards", of the training records; those
+            held out are always dealt evenly, since the model is judged by all of them. Records of a
+            person stay together.
         seed: of the shards; public.
 
     Raises:
@@ -62,13 +63,19 @@ def split_among(split: Part, parties: int, partition: str = "iid", seed: int = 0
             )
     if partition not in PARTITIONS:
         raise ArgumentError("partition", partition, f"one of {tuple(PARTITIONS)}")
-    train = PARTITIONS[partition](split.train_y, parties, seed)
+    if split.train_units is None:
+        train = PARTITIONS[partition](split.train_y, parties, seed)
+    elif partition == "iid":
+        train = [np.flatnonzero(split.train_units % parties == rank) for rank in range(parties)]
+    else:
+        raise ArgumentError("partition", partition, "'iid' where records have persons")
     test = iid(split.test_y, parties, seed)
     return [
         replace(
             split,
             train_x=split.train_x[own],
             train_y=split.train_y[own],
+            train_units=None if split.train_units is None else split.train_units[own],
             test_x=split.test_x[held_out],
             test_y=split.test_y[held_out],
         )

@@ -19,6 +19,7 @@ Raw = npt.NDArray[Any]
 - a table, (records, columns), numbers;
 - texts, (records,), each a string.
 """
+Units = npt.NDArray[np.int64]
 Kind = Literal["images", "table", "texts"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Recipe = Mapping[str, Any]
@@ -44,6 +45,8 @@ class RawSplit:
 
     Attributes:
         recipe: names of columns and classes, if they have any.
+        train_units: numbers of the persons whom training records are about, (records,); None where
+            each is about another.
 
     Raises:
         ArgumentError: records of no kind, or of two kinds.
@@ -54,6 +57,7 @@ class RawSplit:
     test_x: Raw
     test_y: Labels
     recipe: Recipe = field(default_factory=dict)
+    train_units: Units | None = None
 
     def __post_init__(self) -> None:
         kinds = [kind_of(self.train_x), kind_of(self.test_x)]
@@ -64,6 +68,11 @@ class RawSplit:
                 "0..255, a table (records, columns) of numbers, or texts (records,)"
             )
             raise ArgumentError("records", given, allowed)
+
+    @property
+    def drawn(self) -> int:
+        """Number of training records, or of persons where these may have several: public."""
+        return _drawn(self)
 
     @property
     def kind(self) -> Kind:
@@ -79,6 +88,8 @@ class Split:
 
     Attributes:
         recipe: how the features were made; empty where nothing is known of it.
+        train_units: numbers of the persons whom training records are about, (records,); None where
+            each is about another.
     """
 
     train_x: Reals
@@ -86,10 +97,16 @@ class Split:
     test_x: Reals
     test_y: Labels
     recipe: Recipe = field(default_factory=dict)
+    train_units: Units | None = None
 
     def facts(self, rank: int) -> dict[str, int]:
         """Returns the public sizes, by name, of the records that party `rank` holds."""
-        return _facts(rank, len(self.train_x), len(self.test_x), self.train_x.shape[1])
+        return _facts(rank, self.drawn, len(self.test_x), self.train_x.shape[1])
+
+    @property
+    def drawn(self) -> int:
+        """Number of training records, or of persons where these may have several: public."""
+        return _drawn(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +114,7 @@ class Sizes:
     """Public sizes of all parties' records.
 
     Attributes:
-        train: number of training records of each party.
+        train: number of training records of each party, or of persons.
         test: number of held-out records of each party.
         features: columns.
 
@@ -130,7 +147,7 @@ class Sizes:
     def of(cls, parts: Sequence[Split]) -> "Sizes":
         """Returns the sizes of each party's records."""
         return cls(
-            train=tuple(len(part.train_x) for part in parts),
+            train=tuple(part.drawn for part in parts),
             test=tuple(len(part.test_x) for part in parts),
             features=parts[0].train_x.shape[1],
         )
@@ -141,6 +158,11 @@ class Sizes:
         for rank, (train, test) in enumerate(zip(self.train, self.test, strict=True)):
             facts |= _facts(rank, train, test, self.features)
         return facts
+
+
+def _drawn(split: RawSplit | Split) -> int:
+    units = split.train_units
+    return len(split.train_x) if units is None else len(np.unique(units))
 
 
 def _facts(rank: int, train: int, test: int, features: int) -> dict[str, int]:

@@ -14,7 +14,7 @@ from extensions.owners.data.cifar10 import read_cifar10
 from extensions.owners.data.files import read_raw_file
 from extensions.owners.data.imdb import read_imdb
 from extensions.owners.data.mnist import read_mnist
-from extensions.owners.data.records import Labels, Raw, RawSplit, Split
+from extensions.owners.data.records import Labels, Raw, RawSplit, Split, Units
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.tables import (
     Columns,
@@ -25,7 +25,7 @@ from extensions.owners.data.tables import (
     read_cells,
     read_table,
 )
-from extensions.owners.schema import Schema, encode_table, label_of
+from extensions.owners.schema import Encoded, Schema, encode_table, label_of
 
 TEST_SHARE = 0.2
 DIGITS_SCALE = 255 / 16
@@ -50,6 +50,7 @@ class Source:
         columns: names of a table's numbers, in order; else empty.
         schema: by which a table was read, if by any.
         clipped: number of values that were clipped, by column; its owner's alone.
+        left_out: number of records beyond the most that count of a person; its owner's alone.
     """
 
     split: RawSplit
@@ -58,6 +59,7 @@ class Source:
     columns: tuple[str, ...] = ()
     schema: Schema | None = None
     clipped: Mapping[str, int] = field(default_factory=dict)
+    left_out: int = 0
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -72,6 +74,22 @@ class Source:
     def stated(self) -> RawSplit:
         """The records, with what is public of them."""
         return replace(self.split, recipe=self.facts)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What settings of a run follow from it, by name."""
+        if self.schema is not None:
+            return settings_of(self.schema)
+        return {"classes": self.classes, "facts": self.facts}
+
+
+def settings_of(schema: Schema) -> dict[str, Any]:
+    """Returns what settings of a run follow from a schema, by name."""
+    return {
+        "classes": len(schema.target.classes) or 1,
+        "facts": schema.facts(),
+        "rows_per_unit": 1 if schema.unit is None else schema.unit.rows,
+    }
 
 
 def load(name: str, data_dir: Path | None, seed: int) -> Split:
@@ -209,7 +227,8 @@ def _by_schema(path: Path, seed: int, schema: Schema) -> Source:
     except ArgumentError as error:
         error.add_note(f"The table is {path}.")
         raise
-    return source(split=_held_out(own.x, own.y, seed), columns=schema.features, clipped=own.clipped)
+    split = _held_out(own.x, own.y, seed) if own.units is None else _by_unit(own, own.units, seed)
+    return source(split=split, columns=schema.features, clipped=own.clipped, left_out=own.left_out)
 
 
 def _digits(seed: int) -> RawSplit:
@@ -223,6 +242,25 @@ def _digits(seed: int) -> RawSplit:
     return _held_out(images * DIGITS_SCALE, rows[:, -1].astype(np.int64), seed)
 
 
+def _by_unit(own: Encoded, units: Units, seed: int) -> RawSplit:
+    """Holds persons out, all records of each."""
+    draw = np.random.default_rng(seed)
+    people, order = int(units.max()) + 1, draw.permutation(len(units))
+    cut = round(TEST_SHARE * people)
+    if cut == 0:
+        allowed = "of 3 persons at least, so that a fifth can be held out"
+        raise ArgumentError("records", f"of {people} persons", allowed)
+    apart = (draw.permutation(people) < cut)[units[order]]
+    test, train = order[apart], order[~apart]
+    return RawSplit(
+        train_x=own.x[train],
+        train_y=own.y[train],
+        test_x=own.x[test],
+        test_y=own.y[test],
+        train_units=units[train],
+    )
+
+
 def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
     order = np.random.default_rng(seed).permutation(len(x))
     cut = round(TEST_SHARE * len(x))
@@ -234,4 +272,6 @@ def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
 
 def _shuffled(split: RawSplit, seed: int) -> RawSplit:
     order = np.random.default_rng(seed).permutation(len(split.train_x))
-    return replace(split, train_x=split.train_x[order], train_y=split.train_y[order])
+    units = None if split.train_units is None else split.train_units[order]
+    x, y = split.train_x[order], split.train_y[order]
+    return replace(split, train_x=x, train_y=y, train_units=units)

@@ -64,6 +64,7 @@ def extract(
         train_y=split.train_y,
         test_x=rows(split.test_x, len(split.train_x)),
         test_y=split.test_y,
+        train_units=split.train_units,
     )
 
 

@@ -26,12 +26,14 @@ class Encoded:
         units: a number for each person, the same in all of its records, (records,); None where
             the schema names no person.
         clipped: number of clipped values by column, where there are any; its owner's alone.
+        left_out: number of records beyond the most that count of a person; its owner's alone.
     """
 
     x: Reals
     y: npt.NDArray[np.int64] | Reals
     units: npt.NDArray[np.int64] | None
     clipped: Mapping[str, int]
+    left_out: int = 0
 
 
 def encode_table(schema: Schema, table: Table) -> Encoded:
@@ -40,6 +42,8 @@ def encode_table(schema: Schema, table: Table) -> Encoded:
     A column's numbers have norm 1 at most. Together, z of c columns, they become z / sqrt(|z|^2 + c
     `EVEN`^2): rows of norm below 1 and for usual values not far from it, whatever their number, so
     that one bound of gradients fits all tables; records of different size stay apart.
+
+    Of a person's records the first k count, in the order of the file.
 
     Args:
         schema: public.
@@ -53,7 +57,12 @@ def encode_table(schema: Schema, table: Table) -> Encoded:
     y, beyond = _targets(schema, table)
     if beyond:
         clipped[schema.target.column] = beyond
-    return Encoded(x=x, y=y, units=_units(schema, table), clipped=clipped)
+    units = _units(schema, table)
+    if units is None or schema.unit is None:
+        return Encoded(x=x, y=y, units=None, clipped=clipped)
+    first = first_of_each(units, schema.unit.rows)
+    left_out = len(x) - len(first)
+    return Encoded(x=x[first], y=y[first], units=units[first], clipped=clipped, left_out=left_out)
 
 
 def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]]:
@@ -76,6 +85,17 @@ def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]
     if len(x) == 0:
         raise ArgumentError("records", 0, "at least one record")
     return scaled(x, len(schema.columns)), clipped
+
+
+def first_of_each(units: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Returns the places of the first `count` records of each person, in order."""
+    seen: dict[int, int] = {}
+    places = []
+    for place, unit in enumerate(units.tolist()):
+        seen[unit] = seen.get(unit, 0) + 1
+        if seen[unit] <= count:
+            places.append(place)
+    return np.array(places, dtype=np.int64)
 
 
 def scaled(z: Reals, columns: int) -> Reals:

@@ -11,6 +11,7 @@ from extensions.network import chain as network
 from extensions.network.activations import PiecewiseLinear
 from extensions.network.layers import LayerGradient
 from extensions.network.losses import Loss
+from extensions.network.tally import tally
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import clipping, dpsgd, initialization, inverse_sqrt_paper
 from extensions.protocols import inverse_sqrt as one_hot
@@ -92,6 +93,10 @@ def activate(ring: Ring, x: Share, *, function: PiecewiseLinear) -> Shares:
 
 def through(ring: Ring, gradient: Share, slope: Share, *, function: PiecewiseLinear) -> Shares:
     return [activations.activation_gradient(ring, gradient, slope, function)]
+
+
+def tallied(ring: Ring, logits: Share, targets: Share, *, loss: Loss) -> Shares:
+    return [tally(ring, loss, logits, targets)]
 
 
 def probabilities(ring: Ring, logits: Share) -> Shares:
@@ -220,6 +225,7 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         activate,
         through,
         probabilities,
+        tallied,
         linear,
         backpropagate,
         norm_ratios,

@@ -99,6 +99,59 @@ def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
     assert "clipped" not in path.read_text()
 
 
+REGRESSION = """
+basis = "public"
+[target]
+column = "cost"
+range = [0, 100]
+outside = "clip"
+[unit]
+column = "who"
+rows = 2
+[columns.age]
+range = [20, 80]
+[columns.kind]
+categories = ["a", "b"]
+missing = "indicator"
+"""
+
+
+def costs(path: Path, seed: int, people: int = 60) -> Path:
+    """Returns a file of costs that follow from age and kind; persons have one to three records."""
+    draw = np.random.default_rng(seed)
+    lines = ["who,cost,kind,age"]
+    for person in range(people):
+        for _ in range(person % 3 + 1):
+            age, kind = draw.uniform(20, 80), draw.integers(0, 2)
+            cost = 1.2 * (age - 20) + 20 * kind + draw.normal(0, 3)
+            lines.append(f"p{person},{cost:.2f},{'ab'[kind] if person % 10 else ''},{age:.1f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_number_is_learnt_with_an_epsilon_of_persons(tmp_path):
+    own = [
+        part
+        for rank in range(2)
+        for part in ("--data-for-party", f"{rank}={costs(tmp_path / f'{rank}.csv', rank)}")
+    ]
+    (tmp_path / "schema.toml").write_text(REGRESSION)
+    path = tmp_path / "report.json"
+    command = ("train", "--backend", "clear", "--parties", 2, *own, "--json", path)
+    command = (*command, "--schema", tmp_path / "schema.toml", "--delta", 1e-3)
+    with pytest.raises(ArgumentError, match="^loss = 'sigmoid': must be 'squared' where a number"):
+        run(*command, "--epsilon", 8)
+    done = pea(*command, "--epsilon", 8, "--loss", "squared")
+    assert done.returncode == 0, done.stderr
+    assert "left out at party 0 (shown here only): 20 records" in done.stderr.replace("\n", " ")
+    report = report_of(path)
+    assert (report["steps"], report["sample_rate"]) == (40, 1.0)
+    assert report["unit"].startswith("a person of column who, with at most 2 records")
+    assert (report["accuracy"], report["auc"]) == (None, None)
+    assert report["rmse"] < 0.6 * report["rmse_of_mean"]
+    assert 15 < report["rmse_of_mean"] < 35
+
+
 EXTRACTOR = ("--features", "tests.helpers.extractors:halves")
 
 

@@ -36,6 +36,8 @@ BAD_SETTINGS = [
     ("model", "mlp:0"),
     ("classes", 1),
     ("steps", 0),
+    ("rows_per_unit", 0),
+    ("metrics", "some"),
     ("seed_data", -1),
     ("insecure_seed", -1),
     ("lr", 0.0),

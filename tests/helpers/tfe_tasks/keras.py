@@ -17,6 +17,7 @@ from extensions.errors import ArgumentError, GradientError, PeaError, Unsupporte
 from extensions.privacy.gaussian_table import digits
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records
+from extensions.privacy.units import by_unit
 from tests.helpers.tfe_tasks.session import (
     CONFIG,
     DEVICES,
@@ -217,6 +218,30 @@ def samples(count, rate, rows, runs):
         often[places] += 1
         sizes.append(len(places))
     return often.tolist(), sizes
+
+
+def samples_of_people(who, most, rows, runs):
+    """Which records were drawn in each run, of owners' persons with at most so many of them."""
+    x, y = records(len(who))
+    own = check_records(x, y, frac_bits=F, classes=2, max_feature_norm=1.0)
+    device = CONFIG.get_player(OWNER).device_name
+    table = RecordTable(device, by_unit(own, np.array(who), most))
+
+    @graph
+    def draw():
+        stream, source = PROTOCOL.ring.servers.private[device], SystemSource()
+        return table.draw(stream, party=0, sample_rate=0.5, rows=rows, source=source)
+
+    known = {tuple(row): i for i, row in enumerate(own.features.tolist())}
+    drawn = []
+    for _ in range(runs):
+        features, labels, _, padding = (part.numpy() for part in draw())
+        places = [known[tuple(row)] for row in features[padding == 0].tolist()]
+        np.testing.assert_array_equal(labels[padding == 0], own.labels[places])
+        assert not features[padding == 1].any()
+        assert len(padding) == rows
+        drawn.append(sorted(places))
+    return drawn
 
 
 def rows_of_owners(count, rate, overflow):

@@ -28,12 +28,18 @@ class RecordTable:
     def __init__(self, device: str, records: OwnRecords | PlacedRecords) -> None:
         self.device = device
         self._columns: list[tf.Variable] = []
+        self._empty: tf.Variable | None = None
+        own = records if isinstance(records, OwnRecords) else None
+        self._per_unit = 1 if own is None else own.rows_per_unit
         with tf.init_scope(), tf.device(device):
             for column in _columns(records):
                 self._columns.append(tf.Variable(column, trainable=False, name="records"))
+            if own is not None and own.empty is not None:
+                self._empty = tf.Variable(own.empty, trainable=False, name="records")
 
     def __len__(self) -> int:
-        return int(self._columns[0].shape[0])
+        """Number of persons: of what is drawn together."""
+        return int(self._columns[0].shape[0]) // self._per_unit
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -56,9 +62,10 @@ class RecordTable:
     ) -> list[tf.Tensor]:
         """Returns a fresh Poisson sample whenever the graph runs, padded to a public size.
 
-        Each record gets a uniform word u of 63 bits and is chosen if u < floor(q 2^63), so that
-        the rate is q or less by 2^-63 at most. The `rows` smallest words decide who enters, so that
-        the sample is in random order and, should it not fit, a random choice of it stays.
+        A person is drawn with all of its k rows (`OwnRecords.rows_per_unit`), a record alone where
+        each is another's. Each gets a uniform word u of 63 bits and is chosen if u < floor(q 2^63),
+        so that the rate is q or less by 2^-63 at most. The smallest words decide who enters, so
+        that the sample is in random order and, should it not fit, a random choice of it stays.
 
         Args:
             stream: that the owner alone holds.
@@ -78,10 +85,14 @@ class RecordTable:
             else:
                 words = _ask(source, party, sample_rate, len(self), self.device)
                 threshold = 1
-            smallest, places = tf.math.top_k(-words, k=rows)
+            smallest, units = tf.math.top_k(-words, k=rows // self._per_unit)
             # No word reaches 2^63, which no integer here holds: at a rate of 1 all are chosen.
             last = np.int64(min(threshold - 1, 2**WORD_BITS - 1))
-            real = tf.cast(-smallest <= last, tf.int64)
+            real = tf.repeat(tf.cast(-smallest <= last, tf.int64), self._per_unit)
+            places = units[:, None] * self._per_unit + tf.range(self._per_unit, dtype=units.dtype)
+            places = tf.reshape(places, [rows])
+            if self._empty is not None:
+                real *= 1 - tf.gather(self._empty.read_value(), places)
             drawn = []
             for column in self._columns:
                 chosen = tf.gather(column.read_value(), places)

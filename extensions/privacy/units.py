@@ -1,0 +1,49 @@
+"""Records of one person, which are drawn together, so that epsilon is the person's."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.privacy.sampling import OwnRecords
+
+
+def by_unit(records: OwnRecords, units: npt.NDArray[np.int64], rows_per_unit: int) -> OwnRecords:
+    """Returns the records with those of each person together, in as many rows for everybody.
+
+    How many records a person has is secret then; how many persons there are is public.
+
+    Args:
+        records: one owner's, a row each.
+        units: a number for each person, the same in all of its records, (records,).
+        rows_per_unit: k, the most records of a person.
+
+    Guarantees:
+        Features and labels of a row without a record are zero, and `empty` is 1 there.
+
+    Raises:
+        ArgumentError: other than one number for each record, or a person with more records than k.
+    """
+    if units.shape != (len(records.features),):
+        raise ArgumentError("units", units.shape, f"({len(records.features)},), one a record")
+    _, person, counts = np.unique(units, return_inverse=True, return_counts=True)
+    if counts.max() > rows_per_unit:
+        raise ArgumentError(
+            "units",
+            f"a person with {counts.max()} records",
+            f"persons with at most rows_per_unit = {rows_per_unit}",
+            "Leave further ones out.",
+        )
+    order = np.argsort(person, kind="stable")
+    first = np.cumsum(counts) - counts
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = person[order] * rows_per_unit + np.arange(len(order)) - first[person[order]]
+    rows = len(counts) * rows_per_unit
+    features = np.zeros((rows, records.features.shape[1]), dtype=np.int64)
+    labels = np.zeros((rows, records.labels.shape[1]), dtype=np.int64)
+    empty = np.ones(rows, dtype=np.int64)
+    features[places], labels[places], empty[places] = records.features, records.labels, 0
+    return replace(
+        records, features=features, labels=labels, rows_per_unit=rows_per_unit, empty=empty
+    )
