@@ -1,6 +1,7 @@
 """Checks of numbers that several settings have in common."""
 
 import math
+from collections.abc import Sequence
 
 from extensions.errors import ArgumentError
 
@@ -9,6 +10,12 @@ def check_positive(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is positive and finite."""
     if not 0.0 < value < math.inf:
         raise ArgumentError(name, value, "positive and finite")
+
+
+def check_weights(name: str, weights: Sequence[float]) -> None:
+    """Raises ArgumentError unless all of several weights are in (0, 1], if there are any."""
+    if not all(0.0 < weight <= 1.0 for weight in weights):
+        raise ArgumentError(name, list(weights), "in (0, 1], each of them")
 
 
 def check_seconds(name: str, value: float) -> None:

@@ -18,6 +18,7 @@ SETTLED = (
     "sample_rate",
     "max_grad_norm",
     "rows_per_unit",
+    "class_weights",
     *("noise_multiplier_init", "overflow_probability", "settled"),
 )
 """Settings of a run that are not options of it, but follow from others."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.network.class_weights import WEIGHT_BITS
 from extensions.network.layers import LayerGradient
 from extensions.protocols.clipping import ClipPlan, clip_factor, ratio_up
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -55,7 +56,11 @@ def padding_offset(plan: ClipPlan) -> int:
 
 
 def clipped_sums(
-    ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan, padding: Share | None
+    ring: Ring,
+    layers: Sequence[LayerGradient],
+    plan: StepPlan,
+    padding: Share | None,
+    weights: Share | None = None,
 ) -> list[tuple[Share, Share | None]]:
     """Returns, for each layer, the sum over the batch of clipped gradients, exact in its last bit.
 
@@ -66,6 +71,8 @@ def clipped_sums(
         padding: shares of the integers 1 for rows that are padding and 0 for real ones, (rows,);
             None if all rows are real. Padding rows cost no round: they are put beyond the range in
             which the clip factor is not 0.
+        weights: shares of what each row counts once it is clipped, 1 at most, `WEIGHT_BITS`
+            fractional bits, (rows,); None if all rows count alike.
 
     Returns:
         (weight, bias) pairs with frac_bits + factor_bits fractional bits.
@@ -75,24 +82,32 @@ def clipped_sums(
         of at most max_grad_norm (1 + plan.eta).
 
     Cost:
-        4 rounds for the norms, one `clip_factor`, 3 for the sums; one ring element a row for the
-        factor and no (rows, parameters) tensor anywhere.
+        4 rounds for the norms, one `clip_factor`, 3 for the sums, one more with weights; one ring
+        element a row for the factor and no (rows, parameters) tensor anywhere.
     """
     _check_match(ring, layers, plan)
     f = ring.frac_bits
+    extra = 0 if weights is None else WEIGHT_BITS
     if plan.private:
         ratios = squared_norm_ratios(ring, layers, plan)
         if padding is not None:
             ratios = ratios + padding * padding_offset(plan.clip)
-        factor = clip_factor(ring, ratios, plan.clip).reshape(-1, 1)
+        factor = clip_factor(ring, ratios, plan.clip)
+        if weights is not None:
+            (factor,) = ring.mul([(factor, weights)])
+        factor = factor.reshape(-1, 1)
         products = ring.mul([(factor, layer.deltas) for layer in layers])
-        scaled = ring.truncate([(product, 2 * f - plan.factor_bits) for product in products])
+        scaled = ring.truncate(
+            [(product, 2 * f + extra - plan.factor_bits) for product in products]
+        )
     else:
         deltas = [layer.deltas for layer in layers]
         if padding is not None:
             real = ring.add_public(-padding, 1).reshape(-1, 1)
             deltas = ring.mul([(real, delta) for delta in deltas])
-        scaled = _rescale(ring, deltas, f, plan.factor_bits)
+        if weights is not None:
+            deltas = ring.mul([(weights.reshape(-1, 1), delta) for delta in deltas])
+        scaled = _rescale(ring, deltas, f + extra, plan.factor_bits)
     weights = ring.matmul(
         [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
     )
@@ -127,6 +142,7 @@ def dpsgd_step(
     source: NoiseSource,
     padding: Share | None = None,
     ratio: tuple[Any, Any] | None = None,
+    weights: Share | None = None,
 ) -> list[tuple[Share, Share | None]]:
     """Returns, for each layer, what to subtract from its weight and bias.
 
@@ -138,6 +154,7 @@ def dpsgd_step(
         padding: as in `clipped_sums`.
         ratio: where a program outlives its learning rate, what stands for `StepPlan.step_ratio`: a
             public factor and an `extensions.ring.words.Exponent`, which are read when it runs.
+        weights: as in `clipped_sums`.
 
     Guarantees:
         The update is post-processing of a Gaussian mechanism with sensitivity max_grad_norm (1 +
@@ -153,7 +170,7 @@ def dpsgd_step(
     Deviation:
         comparison, inverse root and selection are fused, norms are ghost norms, noise is discrete.
     """
-    sums = clipped_sums(ring, layers, plan, padding)
+    sums = clipped_sums(ring, layers, plan, padding, weights)
     flat = [share for pair in sums for share in pair if share is not None]
     bits = ring.frac_bits + plan.factor_bits
     if plan.private:

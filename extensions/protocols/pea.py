@@ -11,6 +11,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters, forward
+from extensions.network.class_weights import row_weights
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
@@ -193,7 +194,12 @@ def descend(
         batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
         trace = forward(host.ring, network, model, batch.x)
         gradients = trace.backward(batch.y, batch.squared_norms)  # 3.5
-        updates = dpsgd_step(host.ring, gradients, plan, host.noise, batch.padding)  # 3.6-3.16
+        weights = None
+        if config.class_weights:
+            weights = row_weights(host.ring, batch.y, config.class_weights)
+        updates = dpsgd_step(
+            host.ring, gradients, plan, host.noise, batch.padding, weights=weights
+        )  # 3.6-3.16
         return [(w - dw, b - db) for (w, b), (dw, db) in zip(model, updates, strict=True)]  # 3.17
 
     compiled = host.compile(step)

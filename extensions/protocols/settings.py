@@ -1,5 +1,6 @@
 """The public settings of Protocol 5, and the constants that follow from them."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from extensions.network.chain import Network
@@ -31,6 +32,10 @@ class Settings(Protocol):
     @property
     def loss(self) -> Loss:
         """Whose gradients are taken."""
+
+    @property
+    def class_weights(self) -> Sequence[float]:
+        """How much a record of each class counts, in (0, 1]; empty: all count alike."""
 
     @property
     def steps(self) -> int:

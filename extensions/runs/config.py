@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal, cast, get_args
 
-from extensions.checks import check_not_negative, check_positive
+from extensions.checks import check_not_negative, check_positive, check_weights
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss, residual_norm
 from extensions.network.spec import ModelSpec, Start
@@ -46,6 +46,8 @@ class TrainConfig:
             (party 0, which can then reconstruct every secret); crypten alone has the choice.
         rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
             clipped to C / k, so that epsilon is a person's.
+        class_weights: how much a record of each class counts, in (0, 1]: its clipped gradient times
+            that, in steps of 2^-8; empty: all count alike.
         data: name of the data set, for the report.
         facts: what is publicly known of the records, by name: a table's columns and classes, or
             their schema.
@@ -97,6 +99,7 @@ class TrainConfig:
     parties: int = 3
     provider: Provider = "dealer"
     rows_per_unit: int = 1
+    class_weights: tuple[float, ...] = ()
     data: str = "digits"
     facts: Mapping[str, Any] = field(default_factory=dict)
     features: str = "raw"
@@ -158,6 +161,10 @@ class TrainConfig:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
         residual_norm(self.loss, self.classes)
         spec = ModelSpec.parse(self.model, 1, self.classes)
+        if self.class_weights and len(self.class_weights) != self.classes:
+            allowed = f"empty, or one for each of {self.classes} classes"
+            raise ArgumentError("class_weights", self.class_weights, allowed)
+        check_weights("class_weights", self.class_weights)
         self._check_init()
         spec.initial_parameters(self.public_init)
         check_sample_rate(self.sample_rate)

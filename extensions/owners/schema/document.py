@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.owners.schema.schema import Schema, Target, Unit, column_of, ends_of, list_of
+from extensions.owners.schema.schema import (
+    Schema,
+    Target,
+    Unit,
+    column_of,
+    ends_of,
+    list_of,
+    numbers_of,
+)
 
 _KEYS = {"basis", "target", "unit", "columns"}
-_TARGET = {"column", "task", "classes", "range", "outside"}
+_TARGET = {"column", "task", "classes", "weights", "range", "outside"}
 
 
 def read_schema(path: Path) -> Schema:
@@ -41,6 +49,7 @@ def to_toml(schema: Schema) -> str:
     learnt: dict[str, Any] = {"task": schema.task, "column": target.column}
     if target.range is None:
         learnt["classes"] = list(target.classes)
+        learnt |= {"weights": list(target.weights)} if target.weights else {}
     else:
         learnt |= {"range": list(target.range), "outside": target.outside}
     parts = [f"basis = {_value(schema.basis)}", _section("target", learnt)]
@@ -55,6 +64,7 @@ def _target(said: dict[str, Any]) -> Target:
     target = Target(
         column=str(said.get("column", "")),
         classes=tuple(list_of("target.classes", said.get("classes", []))),
+        weights=tuple(numbers_of("target.weights", said.get("weights", []))),
         range=None if ends is None else ends_of("target.range", ends),
         outside=said.get("outside", "refuse"),
     )

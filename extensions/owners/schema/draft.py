@@ -22,7 +22,7 @@ NOTICE = (
     "refuses a draft."
 )
 
-_MADE_OF_RECORDS = ("range = ", "categories = ", "classes = ")
+_TO_CONFIRM = ("range = ", "categories = ", "classes = ", "rows = ")
 
 _HEAD = """\
 # The public schema of a table: all parties need the same file, and see what it says.
@@ -36,13 +36,15 @@ _HEAD = """\
 #   where most values lie), "refuse" stops. scale = "log" suits values of which ratios matter.
 # missing = "indicator" takes the middle for a missing value and learns from its absence; "refuse"
 #   stops. Columns that are not named here are left out.
+# unit: the column that names a person, of whom at most so many rows count; epsilon is a person's.
+# weights = [0.1, 1] beside classes lets the records of a frequent class count less.
 """
 
 
 def drafted(table: Table, target: str, unit: str | None = None) -> str:
     """Returns the file of `draft`, with what its owner has to do."""
     lines = to_toml(draft(table, target, unit)).splitlines()
-    marked = [f"{line}  # confirm" if line.startswith(_MADE_OF_RECORDS) else line for line in lines]
+    marked = [f"{line}  # confirm" if line.startswith(_TO_CONFIRM) else line for line in lines]
     return "\n".join([_HEAD + marked[0], *marked[1:]]) + "\n"
 
 

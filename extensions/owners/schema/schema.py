@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from extensions.checks import check_weights
 from extensions.errors import ArgumentError
 from extensions.owners.schema.cells import label_of
 from extensions.owners.schema.columns import (
@@ -27,6 +28,8 @@ class Target:
     Attributes:
         column: its name.
         classes: of a classification, in the order of their numbers.
+        weights: how much a record of each class counts, in (0, 1], such as the inverse of how
+            frequent it is known to be; by default all count alike.
         range: lowest and highest value of a regression.
         outside: "refuse" a value beyond the range, or "clip" it to the nearer end.
 
@@ -36,6 +39,7 @@ class Target:
 
     column: str
     classes: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
     range: tuple[float, float] | None = None
     outside: Literal["refuse", "clip"] = "refuse"
 
@@ -48,6 +52,10 @@ class Target:
             check_names("target.classes", self.classes)
         if self.range is not None:
             check_range("target.range", *self.range)
+        if self.weights and len(self.weights) != len(self.classes):
+            allowed = f"one for each of {len(self.classes)} classes"
+            raise ArgumentError("target.weights", list(self.weights), allowed)
+        check_weights("target.weights", self.weights)
         if self.outside not in ("refuse", "clip"):
             raise ArgumentError("target.outside", self.outside, "'refuse' or 'clip'")
 
@@ -182,6 +190,7 @@ class Schema:
             target=Target(
                 column=target["column"],
                 classes=tuple(target["classes"]),
+                weights=tuple(target["weights"]),
                 range=None if ends is None else (ends[0], ends[1]),
                 outside=target["outside"],
             ),
@@ -217,12 +226,23 @@ def ends_of(name: str, value: Any) -> tuple[float, float]:
     Raises:
         ArgumentError: they are not two numbers.
     """
-    numbers = isinstance(value, list) and all(
-        isinstance(each, int | float) and not isinstance(each, bool) for each in value
-    )
-    if not numbers or len(value) != 2:
+    numbers = numbers_of(name, value)
+    if len(numbers) != 2:
         raise ArgumentError(name, value, "[low, high], two numbers")
-    return float(value[0]), float(value[1])
+    return numbers[0], numbers[1]
+
+
+def numbers_of(name: str, value: Any) -> list[float]:
+    """Returns the numbers of a list.
+
+    Raises:
+        ArgumentError: it is no list of numbers.
+    """
+    if not isinstance(value, list) or not all(
+        isinstance(each, int | float) and not isinstance(each, bool) for each in value
+    ):
+        raise ArgumentError(name, value, "a list of numbers, of a range two numbers")
+    return [float(each) for each in value]
 
 
 def list_of(name: str, value: Any) -> list[str]:

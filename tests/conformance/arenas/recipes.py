@@ -9,6 +9,7 @@ from typing import Any
 from extensions.network import activations, layers, softmax
 from extensions.network import chain as network
 from extensions.network.activations import PiecewiseLinear
+from extensions.network.class_weights import row_weights
 from extensions.network.layers import LayerGradient
 from extensions.network.losses import Loss
 from extensions.network.tally import tally
@@ -125,6 +126,16 @@ def dpsgd_step(
     return [share for pair in updates for share in pair if share is not None]
 
 
+def weighted_sums(
+    ring: Ring, inputs: Share, deltas: Share, targets: Share, *, plan: StepPlan, weights: Any
+) -> Shares:
+    """Clipped sums of one layer whose rows count as much as their classes."""
+    rows = row_weights(ring, targets, weights)
+    layer = LayerGradient(inputs=inputs, deltas=deltas, squared_norm=None, has_bias=True)
+    sums = dpsgd.clipped_sums(ring, [layer], plan, None, rows)
+    return [rows, *(share for pair in sums for share in pair if share is not None)]
+
+
 def _gradients(
     given: Sequence[Share], plan: StepPlan, supplied: bool
 ) -> tuple[list[LayerGradient], Share | None]:
@@ -226,6 +237,7 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         through,
         probabilities,
         tallied,
+        weighted_sums,
         linear,
         backpropagate,
         norm_ratios,

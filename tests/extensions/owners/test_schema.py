@@ -173,7 +173,10 @@ def test_targets_of_a_regression_become_parts_of_their_range(tmp_path):
     assert (encoded.y.tolist(), encoded.clipped["cost"]) == ([0.5, 1.0, 1.0, 0.5], 2)
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, REGRESSION])
+WEIGHTED = replace(SCHEMA, target=replace(SCHEMA.target, weights=(0.1, 1.0)))
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, REGRESSION, WEIGHTED])
 def test_a_schema_is_written_and_read_as_it_is(schema, tmp_path):
     assert read_schema(written(tmp_path, schema)) == schema
     assert Schema.of(schema.text) == schema
@@ -193,7 +196,7 @@ def changed() -> dict[str, Schema]:
     age["scale"] = replace(AGE, low=1.0, scale="log")
     land = {"categories": ("de", "it", "fr"), "outside": "refuse", "missing": "refuse", "name": "x"}
     assert set(land) == {field.name for field in fields(LAND)}
-    target = {"column": "sick", "classes": ("yes", "no")}
+    target = {"column": "sick", "classes": ("yes", "no"), "weights": (0.5, 1.0)}
     unit = {"column": "whom", "rows": 3}
     return (
         {f"age {key}": replace(SCHEMA, columns=(each, LAND, DOSE)) for key, each in age.items()}
@@ -232,14 +235,15 @@ def test_whatever_differs_in_two_schemas_shows_in_their_facts_and_digests():
 def test_a_draft_is_refused_until_somebody_says_where_it_comes_from(tmp_path):
     cells = read_cells(table(tmp_path))
     text = drafted(cells, "ill", "who")
-    assert text.count("# confirm") == 4
+    assert text.count("# confirm") == 5
     path = table(tmp_path, text, "schema.toml")
     draft = read_schema(path)
     with pytest.raises(ArgumentError, match="^basis = 'draft'.*publicly known.*epsilon does not"):
         encode_table(draft, cells)
     for basis in ("public", "data"):
         path.write_text(text.replace('basis = "draft"', f'basis = "{basis}"'))
-        assert len(encode_table(read_schema(path), cells).x) == 4
+        encoded = encode_table(read_schema(path), cells)
+        assert (len(encoded.x), encoded.left_out) == (3, 1)
     without = table(tmp_path, text.replace('basis = "draft"\n', ""), "schema.toml")
     with pytest.raises(ArgumentError, match="^basis = 'draft'"):
         read_schema(without).check_confirmed()
@@ -288,6 +292,8 @@ BAD_SCHEMAS = {
     "task": ('"classification"', '"regression"', "^target.task = 'regression'.*has classes"),
     "one class": ('["no", "yes"]', '["no"]', "^target.classes = .*at least two"),
     "one class twice": ('["no", "yes"]', '["1", "1.0"]', "^target.classes = .*all different"),
+    "weights": ("[target]", "[target]\nweights = [1.0]", "^target.weights = .*one for each of 2"),
+    "no weight": ("[target]", "[target]\nweights = [0, 1]", "^target.weights = .*each of them"),
     "no classes": ('classes = ["no", "yes"]', "", "^target.classes, target.range"),
     "reversed range": ("[0.0, 100.0]", "[100, 0]", "^columns.age.range = .*smaller one first"),
     "three ends": ("[0.0, 100.0]", "[0, 1, 2]", "^columns.age.range = .*two numbers"),

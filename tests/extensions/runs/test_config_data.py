@@ -37,6 +37,7 @@ BAD_SETTINGS = [
     ("classes", 1),
     ("steps", 0),
     ("rows_per_unit", 0),
+    ("class_weights", (0.5,)),
     ("metrics", "some"),
     ("seed_data", -1),
     ("insecure_seed", -1),
