@@ -159,6 +159,18 @@ CATALOGUE = (
         command=f"{_ACCURACY} secure --backend {{backend}}",
     ),
     Entry(
+        pattern="tables",
+        part=ACCURACY,
+        title="Tables, untuned",
+        shows="The area under the ROC curve at epsilon with a schema, and without privacy.",
+        command=f"{_RUN} tables --seeds {{seeds}}",
+        chart=Chart(
+            labels=("table",),
+            values={"AUC, not private": "", "AUC at epsilon": "standard deviation"},
+        ),
+        figures={"": "The area under the ROC curve by table, without privacy and with it."},
+    ),
+    Entry(
         pattern="losses-accuracy",
         part=ACCURACY,
         title="Sigmoid against softmax",

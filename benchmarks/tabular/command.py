@@ -27,14 +27,14 @@ GAP = 0.02
 
 
 def main(
-    splits: Annotated[int, typer.Option(help="Splits of each table.", min=2)] = 10,
+    seeds: Annotated[int, typer.Option(help="Splits of each table.", min=2)] = 10,
     epsilon: float = 2.0,
 ) -> None:
     """AUC of five tables at epsilon, delta = 1 / (10 records), with the defaults of a schema."""
     rows, samples = [], {}
     for made in TABLES:
         tabular = made()
-        found = [_measured(tabular, seed, epsilon) for seed in range(splits)]
+        found = [_measured(tabular, seed, epsilon) for seed in range(seeds)]
         samples[tabular.name] = found
         rows.append(_row(tabular, found))
         print(rows[-1], flush=True)
@@ -42,7 +42,7 @@ def main(
         "tables",
         rows,
         samples=samples,
-        splits=splits,
+        seeds=seeds,
         epsilon=epsilon,
         parties=PARTIES,
         gap=GAP,
