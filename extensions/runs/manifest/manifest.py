@@ -26,6 +26,8 @@ _NO_TUPLES = (
     *("evaluate", "count_noise", "insecure_fixed_randomness"),
 )
 """Settings on which no prepared tuple depends: some are not known where tuples are dealt."""
+_OF_TABLES = ("column ", "class ", "schema ")
+"""How names of what is public of a table begin, likewise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,11 @@ def settings_of(config: TrainConfig, software: Sequence[str] = ()) -> dict[str, 
 
 def of_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what of `settings_of` decides which tuples a run needs, beside sizes of records."""
-    decides = {name: value for name, value in settings.items() if name not in _NO_TUPLES}
+    decides = {
+        name: value
+        for name, value in settings.items()
+        if name not in _NO_TUPLES and not name.startswith(_OF_TABLES)
+    }
     return decides | {"counted": settings["evaluate"] != "none"}
 
 
