@@ -1,7 +1,7 @@
 """What the `pea` command shows: notices, progress and the report."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from extensions.owners.data import Source
 from extensions.privacy.accounting import Ledger
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import OpenedModel, write_opened
@@ -116,17 +115,22 @@ def classes(names: Sequence[str]) -> None:
         _err.print(f"classes: {listed}", highlight=False, markup=False)
 
 
-def read(source: Source, owner: str = "") -> None:
-    """Prints, to the owner alone, what its table has beyond what the schema lets count."""
-    lines = []
-    if source.clipped:
-        listed = ", ".join(f"{name} {count}" for name, count in source.clipped.items())
-        lines.append(f"clipped to the schema's ranges{owner} (shown here only): {listed}")
-    if source.left_out:
+def clipped(counts: Mapping[str, int], owner: str = "", left_out: int = 0) -> None:
+    """Prints, to the owner alone, what its table has beyond what the schema lets count.
+
+    Args:
+        counts: number of values outside the schema's ranges, by column.
+        owner: whose they are, if there are several.
+        left_out: number of records beyond the most that count of a person.
+    """
+    if counts:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        text = f"clipped to the schema's ranges{owner} (shown here only): {listed}"
+        _err.print(text, highlight=False, markup=False)
+    if left_out:
         allowed = "records of persons who have more than the schema's rows"
-        lines.append(f"left out{owner} (shown here only): {source.left_out} {allowed}")
-    for line in lines:
-        _err.print(line, highlight=False, markup=False)
+        text = f"left out{owner} (shown here only): {left_out} {allowed}"
+        _err.print(text, highlight=False, markup=False)
 
 
 def _spent(config: TrainConfig, steps: int) -> str:

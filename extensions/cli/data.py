@@ -73,7 +73,7 @@ def extract(
 def features_of(source: Source, extraction: FeatureExtraction) -> Split:
     """Returns one owner's features, of its records."""
     console.classes(source.names)
-    console.read(source)
+    console.clipped(source.clipped, left_out=source.left_out)
     with console.extracting() as show:
         (features,) = extraction.extract([source.stated], show)
     return features

@@ -86,7 +86,7 @@ def train(
     console.notices(config, engine.notices(config))
     console.classes(sources[0].names)
     for rank, source in enumerate(sources):
-        console.read(source, f" at party {rank}")
+        console.clipped(source.clipped, f" at party {rank}", source.left_out)
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:

@@ -52,7 +52,11 @@ def scores_of(loss: Loss, logits: Reals) -> Reals:
     """Returns probabilities (records, classes).
 
     Those of "softmax" sum to 1 in each row; those of "sigmoid" tell each class from all others.
+    "squared" says a target's place in its range, 0..1, or a class's share.
     """
+    if loss == "squared":
+        places: Reals = np.clip(logits + 0.5, 0.0, 1.0)
+        return places
     if loss == "softmax":
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         shares: Reals = powers / powers.sum(axis=1, keepdims=True)
@@ -65,8 +69,17 @@ def write_predictions(header: Header, logits: Reals, path: Path) -> Path:
     """Writes a CSV file, readable by its owner only: a row a record, in their order.
 
     Its columns are ``record``, counted from 1; ``prediction``, the name of the class of the largest
-    logit; and for each class its ``probability`` and its ``logit``.
+    logit; and for each class its ``probability`` and its ``logit``. Where a number is learnt, just
+    record and prediction, in the target's unit.
     """
+    ends = None if header.schema is None else header.schema.target.range
+    if ends is not None:
+        places = scores_of(header.spec.loss, logits)[:, 0]
+        values = ends[0] + (ends[1] - ends[0]) * places
+        numbered = [f"{number},{value}" for number, value in enumerate(values.tolist(), start=1)]
+        with durable.write(path) as file:
+            file.write("\n".join(["record,prediction", *numbered, ""]).encode())
+        return path
     names = header.classes
     scores = scores_of(header.spec.loss, logits)
     kinds = [f"{kind} {name}" for kind in ("probability", "logit") for name in names]

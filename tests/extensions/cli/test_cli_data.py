@@ -141,7 +141,7 @@ def test_a_number_is_learnt_with_an_epsilon_of_persons(tmp_path):
     command = (*command, "--schema", tmp_path / "schema.toml", "--delta", 1e-3)
     with pytest.raises(ArgumentError, match="^loss = 'sigmoid': must be 'squared' where a number"):
         run(*command, "--epsilon", 8)
-    done = pea(*command, "--epsilon", 8, "--loss", "squared")
+    done = pea(*command, "--epsilon", 8, "--loss", "squared", "--save", tmp_path / "model")
     assert done.returncode == 0, done.stderr
     assert "left out at party 0 (shown here only): 20 records" in done.stderr.replace("\n", " ")
     report = report_of(path)
@@ -150,6 +150,14 @@ def test_a_number_is_learnt_with_an_epsilon_of_persons(tmp_path):
     assert (report["accuracy"], report["auc"]) == (None, None)
     assert report["rmse"] < 0.6 * report["rmse_of_mean"]
     assert 15 < report["rmse_of_mean"] < 35
+    said = tmp_path / "said.csv"
+    model = tmp_path / "model" / "model.npz"
+    pea("predict", "--model", model, "--records", tmp_path / "0.csv", "--out", said)
+    name, *rows = said.read_text().splitlines()
+    assert (name, len(rows)) == ("record,prediction", 120)
+    known = [float(x.split(",")[1]) for x in (tmp_path / "0.csv").read_text().splitlines()[1:]]
+    apart = np.array([float(row.split(",")[1]) for row in rows]) - np.clip(known, 0, 100)
+    assert np.sqrt(np.mean(apart**2)) < 0.7 * report["rmse_of_mean"]
 
 
 EXTRACTOR = ("--features", "tests.helpers.extractors:halves")
