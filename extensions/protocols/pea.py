@@ -195,7 +195,7 @@ def descend(
         trace = forward(host.ring, network, model, batch.x)
         gradients = trace.backward(batch.y, batch.squared_norms)  # 3.5
         weights = None
-        if config.class_weights:
+        if config.class_weights is not None:
             weights = row_weights(host.ring, batch.y, config.class_weights)
         updates = dpsgd_step(
             host.ring, gradients, plan, host.noise, batch.padding, weights=weights

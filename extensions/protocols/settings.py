@@ -34,8 +34,8 @@ class Settings(Protocol):
         """Whose gradients are taken."""
 
     @property
-    def class_weights(self) -> Sequence[float]:
-        """How much a record of each class counts, in (0, 1]; empty: all count alike."""
+    def class_weights(self) -> Sequence[float] | None:
+        """How much a record of each class counts, in (0, 1]; None: all count alike."""
 
     @property
     def steps(self) -> int:

@@ -1,6 +1,6 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -47,7 +47,7 @@ class TrainConfig:
         rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
             clipped to C / k, so that epsilon is a person's.
         class_weights: how much a record of each class counts, in (0, 1]: its clipped gradient times
-            that, in steps of 2^-8; empty: all count alike.
+            that, in steps of 2^-8; None: all count alike.
         data: name of the data set, for the report.
         facts: what is publicly known of the records, by name: a table's columns and classes, or
             their schema.
@@ -99,7 +99,7 @@ class TrainConfig:
     parties: int = 3
     provider: Provider = "dealer"
     rows_per_unit: int = 1
-    class_weights: tuple[float, ...] = ()
+    class_weights: Sequence[float] | None = None
     data: str = "digits"
     facts: Mapping[str, Any] = field(default_factory=dict)
     features: str = "raw"
@@ -161,10 +161,11 @@ class TrainConfig:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
         residual_norm(self.loss, self.classes)
         spec = ModelSpec.parse(self.model, 1, self.classes)
-        if self.class_weights and len(self.class_weights) != self.classes:
-            allowed = f"empty, or one for each of {self.classes} classes"
-            raise ArgumentError("class_weights", self.class_weights, allowed)
-        check_weights("class_weights", self.class_weights)
+        if self.class_weights is not None:
+            if len(self.class_weights) != self.classes:
+                allowed = f"one for each of {self.classes} classes"
+                raise ArgumentError("class_weights", self.class_weights, allowed)
+            check_weights("class_weights", self.class_weights)
         self._check_init()
         spec.initial_parameters(self.public_init)
         check_sample_rate(self.sample_rate)

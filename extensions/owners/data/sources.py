@@ -88,7 +88,7 @@ def settings_of(schema: Schema) -> dict[str, Any]:
     return {
         "classes": len(schema.target.classes) or 1,
         "facts": schema.facts(),
-        "class_weights": schema.target.weights,
+        "class_weights": schema.target.weights or None,
         "rows_per_unit": 1 if schema.unit is None else schema.unit.rows,
     }
 

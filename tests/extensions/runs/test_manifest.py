@@ -35,7 +35,7 @@ RECIPE = {
 CHOICES = {
     **{"backend": "toy", "provider": "tfp", "model": "mlp:3", "neighbours": "replace"},
     **{"calibration": "rdp", "evaluate": "opened", "init": "random", "init_weighting": "uniform"},
-    **{"facts": {"unit": "visit"}, "settled": False, "class_weights": (0.5,)},
+    **{"facts": {"unit": "visit"}, "settled": False},
     **{"loss": next(loss for loss in LOSSES if loss != CONFIG.loss)},
 }
 """Other values of settings that have choices; another number, text or flag is made as needed."""
@@ -83,7 +83,7 @@ def test_a_setting_that_one_party_has_otherwise_is_named_at_all(name):
     other = with_other(CONFIG, name)
     own = replace(part(), recipe={})
     plans = [(other if rank == ODD else CONFIG, RunOptions(), own) for rank in range(PARTIES)]
-    check_refused(refusals(plans), shown, stated(CONFIG).get(shown), stated(other)[shown])
+    check_refused(refusals(plans), shown, stated(CONFIG)[shown], stated(other)[shown])
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(RunOptions)])
