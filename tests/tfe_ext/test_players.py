@@ -114,6 +114,12 @@ def test_memory_of_players_and_script_is_flat(players, tfe_players):
 
 
 @needs_tensorflow
+def test_threads_run_while_a_player_is_waited_for(players, tfe_players):
+    _, (_, pids) = players
+    tfe_players.run(f"{TASKS}:threads_run_while_a_player_is_waited_for", pid=pids["server1"])
+
+
+@needs_tensorflow
 @pytest.mark.parametrize("frac_bits", [16, pytest.param(20, marks=pytest.mark.long)])
 def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
     plan = InverseSqrtPlan(frac_bits=frac_bits)
@@ -159,6 +165,8 @@ def test_player_that_never_comes_is_named(tfe_process, tmp_path):
     "task",
     [
         "what_waits_for_a_silent_player_is_broken_off",
+        "connections_to_a_silent_host_end",
+        "an_error_tells_which_link_broke",
         "this_process_keeps_one_address_that_players_reach",
         "a_host_that_is_cut_off_is_suspected_itself",
         "other_software_is_named",

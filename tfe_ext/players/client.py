@@ -13,6 +13,7 @@ The file is the host's: a JSON object of names and addresses, `read_players` say
 """
 
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -25,11 +26,15 @@ from extensions.errors import ArgumentError, PlayerLostError
 from tfe_ext.players.addresses import read_players
 from tfe_ext.players.connection import Connection
 from tfe_ext.players.job import JOB, check_software
+from tfe_ext.players.links import broken_link, exchange
 from tfe_ext.players.order import keep_order
 from tfe_ext.players.status import Statuses, task_of
+from tfe_ext.players.unlocked import let_threads_run
 from tfe_ext.players.watch import Watch
 
 import tf_encrypted as tfe
+
+_PAUSE = 1.0
 
 
 class RemotePlayers(tfe.RemoteConfig):
@@ -37,9 +42,11 @@ class RemotePlayers(tfe.RemoteConfig):
 
     The players are watched (`tfe_ext.players.watch.Watch`) until `close`. If one dies or falls
     silent, standard error names it, and every call of TensorFlow that waits for it, or is made
-    later, fails. What TensorFlow raises then leaves a ``with`` block, or the script, as a
-    `PlayerLostError` that names the player, within 60 s of the loss. A script that waits for
-    nothing, such as a notebook between two cells, goes on.
+    later, fails. So does a call for which one player cannot reach another one, or this process:
+    `pea players` ends connections to hosts that are silent for 20 s. What TensorFlow raises then
+    leaves a ``with`` block, or the script, as a `PlayerLostError` that names the player, within
+    60 s of the loss. A script that waits for nothing, such as a notebook between two cells, goes
+    on.
 
     After a loss, or when a player was started anew, `remote_config` connects again; protocol,
     variables, models and graphs of before had shares on the lost player, and are made anew.
@@ -49,6 +56,7 @@ class RemotePlayers(tfe.RemoteConfig):
         self, players: Mapping[str, str], join_timeout: float, own_address: str | None
     ) -> None:
         super().__init__(players, job_name=JOB)
+        self._join_until = time.monotonic() + join_timeout
         self._statuses = Statuses(players)
         self._first = dict(self._statuses.wait_for_all(join_timeout))
         for name in players:
@@ -67,20 +75,35 @@ class RemotePlayers(tfe.RemoteConfig):
         self.connect_servers()
 
     def connect_servers(self) -> None:
-        """Connects this process to the players.
+        """Connects this process to the players, each of which reaches each other one and it.
+
+        Connections from before a loss may break at their next use, so that new ones are tried.
 
         Raises:
-            PlayerLostError: one was lost meanwhile.
+            PlayerLostError: one was lost meanwhile, or not reached in the time to join.
         """
         keep_order()
+        let_threads_run()
         try:
-            self._connection.open()
+            while not self._reaches_all():
+                time.sleep(_PAUSE)
         except tf.errors.OpError as error:
             lost = self._explain(error)
             self.close()
             if lost is None:
                 raise
             raise lost from error
+
+    def _reaches_all(self) -> bool:
+        try:
+            self._connection.open()
+            exchange([player.device_name for player in self.players])
+        except tf.errors.UnavailableError:
+            silent = self._watch is not None and self._watch.explain() is not None
+            if silent or time.monotonic() > self._join_until:
+                raise
+            return False
+        return True
 
     def _who(self, name: str) -> str:
         """Says who answers at a player's address: it tells its place in its own file, no name."""
@@ -140,7 +163,7 @@ class RemotePlayers(tfe.RemoteConfig):
     def _explain(self, error: BaseException | None) -> PlayerLostError | None:
         if self._watch is None or not isinstance(error, tf.errors.OpError):
             return None
-        return self._watch.explain()
+        return self._watch.explain() or broken_link(error, JOB, self._statuses.addresses)
 
     def _report(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -160,7 +183,7 @@ _watching: RemotePlayers | None = None
 def remote_config(
     file: str | Path, *, join_timeout: float = 60.0, own_address: str | None = None
 ) -> RemotePlayers:
-    """Returns the configuration of what `pea players` started, once all players are there.
+    """Returns the configuration of what `pea players` started, once all reach each other and this.
 
     It connects this process to them; then ``tfe.set_config(...)``. The loss of one is told from
     now on, see `RemotePlayers`. A later call connects again, also to players that were started
@@ -168,7 +191,7 @@ def remote_config(
 
     Args:
         file: names and addresses, see `read_players`; the players were given the same.
-        join_timeout: seconds within which all players must answer.
+        join_timeout: seconds within which all players must answer, and reach each other.
         own_address: HOST:PORT at which the players reach this process, which listens there for the
             rest of its life; by default the address of this host on the way to them, and a free
             port. Players ask it for what the script hands to them within a graph.
@@ -176,7 +199,8 @@ def remote_config(
     Raises:
         ArgumentError: the file is not as it should be, or `own_address` is not, or a player has
             other versions of this package, TF Encrypted or TensorFlow than this process.
-        PlayerLostError: a player did not answer in time, or is another one than the file says.
+        PlayerLostError: a player did not answer or was not reached in time, or is another one than
+            the file says.
     """
     check_seconds("join_timeout", join_timeout)
     return RemotePlayers(read_players(file), join_timeout, own_address)

@@ -12,13 +12,12 @@ TensorFlow keeps one connection a process, and three things of it are not as a c
 
 import os
 import socket
-import stat
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from tfe_ext.players.sockets import break_off
 
 _STREAMING = "TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"
 _HERE = "localhost"
@@ -69,16 +68,8 @@ class Connection:
         tf.config.experimental_connect_to_cluster(self._cluster, job_name=_HERE)
 
     def break_off(self, players: Collection[str]) -> None:
-        """Ends this process's connections to these players, so that no call waits for them.
-
-        A call under way fails at once, and so does one that waits for a new connection.
-        """
-        ends = {end for name in players for _, end in self._ends[name]}
-        for connection in _sockets():
-            with connection, suppress(OSError):
-                host, port, *_ = connection.getpeername()
-                if (host.removeprefix("::ffff:"), port) in ends:
-                    connection.shutdown(socket.SHUT_RDWR)
+        """Ends this process's connections to these players, so that no call waits for them."""
+        break_off({end for name in players for _, end in self._ends[name]})
 
     def _own_address(self) -> str:
         ways = [_way_to(*ends[0]) for ends in self._ends.values()]
@@ -123,14 +114,3 @@ def _checked(own: str) -> str:
         )
     _ports[:] = [port]
     return own
-
-
-def _sockets() -> Iterator[socket.socket]:
-    """Yields the sockets of this process, each by a descriptor of its own."""
-    names: list[str] = []
-    with suppress(OSError):  # no descriptor is left to list the others by
-        names = os.listdir("/dev/fd")
-    for name in names:
-        with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                yield socket.socket(fileno=os.dup(int(name)))

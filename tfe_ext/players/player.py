@@ -1,22 +1,30 @@
 """The programme of one player: TensorFlow's server, until the launcher goes.
 
+A connection to a player or script that is cut off would last for many minutes, and so would every
+call that waits for it, without a word to the script, which may reach both.
+
 Run as ``python -m tfe_ext.players.player NAME FILE`` by `tfe_ext.players.launch.serve`.
 """
 
 import os
 import sys
+import time
 
 from extensions.runs.processes import open_channel
+
+_SILENCE, _INTERVAL = 20, 1.0
+"""Seconds."""
 
 
 def main() -> None:
     """Serves, as one player, whatever client reaches it."""
-    channel = open_channel()
+    open_channel()  # the process ends with its launcher
     name, file = sys.argv[1:]
     import tensorflow as tf
 
     from tfe_ext.players.addresses import read_players
     from tfe_ext.players.job import JOB
+    from tfe_ext.players.sockets import end_if_silent
     from tfe_ext.streams.choice import load_for_players
 
     import tf_encrypted as tfe
@@ -33,8 +41,9 @@ def main() -> None:
     port = players[name].rpartition(":")[2]  # the file's host may be another, or its outer address
     sys.stdout.write(f"player {name} listens on port {port}, process {os.getpid()}\n")
     sys.stdout.flush()
-    channel.tasks.get()  # none comes: the process ends with its launcher
-    del server
+    while server:
+        end_if_silent(_SILENCE)
+        time.sleep(_INTERVAL)
 
 
 if __name__ == "__main__":

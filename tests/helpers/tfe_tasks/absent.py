@@ -7,15 +7,22 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
 from tests.helpers.patience import PATIENCE, wait_until
 from tfe_ext.players.connection import Connection, split
 from tfe_ext.players.job import JOB, SOFTWARE, check_software
+from tfe_ext.players.links import broken_link
+from tfe_ext.players.sockets import end_if_silent
 from tfe_ext.players.status import Statuses
 from tfe_ext.players.watch import Watch
 
+CALL = (
+    "\nAdditional GRPC error information from remote target /job:{}{} "
+    "while calling /tensorflow.{}:\n"
+)
 GOOD = '{"server0": "localhost:1", "server1": "localhost:2", "server2": "localhost:3"}'
 
 
@@ -75,11 +82,57 @@ def what_waits_for_a_silent_player_is_broken_off():
             stack.enter_context(player.accept()[0])
             ends[name] = near
         addresses = {name: "127.0.0.1:{1}".format(*end.getpeername()) for name, end in ends.items()}
+        for other in socket.socketpair():  # as between this process and those that it starts
+            stack.enter_context(other)
         connection = Connection("tfe", addresses, None)
         waiting = ThreadPoolExecutor(1).submit(ends["server0"].recv, 1)
         connection.break_off(["server0"])
         assert waiting.result(PATIENCE) == b""
         ends["server1"].sendall(b"still connected")
+
+
+def connections_to_a_silent_host_end():
+    """The kernel ends those of before, and what is accepted later."""
+    with ExitStack() as stack:
+        here = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        before = stack.enter_context(socket.create_connection(here.getsockname()))
+        for other in socket.socketpair():
+            stack.enter_context(other)
+        stack.enter_context(here.accept()[0])
+        end_if_silent(20)
+        stack.enter_context(socket.create_connection(here.getsockname()))
+        accepted = stack.enter_context(here.accept()[0])
+        options = ("TCP_USER_TIMEOUT", "TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
+        for end in (before, accepted):
+            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            values = [end.getsockopt(socket.IPPROTO_TCP, getattr(socket, o)) for o in options]
+            assert values == [20_000, 5, 5, 3]
+
+
+def an_error_tells_which_link_broke():
+    """As TensorFlow writes it: the innermost call, then who made it, and all that once more."""
+    here, first, second = "localhost/replica:0/task:0", *(f"tfe/replica:0/task:{i}" for i in (0, 1))
+    fetching, running = "WorkerService/RecvTensor", "eager.EagerService/RunComponentFunction"
+    for calls, said in (
+        (
+            [(here, "", fetching), (second, "/device:CPU:0", running)],
+            "server1 at b:2 does not reach this process, though it answers",
+        ),
+        (
+            [(first, "", fetching), (second, "/device:CPU:0", running)],
+            "server0 at a:1 is not reached by player server1, though both answer this process",
+        ),
+        ([(first, "", fetching)], "server0 at a:1 was not reached, though it answers now"),
+        ([(second, "", running)], "server1 at b:2 was not reached, though it answers now"),
+        ([(here, "", fetching)], None),
+        ([], None),
+    ):
+        text = "sendmsg: Connection reset by peer" + "".join(CALL.format(*call) for call in calls)
+        error = tf.errors.UnavailableError(None, None, 2 * text)
+        lost = broken_link(error, "tfe", {"server0": "a:1", "server1": "b:2"})
+        assert said == (lost and str(lost).removeprefix("player "))
+        refused = tf.errors.InvalidArgumentError(None, None, text)
+        assert broken_link(refused, "tfe", {"server0": "a:1", "server1": "b:2"}) is None
 
 
 def this_process_keeps_one_address_that_players_reach():

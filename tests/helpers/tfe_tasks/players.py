@@ -1,9 +1,14 @@
 """Tasks in a session of three servers and an owner of data, each a process that was started."""
 
+import gc
 import json
 import logging
 import os
+import signal
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +188,38 @@ def memory_of_all(pids, steps, every):
 
     model.fit(x, y, steps=steps, verbose=False, callbacks=[LambdaCallback(on_train_batch_end=note)])
     return sizes
+
+
+def threads_run_while_a_player_is_waited_for(pid):
+    """TensorFlow would keep Python's lock, so that nobody notices that the player is lost."""
+    functions = [graph(lambda: tf.constant(1.0))]
+    functions[0].get_concrete_function()
+
+    def send():
+        with tf.device(CONFIG.get_player("server1").device_name):
+            tf.constant(X)
+
+    def forget():
+        functions.clear()
+        gc.collect()
+
+    for work in (lambda: graph(lambda: tf.constant(2.0)).get_concrete_function(), forget, send):
+        woken = []
+
+        def wake(woken=woken):
+            time.sleep(0.3)
+            woken.append(True)
+            os.kill(pid, signal.SIGCONT)
+
+        rescue = subprocess.Popen(["sh", "-c", f"sleep 20; kill -CONT {pid}"])
+        threading.Thread(target=wake).start()
+        os.kill(pid, signal.SIGSTOP)
+        work()
+        with tf.device(CONFIG.get_player("server1").device_name):
+            tf.identity(1.0).numpy()
+        assert woken
+        rescue.kill()
+        rescue.wait()
 
 
 def an_error_of_the_script_stays_as_it_is():

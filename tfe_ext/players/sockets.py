@@ -1,0 +1,55 @@
+"""The connections of this process, TensorFlow's among them, to which it gives no handle."""
+
+import os
+import socket
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
+_PROBES = 3
+
+
+def break_off(ends: Collection[tuple[str, int]]) -> None:
+    """Ends this process's connections to these hosts and ports, so that no call waits for them.
+
+    A call under way fails at once, and so does one that waits for a new connection.
+    """
+    for connection in _sockets():
+        with connection, suppress(OSError):
+            if connection.family in _INTERNET:
+                host, port, *_ = connection.getpeername()
+                if (host.removeprefix("::ffff:"), port) in ends:
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+def end_if_silent(seconds: int) -> None:
+    """Lets the kernel end each connection of this process whose other end is silent for so long.
+
+    The other end is its host's kernel, which answers for a process that is stopped or busy; a host
+    that is gone, cut off, or has started anew does not. For connections made later, call it again.
+    """
+    pause = max(1, seconds // (_PROBES + 1))
+    options = {
+        "TCP_KEEPIDLE": pause,
+        "TCP_KEEPINTVL": pause,
+        "TCP_KEEPCNT": _PROBES,
+        "TCP_USER_TIMEOUT": 1000 * seconds,  # of what was sent and not acknowledged
+    }
+    for connection in _sockets():
+        with connection, suppress(OSError):  # of another kind
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in options.items():
+                if hasattr(socket, option):  # Linux has them all
+                    connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _sockets() -> Iterator[socket.socket]:
+    """Yields the sockets of this process, each by a descriptor of its own."""
+    names: list[str] = []
+    with suppress(OSError):  # no descriptor is left to list the others by
+        names = os.listdir("/dev/fd")
+    for name in names:
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                yield socket.socket(fileno=os.dup(int(name)))

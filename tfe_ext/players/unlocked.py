@@ -1,0 +1,106 @@
+"""Calls of TensorFlow that wait for players, made without Python's lock.
+
+TensorFlow keeps the lock while it connects, tells all players of a function that is new or gone,
+and sends a constant to one. If a player never answers, no thread of Python runs again, and nobody
+notices that it is lost.
+"""
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.framework import c_api_util, constant_op
+
+from tfe_ext.streams.devices import HERE
+
+_HERE = tf.DeviceSpec.from_string(HERE)
+_Bytes = ctypes.c_char_p
+_SIGNATURES = {
+    "TFE_ContextAddFunctionDef": (_Bytes, ctypes.c_size_t),
+    "TFE_ContextRemoveFunction": (_Bytes,),
+    "TFE_ContextSetServerDef": (ctypes.c_int, _Bytes, ctypes.c_size_t),
+}
+"""Arguments between the context and the status."""
+
+
+def let_threads_run() -> None:
+    """Lets other threads run while this one waits for players; a second call changes nothing.
+
+    It changes the process's TensorFlow, on Linux; elsewhere its libraries have other names, and
+    nothing is changed.
+
+    Cost:
+        A constant on a player's device takes one more request to it.
+    """
+    library = _library()
+    if library is None or constant_op.convert_to_eager_tensor is _constant:
+        return
+    add, remove, connect = (_unlocked(library, name) for name in _SIGNATURES)
+
+    def add_function(handle: Any, function: Any) -> None:
+        with c_api_util.tf_buffer() as buffer:
+            pywrap_tf_session.TF_FunctionToFunctionDef(function, buffer)
+            definition = pywrap_tf_session.TF_GetBuffer(buffer)
+        add(handle, definition, len(definition))
+
+    def remove_function(handle: Any, name: bytes | str) -> None:
+        remove(handle, tf.compat.as_bytes(name))
+
+    def set_server_def(handle: Any, keep_alive_seconds: int, definition: bytes) -> None:
+        connect(handle, keep_alive_seconds, definition, len(definition))
+
+    pywrap_tfe.TFE_ContextAddFunction = add_function
+    pywrap_tfe.TFE_ContextAddFunctionDef = add
+    pywrap_tfe.TFE_ContextRemoveFunction = remove_function
+    pywrap_tfe.TFE_ContextSetServerDef = set_server_def
+    constant_op.convert_to_eager_tensor = _constant
+
+
+_convert = constant_op.convert_to_eager_tensor
+
+
+def _constant(value: Any, ctx: Any, dtype: Any = None) -> Any:
+    """Returns a constant, which is made here and sent by an operation."""
+    if tf.DeviceSpec.from_string(ctx.device_name or HERE).job == _HERE.job:
+        return _convert(value, ctx, dtype)
+    with tf.device(HERE):
+        here = _convert(value, ctx, dtype)
+    return tf.raw_ops.Identity(input=here)
+
+
+def _library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(Path(tf.__file__).with_name("libtensorflow_cc.so.2")))
+    except OSError:
+        return None
+
+
+def _unlocked(library: ctypes.CDLL, name: str) -> Any:
+    """Returns a function of TensorFlow's interface for C, which raises what its status says."""
+    call = library[name]
+    call.argtypes = [ctypes.c_void_p, *_SIGNATURES[name], ctypes.c_void_p]
+    call.restype = None
+    new = ctypes.CFUNCTYPE(ctypes.c_void_p)(("TF_NewStatus", library))
+    delete = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("TF_DeleteStatus", library))
+    code_of = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("TF_GetCode", library))
+    text_of = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(("TF_Message", library))
+
+    def run(handle: Any, *arguments: Any) -> None:
+        status = new()
+        try:
+            call(_pointer(handle, None), *arguments, status)
+            if code := code_of(status):
+                text = text_of(status).decode(errors="replace")
+                raise tf.errors.exception_type_from_error_code(code)(None, None, text)
+        finally:
+            delete(status)
+
+    return run
+
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype = ctypes.c_void_p
+_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
