@@ -1,21 +1,26 @@
 """Hosts of their own on one switch: network namespaces, whose cables can be pulled.
 
-They need root and the command `ip`. A process starts on a host by being started `inside` it.
+Two of them can also be parted: what one sends to the other goes to an address that nobody has.
+
+They need root and the command `ip`. ``python -m tests.helpers.hosts_apart SPACE MODULE ARGUMENT``
+runs a module's function `main` on a host.
 """
 
 import ctypes
+import importlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 _CLONE_NEWNET = 0x40000000
 _NAMED = Path("/run/netns")
+_NOBODY = "02:00:00:00:00:01"
 
 needs_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None,
@@ -29,7 +34,7 @@ class Hosts:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
         self.addresses = {name: f"10.77.0.{i}" for i, name in enumerate(names, 1)}
-        self._switch = self._space("switch")
+        self._switch = self.space("switch")
 
     def __enter__(self) -> "Hosts":
         with ExitStack() as stack:
@@ -38,7 +43,7 @@ class Hosts:
             _ip(*on_switch, "add", "bridge0", "type", "bridge")
             _ip(*on_switch, "set", "bridge0", "up")
             for i, name in enumerate(self._names, 1):
-                space = self._space(name)
+                space = self.space(name)
                 self._add(space, stack)
                 far = ("peer", "name", "eth0", "netns", space)
                 _ip(*on_switch, "add", f"port{i}", "type", "veth", *far)
@@ -56,16 +61,6 @@ class Hosts:
         _ip("netns", "add", space)
         stack.callback(_ip, "netns", "del", space)
 
-    @contextmanager
-    def inside(self, name: str) -> Iterator[None]:
-        """This thread, and what it starts, is on the host."""
-        with open("/proc/thread-self/ns/net") as before, open(_NAMED / self._space(name)) as there:
-            _enter(there.fileno())
-            try:
-                yield
-            finally:
-                _enter(before.fileno())
-
     def pull(self, name: str) -> None:
         """Pulls the host's cable: all that is sent to it or by it is lost."""
         self._port(name, "down")
@@ -74,11 +69,26 @@ class Hosts:
         """Plugs the cable in again."""
         self._port(name, "up")
 
+    def part(self, one: str, other: str) -> None:
+        """All that these two send to each other is lost; others reach both."""
+        for here, there in ((one, other), (other, one)):
+            self._neighbour(here, "replace", there, "lladdr", _NOBODY, "nud", "permanent")
+
+    def rejoin(self, one: str, other: str) -> None:
+        """They reach each other again."""
+        for here, there in ((one, other), (other, one)):
+            self._neighbour(here, "del", there)
+
+    def _neighbour(self, here: str, what: str, there: str, *rest: str) -> None:
+        end = ("dev", "eth0", *rest)
+        _ip("-n", self.space(here), "neigh", what, self.addresses[there], *end)
+
     def _port(self, name: str, state: str) -> None:
         number = self._names.index(name) + 1
         _ip("-n", self._switch, "link", "set", f"port{number}", state)
 
-    def _space(self, name: str) -> str:
+    def space(self, name: str) -> str:
+        """The network namespace that is this host."""
         return f"pea-{os.getpid()}-{name}"
 
 
@@ -86,7 +96,14 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
 
 
-def _enter(descriptor: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+def main() -> None:
+    """Goes on as the module, on the host."""
+    with open(_NAMED / sys.argv.pop(1)) as there:
+        if ctypes.CDLL(None, use_errno=True).setns(there.fileno(), _CLONE_NEWNET):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+    importlib.import_module(sys.argv.pop(1)).main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,9 @@
 """A script that trains with checkpoints and goes on after every lost player, as a user writes it.
 
-    python -m tests.helpers.lossy_script PLAYERS
-
-It trains once for each line of standard input, a folder, and answers with a line of JSON: where it
-is, whom it lost, and what came out.
+Run as ``python -m tests.helpers.lossy_script PLAYERS FD``. It trains once for each task, a folder,
+and tells where it is, whom it lost, and what came out.
 """
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -17,12 +14,14 @@ from tf_keras.callbacks import LambdaCallback
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.runs.processes import open_channel
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.layers import Dense
 
 STEPS, EVERY = 20, 2
+JOIN_SECONDS = 45
 SIZES = (30, 20)
 
 
@@ -34,7 +33,7 @@ def owned():
     return x, y
 
 
-def train(folder, resume):
+def train(folder, resume, say):
     """What a whole run gives: the model, what was counted, and where it was resumed."""
     optimizer = DPSGD(0.5, 1.0, 1.0, 0.3, source=InsecureSeededSource(4))
     model = Sequential([Dense(2, batch_input_shape=[1, 4])])
@@ -54,20 +53,15 @@ def train(folder, resume):
     return {"weights": weights, "state": optimizer.state_dict(), "resumed": kept.resumed}
 
 
-def say(**facts):
-    """Tells the test."""
-    print(json.dumps({"at": time.monotonic(), **facts}), flush=True)
-
-
-def survive(file, folder):
+def survive(file, folder, say):
     """Trains until it is done, whoever is lost; None if another process finished the run."""
     while True:
         try:
             resume = folder.exists() and any(folder.iterdir())
-            with tfe_ext.remote_config(file, join_timeout=300) as config:
+            with tfe_ext.remote_config(file, join_timeout=JOIN_SECONDS) as config:
                 tfe.set_config(config)
                 tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20"))
-                return train(folder, resume)
+                return train(folder, resume, say)
         except PlayerLostError as lost:
             say(lost=lost.player, why=str(lost))
         except ArgumentError as refused:
@@ -76,7 +70,16 @@ def survive(file, folder):
             return None
 
 
+def main():
+    """Trains until the launcher goes."""
+    channel = open_channel()
+
+    def say(**facts):
+        channel.say("told", {"at": time.monotonic(), **facts})
+
+    while True:
+        say(done=survive(sys.argv[1], Path(channel.tasks.get().decode()), say))
+
+
 if __name__ == "__main__":
-    say(up=True)
-    for line in sys.stdin:
-        say(done=survive(sys.argv[1], Path(line.strip())))
+    main()
