@@ -60,7 +60,7 @@ class Session:
     def _wait_for(self, players):
         for name in players:
             process = self._running[name]
-            wait_until(lambda said=process.last_lines: " listens at " in said(), name)
+            wait_until(lambda said=process.last_lines: " listens on " in said(), name)
 
     @contextmanager
     def spoilt_by_an_error(self):
