@@ -177,12 +177,22 @@ def test_a_dealer_beforehand(tmp_path):
 
 def test_a_model_is_used(tmp_path, monkeypatch):
     pytest.importorskip("onnx")
-    (block,) = [block for block in blocks(GUIDE, "sh") if "pea predict" in block]
+    (block,) = [block for block in blocks(GUIDE, "sh") if "pea export" in block]
     monkeypatch.chdir(tmp_path)
     for command in block.strip().splitlines():
         typed(command.replace("pea train", "pea train --backend clear --steps 5"))
     assert (tmp_path / "predictions.csv").read_text().startswith("record,prediction,")
     assert (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.long
+def test_shares_are_used(tmp_path, monkeypatch):
+    (block,) = [block for block in blocks(GUIDE, "sh") if "pea open" in block]
+    monkeypatch.chdir(tmp_path)
+    typed("pea split --data digits --parties 2 --features none --out images")
+    for command in block.strip().splitlines():
+        typed(command.replace("pea train", "pea train --steps 2"))
+    assert (tmp_path / "model" / "model.npz").exists()
 
 
 def test_federated_commands_run(tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ def run(config: TrainConfig, files: Sequence[Path]) -> dict[str, Any]:
 
         report = find_for(config).train(config, files, after_step, RunOptions(timeout=600.0))
     seconds = [after - before for before, after in zip(ticks[:-1], ticks[1:], strict=True)]
-    return {**report, "parameters": None, "step_seconds": seconds}
+    return {**report, "parameters": None, "header": None, "step_seconds": seconds}
 
 
 def row_of(name: str, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from crypten_ext.dealer.connection import parse_address
 from crypten_ext.processes.joining import joined
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
+from crypten_ext.run.model import use, use_party
 from crypten_ext.run.training import train as train_here
 from crypten_ext.world import SOFTWARE
 from extensions.errors import ArgumentError
@@ -23,6 +24,8 @@ from extensions.runs.options import Meeting, RunOptions
 from extensions.runs.providers import DEALINGS
 
 import crypten
+
+__all__ = ["check", "noise_failure", "notices", "train", "train_party", "use", "use_party"]
 
 
 def check(config: TrainConfig) -> None:

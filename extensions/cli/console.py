@@ -12,7 +12,7 @@ from rich.table import Table
 
 from extensions.privacy.accounting import Ledger
 from extensions.runs.config import TrainConfig
-from extensions.runs.model import OpenedModel, write_opened
+from extensions.runs.model import Header, OpenedModel, write_opened
 from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
@@ -156,7 +156,8 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
     if json_out is not None:
         write(report, json_out)
     if save is not None and parameters is not None:
-        write_opened(save / "model.npz", OpenedModel(header=header, parameters=parameters))
+        opened = OpenedModel(header=Header.of_json(header), parameters=parameters)
+        write_opened(save / "model.npz", opened)
 
 
 def show(report: dict[str, Any]) -> None:

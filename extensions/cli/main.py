@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from extensions.cli import console, data, model
+from extensions.cli import console, data, model, shares
 from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.budget import budget as show_budget
 from extensions.cli.checkpoints import resume_hint
@@ -151,6 +151,8 @@ app.command(name="features")(with_options(data.extract))
 app.command()(data.schema)
 app.command()(with_options(model.predict))
 app.command()(model.export)
+app.command()(with_options(shares.evaluate))
+app.command(name="open")(with_options(shares.open_model))
 
 
 def main() -> None:

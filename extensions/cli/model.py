@@ -1,5 +1,6 @@
 """The commands of `pea` about a trained model: what it says of records, and in which format."""
 
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -8,39 +9,106 @@ import typer
 
 from extensions.cli import console
 from extensions.cli.parameters import Options
+from extensions.cli.shares import OwnRows, Party, header_of_shares
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_unlabelled
 from extensions.owners.origin import FeatureExtraction
 from extensions.ring.fixed_point import Reals
-from extensions.runs.model import FEATURE, Header, logits_of, read_opened, write_predictions
+from extensions.runs.model import (
+    FEATURE,
+    Header,
+    check_width,
+    logits_of,
+    read_opened,
+    write_predictions,
+)
+from extensions.runs.model.backends import Computing
 from extensions.runs.model.export import export as write_as
+from extensions.runs.model.together import Request
+from extensions.runs.options import Meeting
 
 Model = Annotated[Path, typer.Option(help="model.npz of `pea train --evaluate opened --save`.")]
+Text = Annotated[str | None, typer.Option(help="Column of texts, if not that of the training.")]
 FROM_THE_MODEL = ("features", "max_feature_norm")
 """Fields of `FeatureExtraction` that a model says."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What is asked about, and where the answer goes.
+
+    Attributes:
+        records: own .csv, .parquet or .npz file (array x, or a party's test_x), with labels or
+            without them.
+        out: .csv file for the predictions, a row a record.
+        model: model.npz of `pea train --evaluate opened --save`.
+        shares: instead of a model that was opened, the folder of all parties' shares, which then
+            compute on this machine; or this party's file alone, and the others are started with
+            theirs.
+        owner: whose the records are, with a folder of shares.
+    """
+
+    records: Path | None = None
+    out: Path | None = None
+    model: Path | None = None
+    shares: Path | None = None
+    owner: int = 0
+
+    def check(self) -> None:
+        """Returns only if there is one model, and records if there is an answer.
+
+        Raises:
+            ArgumentError: there is not.
+        """
+        if (self.model is None) == (self.shares is None):
+            given = (_text(self.model), _text(self.shares))
+            raise ArgumentError("model, shares", given, "exactly one of them given")
+        alone = self.shares is not None and self.shares.is_file()
+        if (self.records is None) != (self.out is None) or not (alone or self.records):
+            allowed = "both given; both left out only by a party that brings its share alone"
+            given = (_text(self.records), _text(self.out))
+            raise ArgumentError("records, out", given, allowed)
+
+
 def predict(
-    model: Model,
-    records: Annotated[
-        Path,
-        typer.Option(
-            help="Own .csv, .parquet or .npz file (array x, or a party's test_x), without labels "
-            "or with them."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help=".csv file for the predictions, a row a record.")],
+    query: Query,
     extraction: Annotated[FeatureExtraction, Options(without=FROM_THE_MODEL)],
-    text: Annotated[
-        str | None,
-        typer.Option(help="Column of texts, if not that of the training."),
-    ] = None,
+    computing: Annotated[Computing, Options("From shares")],
+    meeting: Annotated[Meeting | None, Options("From shares, each party by hand")],
+    text: Text = None,
 ) -> None:
-    """Say of each record which class an opened model takes it for, and how surely."""
-    opened = read_opened(model)
-    features = features_for(opened.header, records, extraction, text)
-    logits = logits_of(opened, features)
-    typer.echo(f"{write_predictions(opened.header, logits, out)} {len(logits)} records")
+    """Say of each record which class a model takes it for, and how surely.
+
+    From shares, records stay secret, and their owner alone gets the predictions.
+    """
+    query.check()
+    if query.shares is None:
+        assert query.model is not None
+        opened = read_opened(query.model)
+        header, features = opened.header, None
+        if query.records is not None:
+            features = features_for(header, query.records, extraction, text)
+            _write(header, logits_of(opened, features), query.out)
+        return
+    header = header_of_shares(query.shares)
+    features = None
+    if query.records is not None:
+        features = features_for(header, query.records, extraction, text)
+        check_width(header, features)
+    own = {} if features is None else {query.owner: OwnRows(x=features)}
+    with Party(query.shares, meeting, computing) as party:
+        found = party.ask(Request(task="predict"), own)
+    if features is not None:
+        _write(header, found[query.owner if party.all_here else 0]["logits"], query.out)
+
+
+def _write(header: Header, logits: Reals, out: Path | None) -> None:
+    assert out is not None
+    typer.echo(f"{write_predictions(header, logits, out)} {len(logits)} records")
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def export(

@@ -115,7 +115,16 @@ class Origin:
         Raises:
             ArgumentError: not one file for each party.
         """
-        return _by_rank(self.own, parties) if self.own else []
+        if not self.own:
+            return []
+        paths = by_rank(self.own, parties)
+        if len(paths) < parties:
+            missing = min(set(range(parties)) - set(paths))
+            allowed = f"RANK=PATH for all {parties} parties"
+            raise ArgumentError(
+                "data_for_party", list(self.own), allowed, f"Party {missing} has none."
+            )
+        return [paths[rank] for rank in range(parties)]
 
     def _check(self) -> None:
         """No option is out of range, or left without a use unnoticed."""
@@ -270,7 +279,12 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     return replace(source, classes=count)
 
 
-def _by_rank(own: Sequence[str], parties: int) -> list[Path]:
+def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:
+    """Returns paths by the ranks of their owners, of texts such as ``0=hospital.csv``.
+
+    Raises:
+        ArgumentError: a text that is none, a rank twice, or one that no party has.
+    """
     paths: dict[int, Path] = {}
     for text in own:
         rank, equals, path = text.partition("=")
@@ -278,8 +292,4 @@ def _by_rank(own: Sequence[str], parties: int) -> list[Path]:
             allowed = f"RANK=PATH, one for each rank in 0..{parties - 1}"
             raise ArgumentError("data_for_party", text, allowed)
         paths[int(rank)] = Path(path)
-    if len(paths) < parties:
-        missing = min(set(range(parties)) - set(paths))
-        allowed = f"RANK=PATH for all {parties} parties"
-        raise ArgumentError("data_for_party", list(own), allowed, f"Party {missing} has none.")
-    return [paths[rank] for rank in range(parties)]
+    return paths

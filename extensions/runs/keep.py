@@ -116,6 +116,11 @@ class Following:
         """The steps from which the run was continued, in order."""
         return ()
 
+    @property
+    def released(self) -> list[tuple[str, str]]:
+        """Names of the run and of its release, for each holder; empty where nothing is kept."""
+        return [("", "") for _ in self._host.holders]
+
 
 class Rehearsing(Following):
     """Ends after a few steps of a run, which tell what all of them ask for.
@@ -244,3 +249,8 @@ class Keeping(Following):
     def resumed(self) -> tuple[int, ...]:
         """The steps from which the run was continued, in order."""
         return self._parties[0].resumed
+
+    @property
+    def released(self) -> list[tuple[str, str]]:
+        """Names of the run and of the release that was marked, for each holder."""
+        return [party.released for party in self._parties]

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters
-from extensions.owners.data import Labels, Recipe, Split, write_private
+from extensions.owners.data import Labels, Recipe, Split
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.privacy.units import by_unit
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
-from extensions.protocols.host import Host, named, pairs
+from extensions.protocols.host import Host, pairs
 from extensions.ring.fixed_point import Reals
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
@@ -26,7 +25,7 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.local_training import account_for_local_training, train_locally
 from extensions.runs.manifest import Manifest, manifest_of
-from extensions.runs.model import Header, header_array, header_of
+from extensions.runs.model import Header, SharedModel, header_of, path_of, write_shares
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
 from extensions.runs.report import Outcome, epsilons_of, epsilons_without_noise, result
@@ -181,10 +180,11 @@ def _run(
     )
     header = header_of(config, report, recipe, held_out.features)
     if save is not None and not parameters:
-        save_shares(host, model, save, name, header)
+        save_shares(host, model, save, name, header, keep)
     keep.complete(report, parameters)
     opened_model = pairs([*parameters.values()]) if parameters else None
-    return {**report, "parameters": opened_model, "header": header}
+    said = header.to_json() if parameters else None
+    return {**report, "parameters": opened_model, "header": said}
 
 
 def own_of(
@@ -254,20 +254,36 @@ def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
 
 
 def save_shares(
-    host: Host, model: Parameters, folder: Path, name: Sequence[int], header: Header
+    host: Host,
+    model: Parameters,
+    folder: Path,
+    name: Sequence[int],
+    header: Header,
+    keep: Following,
 ) -> list[Path]:
     """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
 
-    The sum of all parties' files modulo 2^64, times 2^-frac_bits, is the model. The array ``save``
-    is the name, `extensions.protocols.agreement.common_name`, by which files of one save are known.
-    ``header`` is what is known of the model, as JSON.
+    Args:
+        host: whose holders they are.
+        model: trained.
+        folder: of the files.
+        name: of this save, `extensions.protocols.agreement.common_name`.
+        header: what is known of the model.
+        keep: which knows the run's names.
     """
-    facts: dict[str, npt.ArrayLike] = {
-        "frac_bits": host.ring.frac_bits,
-        "save": name,
-        "header": header_array(header),
-    }
+    held = zip(host.holders, host.summands(model), keep.released, strict=True)
     return [
-        write_private(folder / f"party-{rank}.npz", **facts, **named(own))
-        for rank, own in zip(host.holders, host.summands(model), strict=True)
+        write_shares(
+            path_of(folder, rank),
+            SharedModel(
+                header=header,
+                save=tuple(name),
+                rank=rank,
+                parts=own,
+                entry=f"{keep.entry}-{rank}",
+                run=run,
+                release=release,
+            ),
+        )
+        for rank, own, (run, release) in held
     ]

@@ -147,6 +147,21 @@ class Account:
         )
         return replace(self, entries=tuple(entries))
 
+    def opening(self, name: str, title: str) -> "Account":
+        """Returns the account in which a run has opened one more thing, which costs nothing more.
+
+        Args:
+            name: of the run.
+            title: of what is opened, of which the run's cost was counted from the start.
+        """
+        entries = (
+            replace(entry, spent=True, opens=tuple(dict.fromkeys([*entry.opens, title])))
+            if entry.name == name
+            else entry
+            for entry in self.entries
+        )
+        return replace(self, entries=tuple(entries))
+
     def to_json(self) -> str:
         """Returns the account as JSON, from which `from_json` makes an equal one."""
         entries = [

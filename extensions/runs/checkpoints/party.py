@@ -212,6 +212,12 @@ class PartyCheckpoints:
         release.mark(folder, self._rank, stored.run, stored.release)
         files.remove(folder, self._rank)
 
+    @property
+    def released(self) -> tuple[str, str]:
+        """Names of the run and of its stored release; empty without one."""
+        stored = self._held.release
+        return ("", "") if stored is None else (stored.run, stored.release)
+
     def write_result(self, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:
         """What came of the run, and what was opened, are on disk beside the checkpoints.
 

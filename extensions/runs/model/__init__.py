@@ -7,17 +7,30 @@ from extensions.runs.model.files import (
     write_opened,
 )
 from extensions.runs.model.header import FEATURE, Header, header_of
-from extensions.runs.model.inference import logits_of, scores_of, write_predictions
+from extensions.runs.model.inference import check_width, logits_of, scores_of, write_predictions
+from extensions.runs.model.shares import (
+    SharedModel,
+    path_of,
+    paths_in,
+    read_shares,
+    write_shares,
+)
 
 __all__ = [
     "FEATURE",
     "Header",
     "OpenedModel",
+    "SharedModel",
+    "check_width",
     "header_array",
     "header_of",
     "logits_of",
+    "path_of",
+    "paths_in",
     "read_opened",
+    "read_shares",
     "scores_of",
     "write_opened",
     "write_predictions",
+    "write_shares",
 ]

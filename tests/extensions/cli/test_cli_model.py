@@ -7,7 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.owners.data import load_raw, read_party_file, write_private
+from extensions.cli.shares import held_out_of
+from extensions.errors import ArgumentError
+from extensions.owners.data import (
+    Columns,
+    bounded_rows,
+    load_own,
+    load_raw,
+    read_party_file,
+    write_private,
+)
+from extensions.owners.origin import FeatureExtraction
 from extensions.owners.schema import Category, Number, Schema, Target, to_toml
 from extensions.runs.model import logits_of, read_opened
 from tests.helpers.commands import pea
@@ -92,6 +102,24 @@ def test_tables_without_a_schema_are_matched_by_name(tmp_path):
     lacking = table(tmp_path / "lacking.csv", ["a", "c"], [[1, 2]])
     done = pea("predict", "--model", model, "--records", lacking, "--out", tmp_path / "none.csv")
     assert "must be a table with the column 'b'" in done.stderr
+
+
+def test_held_out_are_those_of_the_training(tmp_path):
+    """Of the same records with columns in another order: the rows that training held out."""
+    numbers = np.random.default_rng(4).uniform(-1, 1, (50, 2)).tolist()
+    rows = [[*row, "up" if row[1] > 0 else "down"] for row in numbers]
+    own = table(tmp_path / "own.csv", ["a", "b", "side"], rows)
+    model = trained(tmp_path, "--data", f"csv:{own}", "--label", "side")
+    header = read_opened(model).header
+    turned = table(tmp_path / "turned.csv", ["side", "b", "a"], [row[::-1] for row in rows])
+    columns, extraction = Columns(label="side"), FeatureExtraction()
+    found = held_out_of(header, turned, columns, extraction)
+    (source,) = load_own([own], 0, columns=columns)
+    np.testing.assert_array_equal(found.y, source.split.test_y)
+    np.testing.assert_array_equal(found.x, bounded_rows(source.split.test_x))
+    other = table(tmp_path / "other.csv", ["side", "c", "a"], [row[::-1] for row in rows])
+    with pytest.raises(ArgumentError, match="the model's columns, a, b"):
+        held_out_of(header, other, columns, extraction)
 
 
 def test_texts_become_the_features_of_the_training(tmp_path):

@@ -43,7 +43,8 @@ REPORT = dict.fromkeys(
 
 def model_of(text="mlp:7,5", columns=12, classes=3, **settings) -> OpenedModel:
     """A model with large weights, so that caps are met and logits differ."""
-    config = TrainConfig(model=text, classes=classes, private=False, **settings)
+    settings = {"private": False, **settings}
+    config = TrainConfig(model=text, classes=classes, **settings)
     header = header_of(config, REPORT | {"epsilon": 2.5, "delta": 1e-5}, {}, columns)
     draws = np.random.default_rng(5)
     shapes = zip(header.spec.widths[:-1], header.spec.widths[1:], strict=True)

@@ -1,0 +1,108 @@
+"""Parties of CrypTen with shares of a model: all on this machine, or one of them."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from crypten_ext import dealer
+from crypten_ext.dealer.connection import parse_address
+from crypten_ext.processes.joining import joined
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.worker import Context
+from crypten_ext.registry import enable
+from crypten_ext.run.host import CrypTenHost
+from crypten_ext.world import SOFTWARE
+from extensions.errors import ArgumentError
+from extensions.privacy.randomness import SystemSource
+from extensions.runs.model.backends import Computing
+from extensions.runs.model.together import PartyFiles, Request, manifest_of, perform
+from extensions.runs.options import Meeting
+from extensions.runs.providers import DEALINGS, Provider
+
+import crypten
+
+
+def use(
+    request: Request, files: Sequence[PartyFiles], computing: Computing
+) -> list[dict[str, Any]]:
+    """Returns what each party gets, by rank, with one process for each, and for who deals.
+
+    Raises:
+        ArgumentError: of `extensions.runs.model.together.perform`.
+        PartyLostError: a party died, stopped answering or ran out of time; it is named.
+        DealerLostError: the dealer died.
+        ThirdPartyLostError: the third party died or stopped answering.
+    """
+    _check_provider(computing.provider)
+    for own in files:
+        own.read()
+    pool = Parties(len(files), timeout=computing.timeout, provider=computing.provider)
+    with pool as parties:
+        found: list[dict[str, Any]] = parties.run(
+            "crypten_ext.run.model:use_task",
+            per_party=[{"files": own} for own in files],
+            request=request,
+            provider=computing.provider,
+        )
+    return found
+
+
+def use_task(
+    context: Context, *, request: Request, files: PartyFiles, provider: Provider
+) -> dict[str, Any]:
+    """Returns what one party gets, from inside its process."""
+    return _use_here(request, files, provider)
+
+
+def use_party(
+    request: Request, files: PartyFiles, meeting: Meeting, computing: Computing
+) -> dict[str, Any]:
+    """Returns what this party gets, of parties that were started one by one.
+
+    Raises:
+        ArgumentError: a provider, rank or dealer out of range; and at every party, before anything
+            is shared, whatever they differ in.
+        DealerLostError: the dealer died, is late, or sent what cannot be used.
+        PartyLostError: another party did not come within `join_timeout`, or died later.
+    """
+    _check_provider(computing.provider)
+    own = files.read()
+    parties = len(own.shared.save)
+    if not 0 <= meeting.rank < parties:
+        raise ArgumentError("rank", meeting.rank, f"in 0..{parties - 1}")
+    if computing.provider == "ttp" or (meeting.dealer is None) != (computing.provider == "tfp"):
+        raise ArgumentError(
+            "provider, dealer",
+            (computing.provider, meeting.dealer),
+            "'dealer' with --dealer HOST:PORT, or 'tfp' without",
+        )
+    if meeting.dealer is not None:
+        parse_address(meeting.dealer)
+        os.environ[dealer.ADDRESS] = meeting.dealer
+    os.environ.update(
+        RANK=str(meeting.rank),
+        WORLD_SIZE=str(parties),
+        RENDEZVOUS=meeting.rendezvous,
+        DISTRIBUTED_BACKEND="gloo",
+    )
+    manifest = manifest_of(request, own.shared, SOFTWARE)
+    with joined(meeting.rendezvous, meeting.rank, manifest, meeting.join_timeout):
+        found = _use_here(request, files, computing.provider)
+        dealer.disconnect()
+    crypten.uninit()
+    return found
+
+
+def _use_here(request: Request, files: PartyFiles, provider: Provider) -> dict[str, Any]:
+    own = files.read()
+    enable()
+    crypten.cfg.mpc.provider = DEALINGS[provider].host_name
+    crypten.cfg.encoder.precision_bits = own.shared.header.frac_bits
+    host = CrypTenHost(own.shared.header.frac_bits, SystemSource(), dealt=provider == "dealer")
+    (found,) = perform(host, request, [own])
+    return found
+
+
+def _check_provider(provider: str) -> None:
+    if provider not in DEALINGS:
+        raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")

@@ -1,0 +1,59 @@
+"""Hosts that compute with shares of a model, found by entry point as hosts of training are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from extensions.errors import ArgumentError
+from extensions.runs.hosts import find
+from extensions.runs.model.together import PartyFiles, Request
+from extensions.runs.options import Meeting
+from extensions.runs.providers import Provider
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computing:
+    """How parties compute with their shares.
+
+    Attributes:
+        backend: the host: crypten (processes), or another that is installed and can; shares of
+            every backend are the same files.
+        provider: who deals correlated randomness, as in `pea train`.
+        timeout: seconds after which a computation on this machine is given up.
+    """
+
+    backend: str = "crypten"
+    provider: Provider = "dealer"
+    timeout: float = 3600.0
+
+
+class ModelBackend(Protocol):
+    """What a module behind an entry point of the group ``pea.backends`` offers for this."""
+
+    def use(
+        self, request: Request, files: Sequence[PartyFiles], computing: Computing
+    ) -> list[dict[str, Any]]:
+        """Returns what each party gets, by rank, all on this machine (`perform`)."""
+
+    def use_party(
+        self, request: Request, files: PartyFiles, meeting: Meeting, computing: Computing
+    ) -> dict[str, Any]:
+        """Returns what this party gets, where parties were started one by one."""
+
+
+def find_model_backend(name: str) -> ModelBackend:
+    """Returns the backend of that name.
+
+    Raises:
+        ArgumentError: none is installed, or it only trains.
+        MissingExtraError: its host is not installed; the message has the pip command.
+    """
+    backend = find(name)
+    if not hasattr(backend, "use"):
+        raise ArgumentError(
+            "backend",
+            name,
+            "one that computes with shares, such as 'crypten'",
+            "Shares of every backend are the same files.",
+        )
+    return cast(ModelBackend, backend)

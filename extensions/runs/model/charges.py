@@ -1,0 +1,162 @@
+"""What the use of a shared model costs its owners' records, in their ledgers and in its marks."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from extensions import durable
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import Ledger
+from extensions.protocols.host import Host
+from extensions.runs.budget import Account, Entry, Reservations, read, update
+from extensions.runs.budget.planned import planned
+from extensions.runs.checkpoints.release import FINISHED
+from extensions.runs.config import TrainConfig
+from extensions.runs.model.shares import SharedModel
+from extensions.runs.outputs import MODEL, account_for_count, titles_of
+
+OPENED = "opened-models"
+LATER = f"{MODEL}, after the run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What is noted before anything is opened.
+
+    Attributes:
+        reservations: runs that cost something of their own.
+        openings: ledgers that have counted the model's training, and the run's entry in each.
+        marks: name and value of what is marked as opened in the user's state folder.
+    """
+
+    reservations: Reservations = field(default_factory=Reservations)
+    openings: Sequence[tuple[Path, str]] = ()
+    marks: Sequence[tuple[str, str]] = ()
+
+    def reserve(self) -> None:
+        """The cost is in every ledger.
+
+        Raises:
+            ArgumentError: a ledger cannot be written, or its cap does not allow it.
+        """
+        self.reservations.reserve()
+
+    def spend(self) -> None:
+        """All is noted, on disk: what is opened next stays opened.
+
+        Raises:
+            ArgumentError: a ledger or the state folder cannot be written; or another model of the
+                same run was opened in the meantime.
+        """
+        for name, value in self.marks:
+            if durable.claim(OPENED, name, value) != value:
+                raise _opened_otherwise()
+        self.reservations.spend()
+        for path, entry in self.openings:
+            update(path, partial(_opening, entry))
+
+    def free(self) -> None:
+        """What `reserve` entered is taken out again, unless it is spent."""
+        self.reservations.free()
+
+
+def charge_of_count(host: Host, config: TrainConfig, ledgers: Sequence[Path | None]) -> Charge:
+    """Returns what a count of correct predictions costs the records on which it is made.
+
+    Args:
+        host: of the count.
+        config: of the run that trained the model, with what is opened now.
+        ledgers: of each rank that has records, or None.
+    """
+    ledger = Ledger()
+    account_for_count(ledger, host, config)
+    title = f"{config.model}, evaluated after its run, {config.backend}"
+    exact = config.evaluate != "noisy"
+    return Charge(
+        reservations=Reservations(
+            [
+                (path, _entry(title, ledger, exact=exact, opens=titles_of(config)))
+                for path in ledgers
+                if path is not None
+            ]
+        )
+    )
+
+
+def charge_of_opening(
+    host: Host,
+    config: TrainConfig,
+    shares: Sequence[SharedModel],
+    ledgers: Sequence[Path | None],
+) -> Charge:
+    """Returns what opening a model costs the records on which it was trained.
+
+    Nothing more where the ledger has the run, which was charged as if the model were opened; else
+    all that the run cost.
+
+    Args:
+        host: of the opening.
+        config: of the run that trained the model.
+        shares: of the holders of this program.
+        ledgers: of each of them, or None.
+
+    Raises:
+        ArgumentError: another release of the run, or another model of it, was opened before.
+    """
+    marks, openings, entries = [], [], []
+    for rank, shared, path in zip(host.holders, shares, ledgers, strict=True):
+        _check_release(shared, rank)
+        marks.append((f"{shared.name} {rank}", shared.digest))
+        if path is None:
+            continue
+        if shared.entry and read(path).find(shared.entry) is not None:
+            openings.append((path, shared.entry))
+            continue
+        ledger = planned(host, config, shared.header.spec.widths[0])
+        title = f"{config.model}, {config.steps} steps, {config.backend}"
+        entries.append((path, _entry(title, ledger, exact=False, opens=[LATER])))
+    for name, value in marks:
+        if durable.claimed(OPENED, name) not in (None, value):
+            raise _opened_otherwise()
+    return Charge(reservations=Reservations(entries), openings=openings, marks=marks)
+
+
+def _opening(entry: str, account: Account) -> Account:
+    return account.opening(entry, LATER)
+
+
+def _entry(title: str, ledger: Ledger, *, exact: bool, opens: Sequence[str]) -> Entry:
+    return Entry(
+        name=secrets.token_hex(5),
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        title=title,
+        ledger=ledger,
+        exact=exact,
+        opens=tuple(opens),
+    )
+
+
+def _check_release(shared: SharedModel, rank: int) -> None:
+    """A run that kept checkpoints has one release; what was saved must be of that one."""
+    if not shared.run:
+        return
+    marked = durable.claimed(FINISHED, f"{shared.run} {rank}")
+    if marked not in (None, shared.release):
+        raise ArgumentError(
+            "shares",
+            "of a continuation of the run that was not released",
+            "of the one whose result was opened",
+            "Opening this one too would spend the run's privacy budget again.",
+        )
+
+
+def _opened_otherwise() -> ArgumentError:
+    return ArgumentError(
+        "shares",
+        "of a save of which another model was opened before",
+        "those that were opened",
+        "The ledgers have counted one model of that run, and no second one.",
+    )

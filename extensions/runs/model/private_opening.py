@@ -1,0 +1,71 @@
+"""Results that one party alone gets: each opens to its owner, under a mask that only it knows."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from extensions.network.chain import Parameters
+from extensions.protocols.host import Arrays, Host
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import Share
+
+Function = Callable[[Parameters, Share], Share]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of each party, of which the numbers are public.
+
+    Attributes:
+        own: (rows, columns) of each rank of the host, ring integers.
+        sizes: number of rows of each party.
+    """
+
+    own: Sequence[Integers]
+    sizes: Sequence[int]
+
+
+def open_to_owners(
+    host: Host, model: Parameters, rows: Rows, function: Function, columns: int
+) -> list[Integers]:
+    """Returns, to each owner alone, what a function says of its rows.
+
+    Args:
+        host: that has the model.
+        model: shares.
+        rows: of all parties.
+        function: from the model and shares of all rows, (rows, features), to (rows, columns).
+        columns: of what it returns.
+
+    Returns:
+        Of each rank of the host the ring integers of its rows, (rows, columns).
+
+    Guarantees:
+        Whoever sees all that is opened sees uniform words and nothing else: each result is opened
+        as its sum, modulo 2^64, with a word that its owner drew from the operating system and
+        shared with it. Neither the model nor rows are opened.
+
+    Cost:
+        That of the function, of sharing rows and words, and one round.
+    """
+    masks = [_uniform((len(own), columns)) for own in rows.own]
+    given: list[Arrays] = [list(pair) for pair in zip(rows.own, masks, strict=True)]
+    placed = host.place(given)
+
+    def masked(model: Parameters) -> list[Share]:
+        x, words = host.share_rows(rows.sizes, placed)
+        return [function(model, x) + words]
+
+    (opened,) = host.open(host.summands(model, masked))
+    starts = np.cumsum([0, *rows.sizes])
+    return [
+        opened[starts[rank] : starts[rank] + len(mask)] - mask
+        for rank, mask in zip(host.ranks, masks, strict=True)
+    ]
+
+
+def _uniform(shape: tuple[int, int]) -> Integers:
+    size = shape[0] * shape[1]
+    return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.int64).reshape(shape)

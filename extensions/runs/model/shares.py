@@ -1,0 +1,120 @@
+"""One party's share of a model, as `--save` writes it, and what it says of the run."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import write_private
+from extensions.protocols.host import named
+from extensions.ring.fixed_point import Integers
+from extensions.runs.model.files import (
+    HEADER,
+    SHARED,
+    header_array,
+    header_in,
+    parameters_in,
+    read_arrays,
+)
+from extensions.runs.model.header import Header
+
+RANK = "rank"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedModel:
+    """One party's share.
+
+    Attributes:
+        header: what is known of the model, the same at all parties.
+        save: name of the save, by which files of one save are known.
+        rank: whose it is.
+        parts: this party's summand of each weight and bias in turn. The sum of all parties' modulo
+            2^64, times 2^-frac_bits, is the model.
+        entry: name of the run in the ledger of this party's records; empty where none is known.
+        run: name of the run if it kept checkpoints, and of its release; else both are empty.
+        release: see `run`.
+    """
+
+    header: Header
+    save: tuple[int, ...]
+    rank: int
+    parts: Sequence[Integers]
+    entry: str = ""
+    run: str = ""
+    release: str = ""
+
+    @property
+    def name(self) -> str:
+        """The save's name as one word."""
+        return "-".join(f"{word:016x}" for word in self.save)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the share, in hexadecimal."""
+        return hashlib.sha256(b"".join(part.tobytes() for part in self.parts)).hexdigest()
+
+
+def write_shares(path: Path, shared: SharedModel) -> Path:
+    """Writes a party's share, readable by its owner only."""
+    facts: dict[str, npt.ArrayLike] = {
+        "frac_bits": shared.header.frac_bits,
+        SHARED: shared.save,
+        RANK: shared.rank,
+        HEADER: header_array(shared.header),
+        "entry": shared.entry,
+        "run": shared.run,
+        "release": shared.release,
+    }
+    return write_private(path, **facts, **named(shared.parts))
+
+
+def read_shares(path: Path) -> SharedModel:
+    """Returns the share in a file.
+
+    Raises:
+        ArgumentError: no such file; one without a header, of an opened model, or with other arrays
+            than the header says.
+    """
+    arrays = read_arrays("shares", path)
+    if SHARED not in arrays or RANK not in arrays:
+        raise ArgumentError(
+            "shares", str(path), "a party's share", "Give an opened model with --model."
+        )
+    header = header_in("shares", path, arrays)
+    parts = parameters_in("shares", path, arrays, header)
+    if any(part.dtype != "int64" for part in parts):
+        raise ArgumentError("shares", str(path), "a file of 64-bit integers")
+    known = {name: str(arrays[name]) for name in ("entry", "run", "release") if name in arrays}
+    return SharedModel(
+        header=header,
+        save=tuple(map(int, arrays[SHARED])),
+        rank=int(arrays[RANK]),
+        parts=parts,
+        **known,
+    )
+
+
+def paths_in(folder: Path) -> list[Path]:
+    """Returns the files of all parties in a folder, by rank.
+
+    Raises:
+        ArgumentError: one is missing, or they are of several saves.
+    """
+    first = read_shares(folder / "party-0.npz")
+    paths = [folder / f"party-{rank}.npz" for rank in range(len(first.save))]
+    for path in paths[1:]:
+        other = read_shares(path)
+        if other.save != first.save or other.header.to_json() != first.header.to_json():
+            raise ArgumentError(
+                "shares", str(path), "of the same save as party-0.npz", "Each run has its own."
+            )
+    return paths
+
+
+def path_of(folder: Path, rank: int) -> Path:
+    """Returns where a party's share lies in a folder."""
+    return folder / f"party-{rank}.npz"

@@ -1,0 +1,257 @@
+"""What parties do together with their shares of a model, on any host."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.network.chain import Parameters, forward
+from extensions.owners.data import Labels, write_private
+from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.protocols.agreement import check_equal_among
+from extensions.protocols.announcement import Announced, announce
+from extensions.protocols.host import Host, pairs
+from extensions.ring.fixed_point import Reals, decode
+from extensions.ring.interface import Share
+from extensions.runs.config import Evaluate, TrainConfig
+from extensions.runs.manifest import Manifest, stated, versions
+from extensions.runs.model.charges import Charge, charge_of_count, charge_of_opening
+from extensions.runs.model.header import Header
+from extensions.runs.model.private_opening import Rows, open_to_owners
+from extensions.runs.model.shares import SharedModel, read_shares
+from extensions.runs.outputs import Outputs
+
+Task = Literal["predict", "evaluate", "open"]
+
+_NO_START: dict[str, Any] = {
+    "init_weighting": TrainConfig.init_weighting,
+    **dict.fromkeys(("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")),
+}
+"""A noised count is independent of how the model started, which a config would refuse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of the parties; equal at all of them.
+
+    Attributes:
+        task: predict: the logits of each owner's records, to this owner alone; evaluate: the number
+            of correct predictions on all owners' records, to all; open: the model, to all.
+        noisy: whether that number is noised.
+        count_noise: its standard deviation, in records.
+    """
+
+    task: Task
+    noisy: bool = False
+    count_noise: float = TrainConfig.count_noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """What one party has of its own.
+
+    Attributes:
+        shared: its share of the model.
+        x: features of its records, (records, features); None without any.
+        y: their labels, where predictions are counted.
+        ledger: of its records; None where none is kept.
+    """
+
+    shared: SharedModel
+    x: Reals | None = None
+    y: Labels | None = None
+    ledger: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyFiles:
+    """Where one party has what is its own.
+
+    Attributes:
+        shares: its share of the model.
+        records: its features and labels, as `write_records` writes them; None without any.
+        ledger: of its records, or None.
+    """
+
+    shares: Path
+    records: Path | None = None
+    ledger: Path | None = None
+
+    def read(self) -> Own:
+        """Returns what they hold.
+
+        Raises:
+            ArgumentError: of `read_shares`.
+        """
+        shared = read_shares(self.shares)
+        if self.records is None:
+            return Own(shared=shared, ledger=self.ledger)
+        with np.load(self.records, allow_pickle=False) as arrays:
+            x, y = arrays["x"], arrays.get("y")
+        return Own(shared=shared, x=x, y=y, ledger=self.ledger)
+
+
+def write_records(path: Path, x: Reals, y: Labels | None = None) -> Path:
+    """Writes a party's features and labels, readable by their owner only."""
+    return write_private(path, x=x) if y is None else write_private(path, x=x, y=y)
+
+
+def manifest_of(request: Request, shared: SharedModel, software: Sequence[str] = ()) -> Manifest:
+    """Returns what a party states before it takes part.
+
+    Args:
+        request: what is asked.
+        shared: its share.
+        software: distributions that the host is made of.
+    """
+    model = hashlib.sha256(shared.header.to_json().encode()).hexdigest()
+    said: dict[str, Any] = {"parties": len(shared.save), "save": shared.name, "model": model}
+    return Manifest(run={**stated(request), **said, **versions(software)}, start={})
+
+
+def perform(host: Host, request: Request, own: Sequence[Own]) -> list[dict[str, Any]]:
+    """Returns what each party of this program gets: `logits`, `accuracy` or `parameters`.
+
+    Args:
+        host: whose holders have the shares, and whose ranks have the records.
+        request: what is asked.
+        own: of each of them.
+
+    Guarantees:
+        All parties agree on the request, and on the save and the header of their shares, before
+        anything is shared. A ledger is charged before anything is opened.
+
+    Cost:
+        One round to agree, that of a forward pass or a count, and one to open.
+
+    Raises:
+        ArgumentError: in every party: what does not fit; a cap that does not allow it; or a model
+            that was released otherwise.
+    """
+    header = own[0].shared.header
+    records, charge, problem = [_none(header) for _ in own], Charge(), None
+    try:
+        _check_shares(host, own)
+        records = [_encoded(header, each) for each in own]
+        charge = _charge_of(host, request, own)
+        charge.reserve()
+    except ArgumentError as error:
+        problem = error
+    try:
+        manifest = manifest_of(request, own[0].shared, host.software)
+        announced = announce(host.exchange, records, manifest.everything, problem)
+        if request.task != "open" and not sum(announced.sizes):
+            raise ArgumentError("records", None, "given at one party at least")
+        host.begin(manifest.digest)
+        model = host.restore([each.shared.parts for each in own])
+        return _TASKS[request.task](host, _Asked(request, header, announced, charge), model)
+    except BaseException:
+        charge.free()
+        raise
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What parties have agreed on.
+
+    Attributes:
+        request: what is asked.
+        header: of the model.
+        records: of this program's owners, and all sizes.
+        charge: what is noted before anything is opened.
+    """
+
+    request: Request
+    header: Header
+    records: Announced
+    charge: Charge
+
+
+def _predicted(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
+    """Returns the logits of each owner's records, (records, outputs)."""
+    network = asked.header.spec.network
+
+    def logits(model: Parameters, x: Share) -> Share:
+        return forward(host.ring, network, model, x).logits
+
+    rows = Rows(own=[each.features for each in asked.records.records], sizes=asked.records.sizes)
+    opened = open_to_owners(host, model, rows, logits, network.widths[-1])
+    return [{"logits": decode(words, asked.header.frac_bits)} for words in opened]
+
+
+def _evaluated(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
+    """Returns what counts over all records say of the model, and what they cost a record."""
+    outputs = Outputs(host, _config(asked.header, asked.request), asked.records)
+    words = outputs.compute(model)
+    asked.charge.spend()
+    measured = outputs.quality(host.open(words))
+    found = {**measured, "held_out_epsilon": outputs.epsilon, "opened": outputs.titles}
+    return [found for _ in host.holders]
+
+
+def _opened(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
+    """Returns weight and bias of each layer."""
+    words = host.summands(model)
+    asked.charge.spend()
+    parts = [decode(each, asked.header.frac_bits) for each in host.open(words)]
+    return [{"parameters": pairs(parts)} for _ in host.holders]
+
+
+_TASKS = {"predict": _predicted, "evaluate": _evaluated, "open": _opened}
+
+
+def _check_shares(host: Host, own: Sequence[Own]) -> None:
+    """Returns only if the shares of this program's holders are theirs, and belong together."""
+    for rank, each in zip(host.holders, own, strict=True):
+        if each.shared.rank != rank:
+            given = f"party {each.shared.rank}'s, at party {rank}"
+            raise ArgumentError("shares", given, f"party-{rank}.npz, this party's own")
+    said = [{"save": each.shared.name, "model": each.shared.header.to_json()} for each in own]
+    check_equal_among(dict(enumerate(said)))
+
+
+def _charge_of(host: Host, request: Request, own: Sequence[Own]) -> Charge:
+    config = _config(own[0].shared.header, request)
+    ledgers = [each.ledger for each in own]
+    if request.task == "open":
+        return charge_of_opening(host, config, [each.shared for each in own], ledgers)
+    if request.task == "evaluate":
+        with_records = [None if each.x is None else each.ledger for each in own]
+        return charge_of_count(host, config, with_records)
+    return Charge()
+
+
+def _config(header: Header, request: Request) -> TrainConfig:
+    """Settings of the run that trained the model; where a count is asked for, with that."""
+    config = TrainConfig(**header.run, facts=header.facts)
+    if request.task != "evaluate":
+        return config
+    evaluate: Evaluate = "noisy" if request.noisy else "mpc"
+    return replace(
+        config, evaluate=evaluate, count_noise=request.count_noise, init=None, **_NO_START
+    )
+
+
+def _encoded(header: Header, own: Own) -> OwnRecords:
+    if own.x is None:
+        return _none(header)
+    outputs = header.spec.widths[-1]
+    return check_records(
+        own.x,
+        np.zeros(len(own.x), dtype=np.int64) if own.y is None else own.y,
+        frac_bits=header.frac_bits,
+        classes=outputs,
+        max_feature_norm=header.max_feature_norm,
+    )
+
+
+def _none(header: Header) -> OwnRecords:
+    return OwnRecords(
+        features=np.zeros((0, header.spec.widths[0]), dtype=np.int64),
+        labels=np.zeros((0, header.spec.widths[-1]), dtype=np.int64),
+        frac_bits=header.frac_bits,
+    )

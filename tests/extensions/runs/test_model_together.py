@@ -1,0 +1,291 @@
+"""What parties do with shares of a model: predict for one of them, count, and open it once."""
+
+import importlib.util
+import json
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import load_raw
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import SystemSource
+from extensions.ring.fixed_point import encode
+from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
+from extensions.runs.model import SharedModel, logits_of, read_shares, write_shares
+from extensions.runs.model.together import Own, Request, perform
+from tests.extensions.runs.test_model import model_of, records
+from tests.helpers.commands import pea, started
+from tests.helpers.toy_ext.host import ToyHost
+
+PARTIES = 3
+ULP = 2.0**-20
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def shared(model, save=(1, 2, 3), **names) -> list[SharedModel]:
+    """Shares of a model, one a party, which sum to it."""
+    draws = np.random.default_rng()
+    parts = [encode(part, 20) for pair in model.parameters for part in pair]
+    masks = [
+        [draws.integers(0, 2**64, part.shape, dtype=np.uint64).view(np.int64) for part in parts]
+        for _ in range(PARTIES - 1)
+    ]
+    rest = [part - sum(column) for part, *column in zip(parts, *masks, strict=True)]
+    return [
+        SharedModel(header=model.header, save=save, rank=rank, parts=own, **names)
+        for rank, own in enumerate((*masks, rest))
+    ]
+
+
+def small(text="mlp:5", **settings):
+    model = model_of(text, 12, 3, **settings)
+    parameters = [(weight / 4, bias) for weight, bias in model.parameters]
+    return replace(model, parameters=parameters)
+
+
+class Watched(ToyHost):
+    """A host that keeps what is opened to all."""
+
+    def open(self, summands):
+        opened = super().open(summands)
+        self.seen = opened
+        return opened
+
+
+def host() -> Watched:
+    return Watched(20, PARTIES, SystemSource())
+
+
+@pytest.mark.parametrize("text", ["logistic", "mlp:5"])
+def test_predictions_are_those_of_the_opened_model_and_their_owners_alone(text):
+    model, x = small(text), records()
+    own = [Own(shared=each) for each in shared(model)]
+    own[1] = replace(own[1], x=x[:25])
+    own[2] = replace(own[2], x=x[25:])
+    ours = host()
+    found = perform(ours, Request(task="predict"), own)
+    expected = logits_of(model, x)
+    assert [len(each["logits"]) for each in found] == [0, 25, 15]
+    np.testing.assert_allclose(found[1]["logits"], expected[:25], rtol=0, atol=1e-3)
+    np.testing.assert_allclose(found[2]["logits"], expected[25:], rtol=0, atol=1e-3)
+    (seen,) = ours.seen
+    assert np.abs(seen).min(axis=0).max() > 2**40, "what is opened is masked"
+    assert np.median(np.abs(seen.astype(np.float64))) > 2**60
+
+
+def test_shares_of_two_saves_or_models_are_refused_everywhere():
+    one, other = shared(small()), shared(small(), save=(4, 5, 6))
+    mixed = [one[0], other[1], one[2]]
+    with pytest.raises(ArgumentError, match="save"):
+        perform(host(), Request(task="open"), [Own(shared=each) for each in mixed])
+
+
+def test_a_share_of_another_party_is_refused():
+    one = shared(small())
+    with pytest.raises(ArgumentError, match="party 0's, at party 1"):
+        perform(
+            host(), Request(task="open"), [Own(shared=each) for each in (one[0], one[0], one[2])]
+        )
+
+
+def test_a_count_is_charged_before_it_is_opened(tmp_path):
+    model = small(private=True, noise_multiplier=1.0, delta=1e-5)
+    x = records()
+    y = logits_of(model, x).argmax(1)
+    y[:4] = (y[:4] + 1) % 3
+    path = tmp_path / "own.budget.json"
+    own = [Own(shared=each) for each in shared(model)]
+    own[0] = replace(own[0], x=x, y=y, ledger=path)
+    found = perform(host(), Request(task="evaluate"), own)
+    assert [each["accuracy"] for each in found] == [0.9] * PARTIES
+    (entry,) = read(path).entries
+    assert (entry.exact, entry.spent) == (True, True)
+    noisy = perform(host(), Request(task="evaluate", noisy=True, count_noise=5.0), own)[0]
+    assert noisy["held_out_epsilon"] > 0
+    *_, entry = read(path).entries
+    assert (entry.exact, entry.spent) == (False, True)
+    assert entry.epsilon(1e-5) == pytest.approx(noisy["held_out_epsilon"], rel=0.01)
+
+
+def test_a_cap_refuses_an_exact_count_before_anything_is_opened(tmp_path):
+    path = tmp_path / "own.budget.json"
+    update(path, lambda account: replace(account, cap=Cap(epsilon=1.0, delta=1e-5)))
+    model, x = small(), records()
+    own = [Own(shared=each) for each in shared(model)]
+    own[0] = replace(own[0], x=x, y=np.zeros(40, dtype=np.int64), ledger=path)
+    ours = host()
+    with pytest.raises(ArgumentError, match="exact use of held-out records"):
+        perform(ours, Request(task="evaluate"), own)
+    assert not hasattr(ours, "seen")
+    assert read(path).entries == ()
+
+
+def entered(path, name: str) -> float:
+    """A ledger with a run that is spent; returns its epsilon."""
+    ledger = Ledger()
+    ledger.record("training", noise_multiplier=2.0, sample_rate=0.1, steps=10)
+    entry = Entry(
+        name=name, began="2026", title="a run", ledger=ledger, exact=False, opens=(), spent=True
+    )
+    return update(path, lambda account: Account(entries=(entry,))).epsilon(1e-5)
+
+
+def test_an_opening_is_noted_and_costs_nothing_where_the_ledger_has_the_run(tmp_path):
+    path, model = tmp_path / "own.budget.json", small()
+    spent = entered(path, "run-0")
+    own = [Own(shared=each) for each in shared(model, entry="run-0")]
+    own[0] = replace(own[0], ledger=path)
+    found = perform(host(), Request(task="open"), own)
+    for ours, theirs in zip(found[2]["parameters"], model.parameters, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=ULP)
+    assert read(path).epsilon(1e-5) == spent
+    assert read(path).entries[0].opens == ("the model, after the run",)
+    perform(host(), Request(task="open"), own)
+    assert len(read(path).entries) == 1
+
+
+def test_an_opening_costs_what_the_run_did_where_the_ledger_lacks_it(tmp_path):
+    path = tmp_path / "own.budget.json"
+    own = [Own(shared=each) for each in shared(small())]
+    own[1] = replace(own[1], ledger=path)
+    perform(host(), Request(task="open"), own)
+    (entry,) = read(path).entries
+    assert entry.spent
+    assert entry.epsilon(1e-5) == np.inf, "the model was trained without privacy"
+
+
+def test_a_second_model_of_a_save_is_not_opened():
+    perform(host(), Request(task="open"), [Own(shared=each) for each in shared(small())])
+    ours = host()
+    with pytest.raises(ArgumentError, match="another model was opened before"):
+        perform(
+            ours, Request(task="open"), [Own(shared=each) for each in shared(small("logistic"))]
+        )
+    assert not hasattr(ours, "seen")
+
+
+def test_a_share_comes_back_as_it_was(tmp_path):
+    one = replace(shared(small())[0], entry="a-0", run="b", release="c")
+    path = write_shares(tmp_path / "party-0.npz", one)
+    assert path.stat().st_mode & 0o777 == 0o600
+    back = read_shares(path)
+    assert (back.save, back.entry, back.run, back.release) == ((1, 2, 3), "a-0", "b", "c")
+    assert (back.digest, back.header.to_json()) == (one.digest, one.header.to_json())
+
+
+def test_a_release_otherwise_is_refused(tmp_path):
+    from extensions import durable
+
+    for rank in range(PARTIES):
+        durable.claim("finished-runs", f"run {rank}", "this")
+    fine = [Own(shared=each) for each in shared(small(), run="run", release="this")]
+    perform(host(), Request(task="open"), fine)
+    other = [Own(shared=each) for each in shared(small(), (7, 8, 9), run="run", release="other")]
+    with pytest.raises(ArgumentError, match="that was not released"):
+        perform(host(), Request(task="open"), other)
+
+
+def test_processes_predict_count_and_open_what_was_trained(tmp_path):
+    """Two parties of CrypTen train, and use their shares in processes of their own."""
+    if importlib.util.find_spec("crypten") is None:
+        pytest.skip("CrypTen is not installed: type pip install -e '.[crypten]'")
+    digits = load_raw("digits", None, 0).split
+    raw = tmp_path / "own.npz"
+    names = ("train_x", "train_y", "test_x", "test_y")
+    np.savez(raw, **{name: getattr(digits, name)[:90] for name in names}, classes=10)
+    folder = tmp_path / "model"
+    done = pea(
+        *("train", "--parties", 2, "--steps", 3, "--no-dp", "--save", folder),
+        *("--data-for-party", f"0={raw}", "--data-for-party", f"1={raw}"),
+    )
+    assert done.returncode == 0, done.stderr
+    tables = {}
+    out = tmp_path / "shared.csv"
+    done = pea("predict", "--shares", folder, "--records", raw, "--owner", 1, "--out", out)
+    assert done.returncode == 0, done.stderr
+    tables["shared"] = np.loadtxt(out, delimiter=",", skiprows=1)
+    opened = pea(
+        *("open", "--shares", folder, "--out", tmp_path / "opened"),
+        *("--data-for-party", f"0={raw}"),
+    )
+    assert opened.returncode == 0, opened.stderr
+    out = tmp_path / "clear.csv"
+    model = tmp_path / "opened" / "model.npz"
+    assert pea("predict", "--model", model, "--records", raw, "--out", out).returncode == 0
+    tables["clear"] = np.loadtxt(out, delimiter=",", skiprows=1)
+    np.testing.assert_allclose(tables["shared"], tables["clear"], rtol=0, atol=1e-3)
+    path = tmp_path / "report.json"
+    done = pea("evaluate", "--shares", folder, "--data-for-party", f"1={raw}", "--json", path)
+    assert done.returncode == 0, done.stderr
+    right = tables["clear"][:, 1] == digits.test_y[:90]
+    assert json.loads(path.read_text())["accuracy"] == pytest.approx(right.mean(), abs=0.03)
+    entries = read(path_of(raw)).entries
+    opens = [entry.opens for entry in entries]
+    assert ("the number of correct predictions on held-out records",) in opens[1:]
+    assert "the model, after the run" in {each[-1] for each in opens}
+
+
+@pytest.mark.long
+def test_parties_by_hand_answer_the_one_who_asks(tmp_path):
+    """Each has its own share; that of another model is refused by both before they share."""
+    folder, raw = tmp_path / "model", tmp_path / "own.npz"
+    digits = load_raw("digits", None, 0).split
+    done = pea("train", "--parties", 2, "--steps", 2, "--no-dp", "--save", folder)
+    assert done.returncode == 0, done.stderr
+    np.savez(raw, x=digits.test_x[:20])
+    opened = pea("open", "--shares", folder, "--out", tmp_path, "--provider", "tfp")
+    assert opened.returncode == 0, opened.stderr
+
+    def asked(place: str, *shares) -> list[subprocess.CompletedProcess[str]]:
+        common = ("--rendezvous", f"file://{tmp_path}/{place}", "--provider", "tfp")
+        mine = ("--records", raw, "--out", tmp_path / "shared.csv")
+        with (
+            started("predict", "--rank", 0, "--shares", shares[0], *common) as other,
+            started("predict", "--rank", 1, "--shares", shares[1], *common, *mine) as one,
+        ):
+            return [one.finish(), other.finish()]
+
+    for each in asked("met", folder / "party-0.npz", folder / "party-1.npz"):
+        assert each.returncode == 0, each.stderr
+    model = ("--model", tmp_path / "model.npz")
+    done = pea("predict", *model, "--records", raw, "--out", tmp_path / "clear.csv")
+    assert done.returncode == 0, done.stderr
+    tables = [
+        np.loadtxt(tmp_path / f"{name}.csv", delimiter=",", skiprows=1)
+        for name in ("shared", "clear")
+    ]
+    np.testing.assert_allclose(*tables, rtol=0, atol=1e-3)
+    again = ("train", "--parties", 2, "--steps", 1, "--no-dp", "--save", tmp_path / "other")
+    assert pea(*again).returncode == 0
+    for each in asked("again", folder / "party-0.npz", tmp_path / "other" / "party-1.npz"):
+        assert each.returncode == 1
+        assert "save = " in each.stderr
+
+
+@pytest.mark.long
+def test_shares_of_aby3_are_of_use_to_others(tmp_path):
+    """A model of three servers predicts among three parties of CrypTen, and is opened by them."""
+    for package in ("crypten", "tf_encrypted"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    folder, raw = tmp_path / "model", tmp_path / "own.npz"
+    train = ("train", "--backend", "tfe", "--steps", 2, "--no-dp", "--save", folder)
+    done = pea(*train)
+    assert done.returncode == 0, done.stderr
+    np.savez(raw, x=load_raw("digits", None, 0).split.test_x[:20])
+    tables = []
+    assert pea("open", "--shares", folder, "--out", tmp_path).returncode == 0
+    for name, where in (("shares", folder), ("model", tmp_path / "model.npz")):
+        out = tmp_path / f"{name}.csv"
+        done = pea("predict", f"--{name}", where, "--records", raw, "--out", out)
+        assert done.returncode == 0, done.stderr
+        tables.append(np.loadtxt(out, delimiter=",", skiprows=1))
+    np.testing.assert_allclose(*tables, rtol=0, atol=1e-3)
