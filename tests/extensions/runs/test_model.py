@@ -144,7 +144,7 @@ def test_predictions_name_classes_and_are_probabilities(tmp_path, loss):
 def test_onnx_gives_the_same_logits(tmp_path):
     onnx = pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
-    for loss in ("sigmoid", "softmax"):
+    for loss in ("sigmoid", "softmax", "squared"):
         model = model_of(loss=loss)
         path = export(model, "onnx", tmp_path / f"{loss}.onnx")
         logits, scores = reference.ReferenceEvaluator(str(path)).run(None, {"features": records()})

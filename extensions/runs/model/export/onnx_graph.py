@@ -42,8 +42,13 @@ def write(path: Path, model: OpenedModel) -> None:
             ends = [constant(f"{end}_{i}", value) for end, value in (("low", 0.0), ("high", cap))]
             nodes.append(helper.make_node("Clip", [x, *ends], [f"values_{i}"]))
             x = f"values_{i}"
-    operator, settings = _SCORES[spec.loss]
-    nodes.append(helper.make_node(operator, ["logits"], ["probabilities"], **settings))
+    if spec.loss == "squared":
+        nodes.append(helper.make_node("Add", ["logits", constant("half", 0.5)], ["uncut"]))
+        cut = ["uncut", constant("least", 0.0), constant("most", 1.0)]
+        nodes.append(helper.make_node("Clip", cut, ["probabilities"]))
+    else:
+        operator, settings = _SCORES[spec.loss]
+        nodes.append(helper.make_node(operator, ["logits"], ["probabilities"], **settings))
 
     def tensor(name: str, columns: int) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["records", columns])
