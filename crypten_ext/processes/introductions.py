@@ -49,21 +49,26 @@ def _hear(store: Any, heard: dict[int, Manifest], own: Manifest, deadline: float
     """Hears the parties; returns those that have not come in time.
 
     Where parties do not even agree on their number, those that some expect and others do not have
-    only moments to come.
+    only moments to come. What one says that is no manifest is told when the others have been heard.
     """
+    unreadable: list[ArgumentError] = []
     while True:
         numbers = {parties_of(each) for each in (own, *heard.values())}
         if len(numbers) > 1:
             deadline = min(deadline, time.monotonic() + _STRAGGLERS)
         missing = [one for one in range(max(numbers)) if one not in heard]
-        if not missing:
-            return []
         came = [one for one in missing if store.check([f"{_SAID}{one}"])]
         for one in came:
-            heard[one] = Manifest.from_bytes(store.get(f"{_SAID}{one}"), one)
+            try:
+                heard[one] = Manifest.from_bytes(store.get(f"{_SAID}{one}"), one)
+            except ArgumentError as error:
+                heard[one] = own
+                unreadable.append(error)
+        if not missing or (not came and time.monotonic() >= deadline):
+            if unreadable:
+                raise unreadable[0]
+            return missing
         if not came:
-            if time.monotonic() >= deadline:
-                return missing
             time.sleep(_ASKING)
 
 

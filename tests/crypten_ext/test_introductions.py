@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from crypten_ext.processes import introductions
 from crypten_ext.processes.introductions import introduce
 from extensions.errors import ArgumentError
 from extensions.runs.manifest import Manifest
-from tests.helpers.patience import PATIENCE
+from tests.helpers.patience import PATIENCE, wait_until
 
 Found = dict[int, list[int] | str]
 
@@ -70,19 +70,29 @@ def test_what_differs_is_told_though_somebody_is_missing():
     assert all("lr = 1 at party 0, 2 at party 2" in str(said) for said in found.values())
 
 
-def test_a_party_that_states_nothing_is_named():
+def test_a_party_that_states_nothing_is_named(monkeypatch):
+    monkeypatch.setattr(introductions, "_GOODBYE", 0.2)
     found = meet({0: THREE, 1: None, 2: THREE})
     assert all("manifest = 'unreadable at party 1'" in str(said) for said in found.values())
 
 
-def test_who_keeps_the_store_leaves_last(monkeypatch):
-    """Party 0 waits until party 1 has heard, or for so long only."""
-    monkeypatch.setattr(introductions, "_GOODBYE", 0.5)
+def test_who_keeps_the_store_leaves_last():
+    """Party 0 waits until party 1 has heard."""
     store = HashStore()
     store.set("present/1", Manifest(run={"parties": 2, "lr": 2.0}, start={}).to_bytes().decode())
     own = Manifest(run={"parties": 2, "lr": 1.0}, start={})
     with ThreadPoolExecutor(1) as pool:
         told = pool.submit(introduce, store, 0, own, time.monotonic() + PATIENCE)
+        wait_until(lambda: store.check(["heard/0"]), "what party 0 has heard")
+        assert wait([told], timeout=0.5).not_done
+        store.set("heard/1", "")
         with pytest.raises(ArgumentError, match="lr = 1 at party 0, 2 at party 1"):
             told.result(PATIENCE)
-    assert store.check(["heard/0"])
+
+
+def test_who_waits_for_the_others_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(introductions, "_GOODBYE", 0.2)
+    store = HashStore()
+    store.set("present/1", "")
+    with pytest.raises(ArgumentError, match="unreadable at party 1"):
+        introduce(store, 0, Manifest(run={"parties": 2}, start={}), time.monotonic() + PATIENCE)
