@@ -43,7 +43,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
         "--max-feature-norm": "2", "--frac-bits": "18", "--evaluate": "opened",
         "--count-noise": "11", "--seed-data": "3", "--init": "random", "--provider": "tfp",
         "--label": "other", "--material": "own.material",
-        "--checkpoint": "kept",
+        "--checkpoint": "kept", "--metrics": "accuracy",
     }.items()},
     **{"--epsilon": (PRIVATE, "2"), "--delta": (PRIVATE, "1e-6"), "--no-dp": (PRIVATE, "")},
     **{"--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},
