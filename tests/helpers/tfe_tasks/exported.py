@@ -7,6 +7,7 @@ import tf_keras
 
 from extensions.runs.model import read_opened
 from extensions.runs.model.export import export
+from tests.helpers.tfe_tasks import session  # noqa: F401 - its devices are made before anything runs
 
 
 def logits_of_an_export(model: str, out: str, records: str) -> list[list[float]]:
