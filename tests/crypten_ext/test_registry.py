@@ -31,7 +31,8 @@ DRAWING = {
     "crypten.mpc.provider.ttp_provider": (RING, BITS),
 }
 MASKS = [f"{module}.{name}" for module, names in DRAWING.items() for name in names]
-MASKS += ["crypten._setup_prng", "crypten.mpc.provider.ttp_provider.TTPClient._init"]
+TTP = "crypten.mpc.provider.ttp_provider"
+MASKS += ["crypten._setup_prng", f"{TTP}.TTPClient._init", f"{TTP}.TTPServer.__init__"]
 
 SNAPSHOTS = """
 import json, sys, types
