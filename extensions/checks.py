@@ -1,7 +1,9 @@
-"""Checks of numbers that several settings have in common."""
+"""Checks of numbers and addresses that several settings have in common."""
 
 import math
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from extensions.errors import ArgumentError
 
@@ -28,3 +30,32 @@ def check_not_negative(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is finite and at least 0."""
     if not 0.0 <= value < math.inf:
         raise ArgumentError(name, value, "finite, at least 0")
+
+
+def check_address(name: str, text: str) -> tuple[str, int]:
+    """Returns host and port of HOST:PORT, the host of an IPv6 address without its brackets.
+
+    Raises:
+        ArgumentError: it has another form, or a port that there is not.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ArgumentError(name, text, "HOST:PORT with a port in 1..65535")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def check_writable(name: str, path: Path, *, folder: bool = False) -> None:
+    """Returns only if a file, or a folder, can be written there; nothing is written now.
+
+    Folders that are not there yet are made when it is.
+
+    Raises:
+        ArgumentError: it is of the other kind, or its folder is none or may not be written.
+    """
+    if path.exists():
+        if path.is_dir() != folder or not os.access(path, os.W_OK):
+            raise ArgumentError(name, str(path), f"a {'folder' if folder else 'file'} to write")
+        return
+    above = next(each for each in path.absolute().parents if os.path.lexists(each))
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise ArgumentError(name, str(path), "in a folder that can be written", f"Not: {above}.")

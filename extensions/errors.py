@@ -28,11 +28,13 @@ class ArgumentError(PeaError, ValueError):
         text = f"{name} = {value!r}: must be {allowed}."
         super().__init__(f"{text} {advice}".rstrip())
         self.argument = name
-        self._rest = (value, allowed, advice)
+        self.value = value
+        self.allowed = allowed
+        self.advice = advice
 
     def of(self, name: str) -> "ArgumentError":
         """Returns the same error about an argument of another name."""
-        return ArgumentError(name, *self._rest)
+        return ArgumentError(name, self.value, self.allowed, self.advice)
 
 
 class MissingExtraError(PeaError, ImportError):

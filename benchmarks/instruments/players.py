@@ -49,7 +49,7 @@ def local_players() -> Iterator[Players]:
         file.write_text(json.dumps(dict(zip(SERVERS, free_addresses(len(SERVERS)), strict=True))))
         path = os.pathsep.join(part or os.getcwd() for part in sys.path)
         command = subprocess.Popen(
-            [sys.executable, "-c", _PLAYERS, str(os.getpid()), "players", "--config", str(file)],
+            [sys.executable, "-c", _PLAYERS, str(os.getpid()), "players", "--players", str(file)],
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -40,25 +40,33 @@ class Dealt:
     bytes: int
 
 
-def serve(listener: socket.socket, parties: int, *, view: View | None = None) -> Dealt:
+def serve(
+    listener: socket.socket,
+    parties: int,
+    *,
+    view: View | None = None,
+    join_timeout: float | None = None,
+) -> Dealt:
     """Deals for one run, from the first party's arrival to the last one's goodbye.
 
     Args:
         listener: where the parties connect; it is closed once all have.
         parties: number of parties.
         view: called with the rank and the content of everything that a party sends.
+        join_timeout: seconds within which all parties must have come; None: whatever it takes.
 
     Guarantees:
         Until all parties have their seats nothing that connects ends the dealer, and a party that
         leaves may come again (`crypten_ext.dealer.connection.Door`).
 
     Raises:
-        PartyLostError: after that a party closed its connection without a goodbye, did not complete
-            a message, or sent one that cannot be used.
+        PartyLostError: a party did not come in time; or one closed its connection without a goodbye
+            after all had come, did not complete a message, or sent one that cannot be used.
     """
     if not 1 <= parties <= 64:
         raise ArgumentError("parties", parties, "in 1..64")
-    return _Dealer(listener, parties, view or (lambda rank, message: None)).run()
+    listener.listen(BACKLOG)
+    return _Dealer(listener, parties, view or (lambda rank, message: None)).run(join_timeout)
 
 
 class _Dealer:
@@ -71,8 +79,8 @@ class _Dealer:
         self._tuples = self._bytes = 0
         self._listener = listener
 
-    def run(self) -> Dealt:
-        door = Door(self._listener, self._parties, self._view)
+    def run(self, join_timeout: float | None) -> Dealt:
+        door = Door(self._listener, self._parties, self._view, join_timeout)
         self._links, self._keys = door.gather()
         try:
             self._serve()

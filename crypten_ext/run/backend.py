@@ -1,35 +1,33 @@
 """The CrypTen backend of `pea train` and `pea party`."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crypten_ext import dealer as dealing
-from crypten_ext.dealer.connection import parse_address
-from crypten_ext.processes.joining import joined
-from crypten_ext.processes.launch import Parties
-from crypten_ext.processes.worker import Context
-from crypten_ext.run.model import use, use_party
-from crypten_ext.run.training import train as train_here
-from crypten_ext.world import SOFTWARE
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
 from extensions.runs.options import Meeting, RunOptions
 from extensions.runs.providers import DEALINGS
 
-import crypten
+if TYPE_CHECKING:
+    from crypten_ext.processes.worker import Context
 
-__all__ = ["check", "noise_failure", "notices", "train", "train_party", "use", "use_party"]
+READ_APART = True
+
+_TRAINING = "crypten_ext.run.training"
 
 
-def check(config: TrainConfig) -> None:
-    """Returns only if there are two parties or more, and a provider that CrypTen knows.
+def check(config: TrainConfig, options: RunOptions) -> None:
+    """Returns only if there are two parties or more, a provider that CrypTen knows, and no players.
 
     Raises:
         ArgumentError: there are not.
@@ -38,6 +36,10 @@ def check(config: TrainConfig) -> None:
         raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
     if config.provider not in DEALINGS:
         raise ArgumentError("provider", config.provider, f"one of {tuple(DEALINGS)}")
+    if options.players is not None:
+        raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
+    if options.material is not None and config.provider != "dealer":
+        raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -71,9 +73,9 @@ def train(
         DealerLostError: the dealer died.
         ThirdPartyLostError: the third party died or stopped answering.
     """
-    check(config)
-    if options.players is not None:
-        raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
+    check(config, options)
+    from crypten_ext.processes.launch import Parties
+
     started = time.perf_counter()
 
     def first_party(rank: int, event: dict[str, Any]) -> None:
@@ -90,7 +92,7 @@ def train(
         config.parties,
         timeout=options.timeout,
         provider=beside,
-        modules=(__name__, "dp_accounting"),
+        modules=(_TRAINING, "dp_accounting"),
     )
     with pool as parties:
         reports = parties.run(
@@ -109,9 +111,10 @@ def train(
 
 def _prepared(config: TrainConfig, material: Path | None) -> list[Path | None]:
     """Each party's file of prepared tuples, checked; None without one."""
+    from crypten_ext import dealer as dealing
+
     if material is None:
         return [None] * config.parties
-    _check_provider(config)
     paths = dealing.paths_in(material, config.parties)
     for rank, path in enumerate(paths):
         _check_material(path, rank, config)
@@ -129,21 +132,23 @@ def train_task(
     ledgers: Sequence[Path],
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
+    from crypten_ext.run.training import train as train_here
+
     options = RunOptions(save=save, material=material, checkpoints=checkpoints, ledgers=ledgers)
     return train_here(TrainConfig(**config), records, context.emit, options)
 
 
-def _check_provider(config: TrainConfig) -> None:
-    if config.provider != "dealer":
-        raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
-
-
 def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Manifest:
+    from crypten_ext.world import SOFTWARE
+
     return manifest_of(config, options, read_party_file(records), SOFTWARE)
 
 
 def _check_material(path: Path, rank: int, config: TrainConfig) -> None:
     """What can be checked before the parties meet: whose file it is, for which run, and unused."""
+    from crypten_ext import dealer as dealing
+    from crypten_ext.world import SOFTWARE
+
     material = dealing.Material(path)
     try:
         settings = of_tuples(settings_of(config, SOFTWARE))
@@ -174,11 +179,16 @@ def train_party(
         PartyLostError: another party did not come within `join_timeout`, or died or fell silent
             later, which is found within 60 s.
     """
-    check(config)
-    _check_meeting(config, meeting, options.material)
+    check(config, options)
+    check_party(config, meeting, options)
     manifest = _manifest(config, options, records)
+    with quiet_unless_it_fails():
+        from crypten_ext import dealer as dealing
+        from crypten_ext.processes.joining import joined
+        from crypten_ext.run.training import train as train_here
+
+        import crypten
     if meeting.dealer is not None:
-        parse_address(meeting.dealer)
         os.environ[dealing.ADDRESS] = meeting.dealer
     if options.material is not None:
         _check_material(options.material, meeting.rank, config)
@@ -195,7 +205,12 @@ def train_party(
     return report
 
 
-def _check_meeting(config: TrainConfig, meeting: Meeting, material: Path | None) -> None:
+def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> None:
+    """Returns only if the party has a rank, and one who deals.
+
+    Raises:
+        ArgumentError: it has not.
+    """
     if config.provider == "ttp":
         raise ArgumentError(
             "provider",
@@ -206,10 +221,7 @@ def _check_meeting(config: TrainConfig, meeting: Meeting, material: Path | None)
         )
     if not 0 <= meeting.rank < config.parties:
         raise ArgumentError("rank", meeting.rank, f"in 0..{config.parties - 1}")
-    if not meeting.rendezvous.startswith(("tcp://", "file://")):
-        raise ArgumentError(
-            "rendezvous", meeting.rendezvous, "tcp://HOST:PORT of party 0, or file://PATH"
-        )
+    material = options.material
     if [meeting.dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
         raise ArgumentError(
             "dealer, material",
@@ -218,3 +230,19 @@ def _check_meeting(config: TrainConfig, meeting: Meeting, material: Path | None)
             "Start `pea dealer` on a host that holds no data, or have it `pea prepare` the run, "
             "or accept that party 0 sees everything: --provider tfp.",
         )
+    if material is not None and not material.is_file():
+        raise ArgumentError("material", str(material), "this party's file of `pea prepare`")
+
+
+def use(*arguments: Any, **settings: Any) -> Any:
+    """Returns what all parties' shares of a model say (`crypten_ext.run.model.use`)."""
+    from crypten_ext.run.model import use as use_here
+
+    return use_here(*arguments, **settings)
+
+
+def use_party(*arguments: Any, **settings: Any) -> Any:
+    """Returns what one party learns of the model's use (`crypten_ext.run.model.use_party`)."""
+    from crypten_ext.run.model import use_party as use_here
+
+    return use_here(*arguments, **settings)

@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from crypten_ext import dealer as dealing
-from crypten_ext.dealer.connection import parse_address
-from crypten_ext.run import preparation
-from extensions.cli import console
+from extensions.checks import check_address, check_seconds, check_writable
 from extensions.cli.options import SETTLED, Schedule, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.owners.data import Sizes, settings_of
+from extensions.owners.features import find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
-from extensions.runs.config import TrainConfig
+from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.entry_points import quiet_unless_it_fails
 
+READ_APART = True
+
+MOST_COLUMNS = 1 << 24
+"""A weight each, of one class: 128 MB."""
 _NOT_PREPARED = ("backend", "provider", "evaluate", "insecure_seed")
 _NOT_COUNTED = ("own", "download", "columns", "names", "partition", "seed")
 
@@ -36,40 +39,61 @@ class Counts:
     held_out: str | None = None
     columns: int | None = None
 
-    def sizes(self, columns: int) -> Sizes | None:
-        """Returns the sizes, or None.
+    def sizes(self, parties: int, columns: int | None) -> Sizes | None:
+        """Returns the sizes of the parties' records, or None.
 
         Args:
+            parties: their number.
             columns: number of features, where none is given.
 
         Raises:
-            ArgumentError: a list of anything but numbers.
+            ArgumentError: a list of anything but numbers, or not one for each party; one of the
+                three without the others; or more columns than a model may have.
         """
-        if self.records is None:
+        given = vars(self) | {"columns": columns if self.columns is None else self.columns}
+        if None in given.values():
+            for name, value in given.items():
+                missing = [other for other in given if given[other] is None]
+                if value is not None and (name != "columns" or self.columns is not None):
+                    others = " and ".join(f"--{other.replace('_', '-')}" for other in missing)
+                    raise ArgumentError(name, value, f"given with {others}")
             return None
+        features = columns if self.columns is None else self.columns
+        assert self.records is not None and self.held_out is not None and features is not None  # noqa: PT018
+        if not 1 <= features <= MOST_COLUMNS:
+            allowed = f"in 1..{MOST_COLUMNS}, the number of features"
+            raise ArgumentError("columns", features, allowed)
         return Sizes(
-            train=_numbers("records", self.records),
-            test=_numbers("held_out", self.held_out),
-            features=self.columns or columns,
+            train=_numbers("records", self.records, parties, 1),
+            test=_numbers("held_out", self.held_out, parties, 0),
+            features=features,
         )
 
 
 def dealer(
-    bind: Annotated[str, typer.Option(help="HOST:PORT to listen at.")],
+    bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")],
     parties: Annotated[int, typer.Option(help="Number of parties.")],
+    join_timeout: Annotated[
+        float, typer.Option(help="Seconds within which all parties must have come.")
+    ] = 300.0,
 ) -> None:
     """Deal for one run of `pea party`: on a host of somebody who owns no data and sides with none.
 
-    It learns shapes and counts, ends with the run, and ends with status 1 if a party is lost.
+    It learns shapes and counts, ends with the run, and ends with status 1 if a party is lost or
+    does not come.
     """
-    host, port = parse_address(bind)
+    host, port = check_address("bind", bind)
+    _check_parties(parties)
+    check_seconds("join_timeout", join_timeout)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=dealing.BACKLOG)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ArgumentError("bind", bind, "a free HOST:PORT of this host", str(error)) from error
     with listener:
-        dealt = dealing.serve(listener, parties)
+        with quiet_unless_it_fails():
+            from crypten_ext.dealer import serve
+        dealt = serve(listener, parties, join_timeout=join_timeout)
     typer.echo(f"dealt {dealt.tuples} tuples, {dealt.bytes} bytes of corrections")
 
 
@@ -86,19 +110,49 @@ def prepare(
     Each party gets its own file, in private, and gives the same options as here. A file is of use
     once. It is known from public sizes alone which tuples the run needs.
     """
+    check_writable("out", out, folder=True)
     schema = origin.public_schema
-    columns = 0 if schema is None else len(schema.features)
     known = {} if schema is None else settings_of(schema)
-    config = config_of(run, schedule, extraction, schema=schema is not None, **known).resolved()
-    sizes = counts.sizes(columns) or sizes_of(origin, extraction, config.parties)
+    config = config_of(run, schedule, extraction, schema=schema is not None, **known)
+    _check_parties(config.parties)
+    columns = None if schema is None else len(schema.features)
+    sizes = counts.sizes(config.parties, columns)
+    for name in ("data", "data_dir"):
+        if sizes is not None and (value := getattr(origin, name)) is not None:
+            allowed = "left out with --records, --held-out and --columns"
+            raise ArgumentError(name, str(value), allowed)
+    find(extraction.features, extraction.weights)
+    if sizes is None and origin.title.startswith(("csv:", "parquet:")):
+        raise ArgumentError(
+            "data",
+            origin.data,
+            "a data set with sizes that are known to everybody, or npz:PATH",
+            "Whoever prepares sees no table: type --records, --held-out and --columns.",
+        )
+    sizes = sizes or sizes_of(origin, extraction, config.parties)
+    config = config.resolved()
+    with quiet_unless_it_fails():
+        from crypten_ext.run import preparation
+    from extensions.cli import console
+
     with console.counted("tuple") as show:
         paths = preparation.prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")
 
 
-def _numbers(name: str, text: str | None) -> tuple[int, ...]:
+def _check_parties(parties: int) -> None:
+    if not 2 <= parties <= MAX_PARTIES:
+        raise ArgumentError("parties", parties, f"in 2..{MAX_PARTIES}")
+
+
+def _numbers(name: str, text: str, parties: int, least: int) -> tuple[int, ...]:
     try:
-        return tuple(int(number) for number in (text or "").split(","))
+        numbers = tuple(int(number) for number in text.split(","))
     except ValueError:
-        raise ArgumentError(name, text, "whole numbers, one a party, such as 900,800,850") from None
+        numbers = ()
+    if len(numbers) != parties or min(numbers) < least:
+        allowed = f"{parties} whole numbers of at least {least}, one a party"
+        option, example = name.replace("_", "-"), ",".join(["900"] * parties)
+        raise ArgumentError(name, text, allowed, f"Type: --{option} {example}, or set --parties.")
+    return numbers

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from crypten_ext import dealer
-from crypten_ext.dealer.connection import parse_address
 from crypten_ext.processes.joining import joined
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
@@ -77,7 +76,6 @@ def use_party(
             "'dealer' with --dealer HOST:PORT, or 'tfp' without",
         )
     if meeting.dealer is not None:
-        parse_address(meeting.dealer)
         os.environ[dealer.ADDRESS] = meeting.dealer
     os.environ.update(
         RANK=str(meeting.rank),

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.options import Report
 from extensions.errors import ArgumentError
@@ -44,6 +45,8 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
     if str(given) == NO_BUDGET:
         return [None] * parties
     if not own:
+        if given is not None and given.is_dir():
+            raise ArgumentError("budget", str(given), "a file, for records of one data set")
         return [given, *[None] * (parties - 1)]
     if given is None:
         return [path_of(path) for path in own]
@@ -82,17 +85,26 @@ def budget(
     path = records if records.name.endswith(SUFFIX) else path_of(records)
     if not path.exists() and not records.exists():
         raise ArgumentError("records", str(records), "an existing file")
+    if delta is not None and not 0.0 < delta < 1.0:
+        raise ArgumentError("delta", delta, "in (0, 1)", "1 / (10 records) is usual.")
+    if json_out is not None:
+        check_writable("json", json_out)
     if cap is None and except_held_out:
         raise ArgumentError("except_held_out", True, "given with --cap EPSILON")
     account = read(path)
+    limit = None
     if cap is not None:
         at = delta or (account.cap.delta if account.cap else None)
         if at is None:
             raise ArgumentError("delta", delta, "given with --cap", "1 / (10 records) is usual.")
         limit = Cap(epsilon=cap, delta=at, except_held_out=except_held_out)
-        account = update(path, lambda before: replace(before, cap=limit))
-    if free is not None:
-        account = update(path, lambda before: before.without(free))
+
+    def changed(before: Account) -> Account:
+        after = before if free is None else before.without(free)
+        return after if limit is None else replace(after, cap=limit)
+
+    if cap is not None or free is not None:
+        account = update(path, changed)
     shown = summary(account, delta or (account.cap.delta if account.cap else USUAL_DELTA))
     _show(shown)
     if json_out is not None:

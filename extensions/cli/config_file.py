@@ -3,7 +3,7 @@
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,30 +25,46 @@ def load_options(context: typer.Context, path: Path | None) -> Path | None:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ArgumentError("config", str(path), "a file of TOML", f"{error}.") from error
-    names = {
-        option.removeprefix("--"): parameter.name
+    parameters: dict[str, Any] = {
+        option.removeprefix("--"): parameter
         for parameter in context.command.params
         for option in parameter.opts
-        if option != "--config"
+        if option not in ("--config", "--help")
     }
     defaults = {}
     for key, value in given.items():
         option = key.replace("_", "-")
-        if option not in names or isinstance(value, dict):
-            near = difflib.get_close_matches(option, names, n=1, cutoff=0.0)
+        if option not in parameters or isinstance(value, dict):
+            near = difflib.get_close_matches(option, parameters, n=1, cutoff=0.0)
             raise ArgumentError(
                 "config", f"{path.name}, {key}", "an option of this command", f"Nearest: {near[0]}."
             )
-        if isinstance(value, list) and not _repeats(context, names[option]):
-            raise ArgumentError("config", f"{path.name}, {key}", "one value, not a list")
-        defaults[names[option]] = value
+        _check(f"{path.name}, {key}", value, parameters[option])
+        defaults[parameters[option].name] = value
     context.default_map = {**(context.default_map or {}), **defaults}
     return path
 
 
-def _repeats(context: typer.Context, name: str | None) -> bool:
-    return any(each.name == name and each.multiple for each in context.command.params)
+def _check(key: str, value: Any, parameter: Any) -> None:
+    """Returns only if the value is of the kind that the parameter takes, where Typer would not ask.
 
+    Raises:
+        ArgumentError: a list for one value, one value for a list, or a truth value for another one.
+    """
+    repeats, flag = (
+        bool(getattr(parameter, "multiple", False)),
+        bool(getattr(parameter, "is_flag", False)),
+    )
+    if isinstance(value, list) != repeats:
+        allowed = 'a list, such as ["A", "B"]' if repeats else "one value, not a list"
+        raise ArgumentError("config", key, allowed)
+    if isinstance(value, bool) != flag:
+        allowed = "true or false" if flag else "a value, not true or false"
+        raise ArgumentError("config", f"{key} = {str(value).lower()}", allowed)
+
+
+CONFIG = "config_file"
+"""Name of the parameter of commands."""
 
 ConfigFile = Annotated[
     Path | None,

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from extensions.checks import check_writable
 from extensions.privacy.accounting import Ledger
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import Header, OpenedModel, write_opened
@@ -39,13 +40,16 @@ def notice(line: str) -> None:
     _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
 
 
-def prepare(json_out: Path | None, save: Path | None) -> None:
-    """Makes sure, before anything runs, that the results can be written."""
+def check_results(json_out: Path | None, save: Path | None) -> None:
+    """Returns only if the results can be written, before anything runs; nothing is written now.
+
+    Raises:
+        ArgumentError: they cannot.
+    """
     if json_out is not None:
-        json_out.parent.mkdir(parents=True, exist_ok=True)
-        json_out.open("a").close()
+        check_writable("json", json_out)
     if save is not None:
-        save.mkdir(parents=True, exist_ok=True, mode=0o700)
+        check_writable("save", save, folder=True)
 
 
 @contextmanager
@@ -88,9 +92,25 @@ def counted(unit: str, *, shown: bool = True) -> Iterator[Callable[[int, int], N
         BarColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_err, disable=not shown) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Progress(*columns, console=_err, disable=not shown)
+    task = bar.add_task("", total=None)
+    with _once_it_shows(bar) as start:
+
+        def show(done: int, total: int) -> None:
+            start()
+            bar.update(task, completed=done, total=total)
+
+        yield show
+
+
+@contextmanager
+def _once_it_shows(bar: Progress) -> Iterator[Callable[[], None]]:
+    """Yields what starts the bar when there is something to show: what is refused is one line."""
+    try:
+        yield bar.start
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextmanager
@@ -101,11 +121,16 @@ def extracting() -> Iterator[Callable[[int, int, int], None]]:
         BarColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=_err, transient=True) as bar:
-        task = bar.add_task("", total=None, owner=0, visible=False)
-        yield lambda owner, done, total: bar.update(
-            task, owner=owner, completed=done, total=total, visible=True
-        )
+    bar = Progress(*columns, console=_err, transient=True)
+    task = bar.add_task("", total=None, owner=0)
+
+    with _once_it_shows(bar) as start:
+
+        def show(owner: int, done: int, total: int) -> None:
+            start()
+            bar.update(task, owner=owner, completed=done, total=total)
+
+        yield show
 
 
 def classes(names: Sequence[str]) -> None:
@@ -173,6 +198,7 @@ def show(report: dict[str, Any]) -> None:
 
 def write(report: dict[str, Any], path: Path) -> None:
     """Writes a report as JSON, in which a number that is not finite is null."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(as_json(report))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -21,7 +22,7 @@ from extensions.owners.data import (
 )
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.owners.schema import NOTICE, drafted
-from extensions.runs.config import TrainConfig
+from extensions.runs.config import MAX_PARTIES, TrainConfig
 
 Classes = Annotated[
     int | None,
@@ -42,8 +43,10 @@ def split(
     ] = FeatureExtraction.features,
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party` with."""
+    if not 1 <= parties <= MAX_PARTIES:
+        raise ArgumentError("parties", parties, f"in 1..{MAX_PARTIES}")
+    check_writable("out", out, folder=True)
     sources = origin.read(parties)
-    console.classes(sources[0].names)
     raw = [source.stated for source in sources]
     parts: Sequence[Split | RawSplit] = raw
     if features != NO_FEATURES:
@@ -51,6 +54,7 @@ def split(
             parts = replace(extraction, features=features).extract(raw, show)
     elif raw[0].kind == "texts":
         raise ArgumentError("features", NO_FEATURES, "an extractor for texts, such as hashed")
+    console.classes(sources[0].names)
     for path in write_parts(parts, out, sources[0].classes):
         typer.echo(path)
 
@@ -64,6 +68,7 @@ def extract(
     classes: Classes = None,
 ) -> None:
     """Turn one party's records into the features that `pea party` shares; runs on its own."""
+    check_writable("out", out)
     source = own_records(records, table, classes)
     own = features_of(source, replace(extraction, features=features))
     path = write_records(own, out, source.classes)
@@ -72,10 +77,10 @@ def extract(
 
 def features_of(source: Source, extraction: FeatureExtraction) -> Split:
     """Returns one owner's features, of its records."""
-    console.classes(source.names)
-    console.clipped(source.clipped, left_out=source.left_out)
     with console.extracting() as show:
         (features,) = extraction.extract([source.stated], show)
+    console.classes(source.names)
+    console.clipped(source.clipped, left_out=source.left_out)
     return features
 
 
@@ -94,6 +99,10 @@ def schema(
     """Draft a public schema of tables from one's own, to be edited before it is used."""
     if not is_table(records):
         raise ArgumentError("from", str(records), "a .csv or .parquet file")
+    if out is not None and out.exists():
+        raise ArgumentError("out", str(out), "a file that is not there yet")
+    if out is not None:
+        check_writable("out", out)
     text = drafted(read_cells(records), target, unit)
     if out is None:
         typer.echo(text, nl=False)

@@ -1,24 +1,28 @@
-"""Commands that distributions add to `pea` under the entry point group ``pea.commands``.
+"""Commands that are imported when they are called: ours, and those that distributions add.
 
-An entry point names a function, with the extra that it needs if there is one:
+A distribution adds one to `pea` under the entry point group ``pea.commands``, which names a
+function, and the extra that it needs if there is one:
 
     [project.entry-points."pea.commands"]
     players = "tfe_ext.players.command:players [tfe]"
 
 Its parameters are options as Typer reads them, or dataclasses (`extensions.options.Option`). The
-module is imported when the command is called; the list of commands reads its text alone.
+list of commands reads the text of its module alone. If that says ``READ_APART = True``, neither
+help nor what is refused before the function needs what the extra installs
+(`extensions.runs.entry_points`).
 """
 
 import ast
-from importlib.abc import InspectLoader
-from importlib.machinery import PathFinder
+import functools
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from extensions.cli.parameters import with_options
+from extensions.cli.refusals import Command, refused_by_group
 from extensions.errors import MissingExtraError
 from extensions.runs import entry_points
 
@@ -26,24 +30,41 @@ GROUP = "pea.commands"
 
 
 class Commands(TyperGroup):
-    """The commands of an application, and after them those that are installed."""
+    """The commands of an application, and after them those that are installed.
+
+    Attributes:
+        own: from names to functions, as ``module:function``.
+        group: of the entry points of further ones; None: there are none.
+    """
+
+    own: ClassVar[Mapping[str, str]] = {}
+    group: ClassVar[str | None] = None
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Returns the names, the application's own first."""
-        return [
-            *super().list_commands(ctx),
-            *sorted(entry_points.offered(GROUP).keys() - self.commands.keys()),
-        ]
+        return [*dict.fromkeys([*self.own, *sorted(self._points())])]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Returns the command of that name; None if there is none."""
-        own = super().get_command(ctx, cmd_name)
-        if own is None and cmd_name in (points := entry_points.offered(GROUP)):
-            return Installed(points[cmd_name])
-        return own
+        point = self._points().get(cmd_name)
+        return None if point is None else Lazy(point)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the options before the command's name; nothing at all asks for help."""
+        with refused_by_group(self, ctx):
+            return super().parse_args(ctx, args or ["--help"])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the command that was typed, and its arguments."""
+        with refused_by_group(self, ctx, args[0]):
+            return super().resolve_command(ctx, args)
+
+    def _points(self) -> dict[str, EntryPoint]:
+        own = {name: EntryPoint(name, value, GROUP) for name, value in self.own.items()}
+        return {**({} if self.group is None else entry_points.offered(self.group)), **own}
 
 
-class Installed(TyperCommand):
+class Lazy(TyperCommand):
     """A command that is imported when it is called, and until then knows its name and help."""
 
     def __init__(self, point: EntryPoint) -> None:
@@ -56,14 +77,35 @@ class Installed(TyperCommand):
         Raises:
             MissingExtraError: what it needs is not installed.
         """
-        app = typer.Typer(add_completion=False)
-        app.command(self.name)(with_options(_load(self._point)))
-        return typer.main.get_command(app).make_context(*arguments, **settings)
+        return command_of(self._point).make_context(*arguments, **settings)
 
 
-def _load(point: EntryPoint) -> Any:
+@functools.cache
+def command_of(point: EntryPoint) -> Any:
+    """Returns the command, with an option for each field of the dataclasses that it takes.
+
+    Raises:
+        MissingExtraError: its module needs what is not installed.
+    """
+    app = typer.Typer(add_completion=False)
+    function = _told(point, lambda: entry_points.import_from(point))
+    app.command(point.name, cls=Command)(with_options(_with_extra(point, function)))
+    return typer.main.get_command(app)
+
+
+def _with_extra(point: EntryPoint, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function, which says what is to be installed if that is missing."""
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **options: Any) -> Any:
+        return _told(point, lambda: function(*arguments, **options))
+
+    return called
+
+
+def _told(point: EntryPoint, work: Callable[[], Any]) -> Any:
     try:
-        return entry_points.load(GROUP, "command", point.name)
+        return work()
     except ModuleNotFoundError as error:
         package, _, _ = (error.name or "").partition(".")
         if not point.extras or package in ("extensions", point.module.partition(".")[0]):
@@ -73,15 +115,7 @@ def _load(point: EntryPoint) -> Any:
 
 def _help_of(point: EntryPoint) -> str | None:
     """Returns the docstring of the function, which is not imported, nor is any package of it."""
-    path = None
-    names = point.module.split(".")
-    for depth in range(1, len(names) + 1):
-        spec = PathFinder.find_spec(".".join(names[:depth]), path)
-        if spec is None or not isinstance(spec.loader, InspectLoader):
-            return None
-        path = spec.submodule_search_locations
-        loader = spec.loader
-    for node in ast.parse(loader.get_source(point.module) or "").body:
+    for node in entry_points.statements(point.module):
         if isinstance(node, ast.FunctionDef) and node.name == point.attr:
             return ast.get_docstring(node)
     return None

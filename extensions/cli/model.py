@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.cli.shares import OwnRows, Party, header_of_shares
@@ -82,6 +83,8 @@ def predict(
     From shares, records stay secret, and their owner alone gets the predictions.
     """
     query.check()
+    if query.out is not None:
+        check_writable("out", query.out)
     if query.shares is None:
         assert query.model is not None
         opened = read_opened(query.model)
@@ -117,6 +120,7 @@ def export(
     out: Annotated[Path, typer.Option(help="File for it: .pt2, .onnx, .keras or .npz.")],
 ) -> None:
     """Write an opened model for another framework, with all that is known of it."""
+    check_writable("out", out)
     path = write_as(read_opened(model), to, out)
     typer.echo(f"{path} {path.stat().st_size} bytes")
 

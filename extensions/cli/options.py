@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from extensions.checks import check_writable
 from extensions.cli.pace import Pace, pace_of
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
@@ -76,10 +77,10 @@ class Schedule:
 
 
 def check_options(options: RunOptions) -> None:
-    """Returns only if a run that goes on has no prepared material.
+    """Returns only if checkpoints can be kept, and a run that goes on has some, and no material.
 
     Raises:
-        ArgumentError: it has.
+        ArgumentError: it is otherwise.
     """
     keep, material = options.checkpoints, options.material
     if keep is not None and keep.resume and material is not None:
@@ -89,6 +90,11 @@ def check_options(options: RunOptions) -> None:
             "left out with --resume",
             "It is of use once, from the first step on: resume with a running dealer.",
         )
+    if keep is not None:
+        check_writable("checkpoint", keep.folder, folder=True)
+        if keep.resume and not keep.folder.exists():
+            advice = "If nothing was released, start again without --resume."
+            raise ArgumentError("checkpoint", str(keep.folder), "a folder of checkpoints", advice)
 
 
 def config_of(
@@ -111,6 +117,8 @@ def config_of(
     Raises:
         ArgumentError: one that is out of range.
     """
+    if not run.private:
+        _check_not_private(run)
     return replace(
         run,
         **schedule.pace(run.model, run.loss, schema=schema)._asdict(),
@@ -118,3 +126,14 @@ def config_of(
         max_feature_norm=extraction.max_feature_norm,
         **settings,
     )
+
+
+def _check_not_private(run: TrainConfig) -> None:
+    """Returns only if nothing of a guarantee was given, which this run has not.
+
+    Raises:
+        ArgumentError: it was.
+    """
+    for name in ("epsilon", "noise_multiplier", "delta", "epsilon_init"):
+        if (value := getattr(run, name)) is not None:
+            raise ArgumentError(name, value, "left out with --no-dp", "Or leave --no-dp out.")

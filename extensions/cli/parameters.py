@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
+from extensions.cli.config_file import CONFIG, ConfigFile
 from extensions.errors import ArgumentError
 from extensions.options import Option
 
@@ -37,6 +38,9 @@ class Options:
 def with_options(command: Command) -> Command:
     """Returns the command as Typer reads it: with an option for each field of its dataclasses.
 
+    It also has `--config`, a file of options, whose path it may take as parameter `config_file`.
+    Its attribute `aliases` has the name of the option of each field that is one.
+
     A parameter of type `X | None` is None unless the fields of X that have no default are given.
 
     Raises:
@@ -54,11 +58,17 @@ def with_options(command: Command) -> Command:
             groups[name] = group
             shown += [leaf.parameter for leaf in group.leaves()]
 
+    if CONFIG not in {parameter.name for parameter in shown}:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        shown.append(inspect.Parameter(CONFIG, keyword, default=None, annotation=ConfigFile))
+
     @functools.wraps(command)
     def called(**given: Any) -> Any:
         own = {name: given[name] for name in hints if name in given and name not in groups}
         return command(**own, **{name: group.make(given) for name, group in groups.items()})
 
+    leaves = [leaf for group in groups.values() for leaf in group.leaves()]
+    called.aliases = {leaf.field.name: leaf.name for leaf in leaves}  # type: ignore[attr-defined]
     called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     called.__annotations__ = {each.name: each.annotation for each in shown}
     return called

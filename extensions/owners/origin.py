@@ -9,6 +9,7 @@ from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.options import Option
 from extensions.owners.data import (
+    EMBEDDED,
     Columns,
     Raw,
     RawSplit,
@@ -133,7 +134,8 @@ class Origin:
         if self.own and self.data is not None:
             given = (self.data, list(self.own))
             raise ArgumentError("data, data_for_party", given, "at most one of them given")
-        tables = self.own or (self.data or "").startswith(("csv:", "parquet:"))
+        tables = any(is_table(Path(text.partition("=")[2])) for text in self.own)
+        tables = tables or (self.data or "").startswith(("csv:", "parquet:"))
         for name, value in (
             ("label", self.columns.label),
             ("text", self.columns.text),
@@ -145,6 +147,11 @@ class Origin:
                 raise ArgumentError(name, value, "left out with --schema, which says it")
         if self.schema is not None and not tables:
             raise ArgumentError("schema", str(self.schema), "left out, except for a table")
+        embedded = self.own or self.title.partition(":")[0] in EMBEDDED
+        for name, told in (("data_dir", self.data_dir), ("download", self.download)):
+            if told and embedded:
+                allowed = "left out, except for a data set by name that is not embedded"
+                raise ArgumentError(name, str(told), allowed)
         if self.own and self.partition != "iid":
             raise ArgumentError("partition", self.partition, "left out with --data-for-party")
 
@@ -257,6 +264,8 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     Raises:
         ArgumentError: as `load_own`; nothing says how many classes there are, or two things differ.
     """
+    if classes is not None and classes < 2:
+        raise ArgumentError("classes", classes, "at least 2")
     if origin.schema is not None or origin.names is not None:
         if classes is not None:
             raise ArgumentError("classes", classes, "left out with --schema or --class-names")

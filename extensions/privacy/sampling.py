@@ -111,10 +111,19 @@ def check_records(
     )
 
 
-def _one_hot(labels: npt.NDArray[np.generic], classes: int) -> npt.NDArray[np.float64]:
+def check_labels(labels: npt.NDArray[np.generic], classes: int) -> None:
+    """Returns only if every label is the number of a class.
+
+    Raises:
+        ArgumentError: one is not.
+    """
     wrong = ~np.isin(labels, np.arange(classes))
     if wrong.any():
         raise ArgumentError("labels", labels[wrong][0].item(), f"an integer in 0..{classes - 1}")
+
+
+def _one_hot(labels: npt.NDArray[np.generic], classes: int) -> npt.NDArray[np.float64]:
+    check_labels(labels, classes)
     return np.eye(classes)[labels.astype(np.int64)]
 
 

@@ -14,8 +14,15 @@ from extensions.runs.options import RunOptions
 NOTICE = "The clear backend computes on plaintext in one process: use it for comparison only."
 
 
-def check(config: TrainConfig) -> None:
-    """Refuses nothing: all that a config may say can be run in plaintext."""
+def check(config: TrainConfig, options: RunOptions) -> None:
+    """Returns only if the run has nothing that is of use between processes alone.
+
+    Raises:
+        ArgumentError: prepared material, or players.
+    """
+    for name in ("material", "players"):
+        if (path := getattr(options, name)) is not None:
+            raise ArgumentError(name, str(path), "left out with --backend clear")
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -38,16 +45,17 @@ def train(
     Raises:
         ArgumentError: prepared material or players, or a run that cannot be resumed.
     """
-    if options.material is not None:
-        raise ArgumentError(
-            "material", str(options.material), "None, since nothing is shared in the clear"
-        )
-    if options.players is not None:
-        raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
+    check(config, options)
     parts = [read_party_file(path) for path in files]
     return train_in_clear(config, parts, progress, options.checkpoints, options.ledgers)
 
 
-def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+def check_party(config: TrainConfig, *_: Any) -> None:
     """Raises ArgumentError: plaintext training has no parties that could run apart."""
     raise ArgumentError("backend", "clear", "a backend with one process for each party")
+
+
+def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+    """Raises ArgumentError: plaintext training has no parties that could run apart."""
+    check_party(config)
+    raise AssertionError

@@ -22,6 +22,8 @@ HOSTS = "pea.backends"
 """The entry point group of those who make runs (`extensions.runs.hosts`)."""
 
 MAX_PARTIES = 64
+MAX_DELTA = 0.01
+"""With this probability epsilon may not hold: it may be one in a hundred records that is known."""
 
 Evaluate = Literal["mpc", "noisy", "opened", "none"]
 Metrics = Literal["accuracy", "all"]
@@ -136,6 +138,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_offered(HOSTS, "backend", self.backend)
+        if self.provider not in get_args(Provider):
+            raise ArgumentError("provider", self.provider, f"one of {get_args(Provider)}")
         if self.evaluate not in get_args(Evaluate):
             raise ArgumentError("evaluate", self.evaluate, f"one of {get_args(Evaluate)}")
         if self.metrics is not None and self.metrics not in get_args(Metrics):
@@ -187,8 +191,9 @@ class TrainConfig:
 
     def _check_privacy(self) -> None:
         self._check_target("", "Or ask for a run without privacy by name.")
-        if self.delta is None or not 0.0 < self.delta < 1.0:
-            raise ArgumentError("delta", self.delta, "in (0, 1)", "1 / (10 records) is usual.")
+        if self.delta is None or not 0.0 < self.delta <= MAX_DELTA:
+            allowed = f"in (0, {MAX_DELTA}]"
+            raise ArgumentError("delta", self.delta, allowed, "1 / (10 records) is usual.")
         if self.strategy is not None:
             self._check_target("_init", "Each owner's local model is private on its own.")
             if self.epsilon and self.epsilon_init and self.epsilon_init >= self.epsilon:

@@ -14,11 +14,19 @@ Progress = Callable[[dict[str, Any]], None]
 class Backend(Protocol):
     """What a module behind an entry point of the group ``pea.backends`` offers."""
 
-    def check(self, config: TrainConfig) -> None:
-        """Returns only if the host can make a run with these settings.
+    def check(self, config: TrainConfig, options: RunOptions) -> None:
+        """Returns only if the host can make a run with these settings and files.
 
         Raises:
-            ArgumentError: a number of parties or a provider that it does not have.
+            ArgumentError: a number of parties or a provider that it does not have, or files that
+                it has no use for.
+        """
+
+    def check_party(self, config: TrainConfig, meeting: Meeting, options: RunOptions) -> None:
+        """Returns only if one party of such a run can be started here, to meet the others.
+
+        Raises:
+            ArgumentError: it has no place among them, or nobody deals.
         """
 
     def notices(self, config: TrainConfig) -> Sequence[str]:
@@ -56,7 +64,7 @@ def find(name: str) -> Backend:
     return cast(Backend, entry_points.load(HOSTS, "backend", name))
 
 
-def find_for(config: TrainConfig) -> Backend:
+def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     """Returns the backend that a config names, which can make such a run.
 
     Raises:
@@ -64,5 +72,5 @@ def find_for(config: TrainConfig) -> Backend:
         MissingExtraError: of `find`.
     """
     backend = find(config.backend)
-    backend.check(config)
+    backend.check(config, options or RunOptions())
     return backend

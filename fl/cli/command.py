@@ -1,13 +1,9 @@
-"""The command `pea fl`: a run from its options to its report."""
+"""The command `pea fl`."""
 
-from extensions.cli import console
-from extensions.cli.checkpoints import resume_hint
 from extensions.cli.config_file import ConfigFile
-from fl.cli import keeping
-from fl.cli.building import run_of, settings_of
-from fl.cli.mechanisms import protection
 from fl.cli.options import Experiment
-from fl.cli.report import record, summary
+
+READ_APART = True
 
 
 def run(options: Experiment, config_file: ConfigFile = None) -> None:
@@ -15,30 +11,6 @@ def run(options: Experiment, config_file: ConfigFile = None) -> None:
 
     All parties are in this process: it is for experiments, not for a deployment.
     """
-    privacy, result = options.privacy, options.result
-    keeping.check_files(result.checkpoint, result.resume, result.save)
-    federated, test = run_of(options)
-    settings = settings_of(options, federated)
-    if result.resume and result.checkpoint is not None:
-        keeping.resume(federated, result.checkpoint)
-    rounds = keeping.remaining_rounds(federated, options.training.rounds)
-    console.prepare(result.json_out, None)
-    if options.aggregation.aggregator == "plain":
-        console.notice("--aggregator plain: insecure, the server reads every client's update.")
-    if options.aggregation.insecure_small_key:
-        console.notice("--insecure-small-key: the key can be broken.")
-    with keeping.interruptible(), resume_hint(result.checkpoint):
-        federated.fit(
-            rounds, test, evaluate_every=result.evaluate_every, checkpoint=result.checkpoint
-        )
-    keeping.save_model(federated.model, result.save)
-    shown = summary(
-        federated,
-        {name: settings[name] for name in ("aggregator", "mechanism", "data", "model")},
-        privacy.delta,
-        protection(privacy.mechanism, federated.mechanism),
-    )
-    console.show(shown)
-    if result.json_out is not None:
-        settings["config_file"] = None if config_file is None else str(config_file)
-        console.write(record(federated, shown, settings), result.json_out)
+    from fl.cli.running import run as run_here
+
+    run_here(options, config_file)

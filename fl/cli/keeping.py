@@ -1,21 +1,18 @@
 """Where a run of `pea fl` is kept: its checkpoint, its model, and how it goes on."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-import typer
 from torch import nn
 
 from extensions import durable
+from extensions.checks import check_writable
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from fl.cli.choices import as_options
 from fl.training.federated import FederatedAveraging
 
 STATE_DICT, ARRAYS = ".pt", ".npz"
-INTERRUPTED = 130
 
 
 def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> None:
@@ -34,12 +31,12 @@ def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> Non
             raise ArgumentError(
                 "checkpoint", str(checkpoint), "a file that is not there yet", advice
             )
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        check_writable("checkpoint", checkpoint)
     if save is not None:
         if save.suffix not in (STATE_DICT, ARRAYS):
             allowed = f"a name that ends in {STATE_DICT} (state_dict) or {ARRAYS} (arrays)"
             raise ArgumentError("save", str(save), allowed)
-        save.parent.mkdir(parents=True, exist_ok=True)
+        check_writable("save", save)
 
 
 def resume(run: FederatedAveraging, path: Path) -> None:
@@ -62,21 +59,6 @@ def remaining_rounds(run: FederatedAveraging, rounds: int) -> int:
     if rounds <= done:
         raise ArgumentError("rounds", rounds, f"above {done}, the rounds that are done")
     return rounds - done
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Reports an interruption of the block in one line, with the hint that `resume_hint` added.
-
-    Raises:
-        Exit: it was interrupted.
-    """
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        notes = getattr(error, "__notes__", ["Nothing is kept."])
-        typer.echo(" ".join(["pea: interrupted.", *notes]), err=True)
-        raise typer.Exit(INTERRUPTED) from error
 
 
 def save_model(model: nn.Module, path: Path | None) -> None:

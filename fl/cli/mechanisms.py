@@ -77,6 +77,8 @@ def _central(
 ) -> CentralDP:
     if delta is None:
         raise ArgumentError("delta", None, "given, of all rounds, with --mechanism central-dp")
+    if not 0.0 < delta < 1.0:
+        raise ArgumentError("delta", delta, "in (0, 1)", "Below 1 / clients is usual.")
     if (epsilon is None) == (noise_multiplier is None):
         both = (epsilon, noise_multiplier)
         raise ArgumentError("epsilon, noise_multiplier", both, "exactly one of them given")

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from extensions.cli.parameters import Options
 from extensions.options import Option
-from fl.privacy.mechanism import Exchange
-from fl.training.settings import OnFailure, Weighting
+from fl.round.choices import Exchange, OnFailure, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,12 @@
 """The interface of mechanisms, which change updates and their mean, and keep the ledger."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from extensions.privacy.accounting import Ledger
 from fl.privacy.ledgers import ClientLedgers
+from fl.round.choices import Exchange
 from fl.round.machines import Round, Vector
-
-Exchange = Literal["delta", "weights"]
 
 
 class Mechanism:

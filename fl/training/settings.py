@@ -3,20 +3,18 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from torch.nn.functional import cross_entropy
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
-from fl.privacy.mechanism import Exchange, Mechanism
+from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator
+from fl.round.choices import Exchange, OnFailure, Weighting
 from fl.round.network import DropOut, Network
 from fl.training.local_training import LocalSGD, Loss
-
-Weighting = Literal["records", "equal"]
-OnFailure = Literal["raise", "skip"]
 
 
 def nobody(number: int) -> Sequence[DropOut]:

@@ -127,6 +127,18 @@ def started(*arguments: object) -> Iterator[Command]:
         command.stop()
 
 
+def once(*arguments: object) -> list[str]:
+    """Returns arguments in which the last value of an option takes the place of those before."""
+    words = [str(argument) for argument in arguments]
+    starts = [at for at, word in enumerate(words) if word.startswith("--")]
+    ends = [*starts[1:], len(words)]
+    given = {words[start]: words[start:end] for start, end in zip(starts, ends, strict=True)}
+    return [
+        *words[: min(starts, default=len(words))],
+        *(w for each in given.values() for w in each),
+    ]
+
+
 def pea_apart(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Returns what the command printed and its status, as a process of its own that has ended."""
     with started(*arguments) as command:

@@ -36,7 +36,7 @@ Players = tuple[Command, dict[str, int]]
 @contextmanager
 def running_players(file: Path, *options: object) -> Iterator[Players]:
     """The command, once all its players listen, and their processes by name."""
-    with started("players", "--config", file, *options) as command:
+    with started("players", "--players", file, *options) as command:
         count = 1 if options else len(json.loads(file.read_text()))
         processes: dict[str, int] = {}
         for line in command.process.stdout:

@@ -251,7 +251,7 @@ def test_address_in_use_is_told(tmp_path):
         addresses = free_addresses(SERVERS)
         addresses["server0"] = f"127.0.0.1:{taken.getsockname()[1]}"
         file = write(tmp_path / "players.json", addresses)
-        ended = pea("players", "--config", file, "--player", "server0")
+        ended = pea("players", "--players", file, "--player", "server0")
     assert ended.returncode == 1
     assert f"player server0 cannot listen at {addresses['server0']}" in ended.stderr
     assert "pea: player server0 ended with status 1" in ended.stderr
@@ -259,7 +259,7 @@ def test_address_in_use_is_told(tmp_path):
 
 def test_unknown_player_is_told(tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
-    ended = pea("players", "--config", file, "--player", "nobody")
+    ended = pea("players", "--players", file, "--player", "nobody")
     assert ended.returncode == 1
     assert "pea: player = 'nobody': must be one of server0, server1, server2." in ended.stderr
 
@@ -294,19 +294,20 @@ def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
     file = write(tmp_path / "there.json", {**here, "server1": there})
     assert told(file, "server0") == "Player server0 starts on this host."
     assert told(file, "server1").startswith(f"This host has no address {there}, which the file")
-    ended = pea("players", "--config", file)
+    ended = pea("players", "--players", file)
     assert ended.returncode == 1
     assert "pea: player = None: must be named, since other hosts have players." in ended.stderr
     assert f"--player NAME; not on this one: server1 at {there}." in ended.stderr
 
 
 def test_players_without_tensorflow_name_the_extra(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
     ended = subprocess.run(
         [
             sys.executable,
             "-c",
             "import sys; sys.modules['tensorflow'] = None\n"
-            "sys.argv = ['pea', 'players', '--config', 'players.json']\n"
+            f"sys.argv = ['pea', 'players', '--players', {str(file)!r}]\n"
             "from extensions.cli.main import main; main()",
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

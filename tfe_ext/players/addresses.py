@@ -5,8 +5,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+from extensions.checks import check_address
 from extensions.errors import ArgumentError
-from tfe_ext.players.connection import split
 
 SERVERS = ("server0", "server1", "server2")
 
@@ -20,29 +20,26 @@ def read_players(file: str | Path) -> "OrderedDict[str, str]":
             player that gives inputs or gets outputs. TF Encrypted's own tools read it too.
 
     Raises:
-        ArgumentError: it is no such object, an address is not HOST:PORT, or two are the same.
-        OSError: it cannot be read.
+        ArgumentError: it cannot be read, is no such object, an address is not HOST:PORT, or two are
+            the same.
     """
     try:
         players: OrderedDict[str, str] = json.loads(
             Path(file).read_text(), object_pairs_hook=_distinct
         )
-    except ValueError as error:
-        raise ArgumentError("config", str(file), "a JSON file", str(error)) from None
+    except (OSError, ValueError) as error:
+        raise ArgumentError("players", str(file), "a JSON file", f"{error}.") from None
     texts = isinstance(players, OrderedDict) and all(isinstance(a, str) for a in players.values())
     if not texts or not set(SERVERS) <= set(players):
         raise ArgumentError(
-            "config",
+            "players",
             str(file),
             'a JSON object of names and addresses with "server0", "server1" and "server2"',
         )
     for name, address in players.items():
-        try:
-            split(address)
-        except ValueError:
-            raise ArgumentError(f"config[{name!r}]", address, "HOST:PORT") from None
+        check_address(f"players[{name!r}]", address)
     if len(set(players.values())) < len(players):
-        raise ArgumentError("config", str(file), "without an address that occurs twice")
+        raise ArgumentError("players", str(file), "without an address that occurs twice")
     return players
 
 

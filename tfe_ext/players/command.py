@@ -7,9 +7,14 @@ import typer
 
 from tfe_ext.players.launch import serve
 
+READ_APART = True
+
 
 def players(
-    config: Annotated[Path, typer.Option(help="JSON file of names and HOST:PORT.")],
+    players: Annotated[
+        Path,
+        typer.Option(help="JSON file of names and HOST:PORT, the same for all and the script."),
+    ],
     player: Annotated[
         str | None, typer.Option(help="The one player of this host; all of them if left out.")
     ] = None,
@@ -18,4 +23,4 @@ def players(
 
     They end with this command, and it ends with status 1 if one of them ends.
     """
-    serve(config, player, tell=typer.echo)
+    serve(players, player, tell=typer.echo)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from extensions.errors import ArgumentError, PlayerLostError
+from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
 from tfe_ext.players.addresses import read_players
-from tfe_ext.streams.choice import load_for_players
 
 NOTICE = (
     "TensorFlow's servers neither authenticate nor encrypt, and listen on every interface of this "
@@ -45,6 +45,8 @@ def serve(
     if player is not None and player not in players:
         raise ArgumentError("player", player, f"one of {', '.join(players)}")
     say = _where(players, player)
+    with quiet_unless_it_fails():
+        from tfe_ext.streams.choice import load_for_players
     load_for_players()
     tell(NOTICE)
     tell(say)

@@ -11,13 +11,14 @@ from extensions.network.spec import ModelSpec
 from extensions.owners.data import read_party_file
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
+from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import manifest_of
 from extensions.runs.options import RunOptions
 from extensions.runs.processes import call
-from tfe_ext.keras import optimizers
-from tfe_ext.ring.aby3_ring import ABY3Ring
-from tfe_ext.run.host import ABY3Host
+from tfe_ext.players.addresses import SERVERS, read_players
+
+READ_APART = True
 
 NOTICE = (
     "The process that builds the graph of ABY3's three servers can read every share; without "
@@ -25,18 +26,24 @@ NOTICE = (
 )
 
 
-def check(config: TrainConfig) -> None:
-    """Checks that the run has three servers and no dealer.
+def check(config: TrainConfig, options: RunOptions) -> None:
+    """Checks that the run has three servers and no dealer, and its players places.
 
     Raises:
         ArgumentError: it has not.
     """
-    if config.parties != ABY3Ring.parties:
-        raise ArgumentError("parties", config.parties, f"{ABY3Ring.parties}, the servers of ABY3")
+    if config.parties != len(SERVERS):
+        allowed = f"{len(SERVERS)}, the servers of ABY3"
+        raise ArgumentError("parties", config.parties, allowed, f"Type: --parties {len(SERVERS)}.")
     if config.provider != TrainConfig.provider:
         raise ArgumentError(
             "provider", config.provider, "left out with the backend tfe", "ABY3 needs no dealer."
         )
+    if options.material is not None:
+        allowed = "left out with the backend tfe"
+        raise ArgumentError("material", str(options.material), allowed, "ABY3 needs no dealer.")
+    if options.players is not None:
+        read_players(options.players)
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -46,6 +53,9 @@ def notices(config: TrainConfig) -> list[str]:
 
 def noise_failure(config: TrainConfig, features: int) -> float:
     """Returns the probability that a draw of noise of a run lies beyond its table."""
+    with quiet_unless_it_fails():
+        from tfe_ext.keras import optimizers
+
     parameters = ModelSpec.parse(config.model, features, config.classes).parameters
     return optimizers.noise_failure(parameters, config.steps)
 
@@ -71,10 +81,11 @@ def train(
         PlayerLostError: a player was lost; it is named.
         ServersLostError: the servers' process died or ran out of time.
     """
-    check(config)
-    if options.material is not None:
-        raise ArgumentError("material", str(options.material), "None, since ABY3 needs no dealer")
+    check(config, options)
     if options.checkpoints is not None:
+        with quiet_unless_it_fails():
+            from tfe_ext.run.host import ABY3Host
+
         own = read_party_file(files[0])
         manifest = manifest_of(config, options, own, ABY3Host.software)
         check_files(options.checkpoints, manifest.kept, config.steps, files)
@@ -99,6 +110,12 @@ def train_task(
     return train_here(config, files, emit, options)
 
 
-def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+def check_party(config: TrainConfig, *_: Any) -> None:
     """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
     raise ArgumentError("backend", "tfe", "a backend with one process for each party")
+
+
+def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+    """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
+    check_party(config)
+    raise AssertionError

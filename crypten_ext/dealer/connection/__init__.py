@@ -5,7 +5,7 @@ The party then proves, in a sealed frame, that it has them, and only that gives 
 every seat is taken the dealer tells the seated which parties it still waits for.
 """
 
-from crypten_ext.dealer.connection.dialling import connect, parse_address
+from crypten_ext.dealer.connection.dialling import connect
 from crypten_ext.dealer.connection.door import Door
 from crypten_ext.dealer.connection.frames import BrokenFrameError, Frames
 from crypten_ext.dealer.connection.link import LARGEST_FRAME, Link
@@ -17,5 +17,4 @@ __all__ = [
     "Frames",
     "Link",
     "connect",
-    "parse_address",
 ]

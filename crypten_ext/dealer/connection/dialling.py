@@ -15,7 +15,8 @@ from crypten_ext.dealer.connection.handshake import (
     awaited,
 )
 from crypten_ext.dealer.connection.link import Link, prepare, read
-from extensions.errors import ArgumentError, DealerLostError, PartyLostError
+from extensions.checks import check_address
+from extensions.errors import DealerLostError, PartyLostError
 
 PATIENCE = 30.0
 """Seconds for which a party tries to get its seat."""
@@ -49,7 +50,7 @@ def connect(
             party, which has other software or another run; or the dealer ended.
         PartyLostError: a party did not come to the dealer in time; the first of those is named.
     """
-    target = parse_address(address)
+    target = check_address("address", address)
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -106,11 +107,3 @@ def _wait_for(missing: list[int], link: Link, parties: int, seconds: float) -> N
             raise PartyLostError(missing[0], reason) from None
         except (OSError, BrokenFrameError) as error:
             raise DealerLostError(f"broke its connection: {error}.") from error
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Returns host and port of "HOST:PORT"."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ArgumentError("address", address, "HOST:PORT")
-    return host.strip("[]"), int(port)

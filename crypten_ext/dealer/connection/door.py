@@ -6,6 +6,7 @@ a seat has it. What a stranger can do before that is bounded in bytes, in time a
 
 from __future__ import annotations
 
+import math
 import selectors
 import socket
 import time
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from crypten_ext.dealer.connection.frames import BrokenFrameError
 from crypten_ext.dealer.connection.handshake import Seat, Visit, awaiting
 from crypten_ext.dealer.connection.link import Link, prepare
+from extensions.errors import PartyLostError
 
 VISITORS = 128
 """Connections without a seat at a time, fewer where a process may have fewer: the oldest leaves for
@@ -42,6 +44,7 @@ class Door:
         listener: where everybody connects.
         parties: number of parties.
         greet: called with the rank and public value of whoever takes a seat.
+        seconds: within which all parties must have their seats; None: there is no limit.
 
     Guarantees:
         No connection ends the gathering or keeps another one waiting. Each has `STAY` seconds and
@@ -50,11 +53,17 @@ class Door:
     """
 
     def __init__(
-        self, listener: socket.socket, parties: int, greet: Callable[[int, bytes], None]
+        self,
+        listener: socket.socket,
+        parties: int,
+        greet: Callable[[int, bytes], None],
+        seconds: float | None = None,
     ) -> None:
         self._listener = listener
         self._parties = parties
         self._greet = greet
+        self._seconds = seconds
+        self._latest = math.inf if seconds is None else time.monotonic() + seconds
         self._visitors: dict[socket.socket, _Visitor] = {}  # the oldest first
         self._links: dict[int, Link] = {}
         self._keys: dict[int, bytes] = {}
@@ -66,6 +75,9 @@ class Door:
 
         Cost:
             One X25519 exchange a visitor that says hello.
+
+        Raises:
+            PartyLostError: a party has no seat at the end of the time; the first such is named.
         """
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._let_in)
@@ -74,6 +86,7 @@ class Door:
                 for key, _ in self._selector.select(self._pause()):
                     key.data()
                 self._show_out()
+                self._check_time()
         except BaseException:
             for link in self._links.values():
                 link.close()
@@ -86,10 +99,20 @@ class Door:
         return self._links, self._keys
 
     def _pause(self) -> float | None:
-        """Seconds until the next visitor has stayed for too long; None without one."""
-        for oldest in self._visitors.values():
-            return max(0.0, oldest.latest - time.monotonic())
-        return None
+        """Seconds until the next visitor has stayed for too long, or all have; None: no limit."""
+        oldest = next((visitor.latest for visitor in self._visitors.values()), math.inf)
+        latest = min(oldest, self._latest)
+        return max(0.0, latest - time.monotonic()) if math.isfinite(latest) else None
+
+    def _check_time(self) -> None:
+        missing = sorted(set(range(self._parties)) - self._links.keys())
+        if missing and time.monotonic() >= self._latest:
+            others = "".join(f", nor has party {one}" for one in missing[1:])
+            raise PartyLostError(
+                missing[0],
+                f"has not come to the dealer within {self._seconds:g} s{others}. Start the dealer, "
+                f"and all {self._parties} parties with its address as --dealer.",
+            )
 
     def _let_in(self) -> None:
         for _ in range(_ARRIVALS):

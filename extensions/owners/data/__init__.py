@@ -14,11 +14,20 @@ from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
 from extensions.owners.data.records import Labels, Raw, RawSplit, Recipe, Sizes, Split, kind_of
 from extensions.owners.data.rows import bounded_rows, standard_rows
-from extensions.owners.data.sources import Source, load, load_own, load_raw, raw_rows, settings_of
+from extensions.owners.data.sources import (
+    EMBEDDED,
+    Source,
+    load,
+    load_own,
+    load_raw,
+    raw_rows,
+    settings_of,
+)
 from extensions.owners.data.tables import Columns, is_table, read_cells
 from extensions.owners.data.unlabelled import Unlabelled, read_unlabelled
 
 __all__ = [
+    "EMBEDDED",
     "MNIST_FILES",
     "VARIABLE",
     "Columns",

@@ -85,7 +85,7 @@ def read_party_file(path: Path) -> Split:
 
     Raises:
         ArgumentError: the file or an array is missing or not numeric, they do not belong together,
-            or there is no record to train on; there may be none held out.
+            there is no record to train on, or a value is not finite; there may be none held out.
     """
     arrays, recipe = _read(path, ("table",))
     return Split(**arrays, recipe=recipe)
@@ -128,6 +128,15 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
         raise ArgumentError(
             "records", f"{path}: no rows in train_x", "at least one record to train on"
         )
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            row = int(np.argwhere(~np.isfinite(array))[0][0])
+            raise ArgumentError(
+                "records",
+                f"{path}: {name}, row {row}, which has NaN or infinity",
+                "finite numbers",
+                "Impute them by a public rule, or drop the record.",
+            )
     if kind not in kinds:
         raise ArgumentError(
             "records",

@@ -37,6 +37,8 @@ READERS: dict[str, tuple[Callable[[Path | None, bool], RawSplit], int]] = {
     "imdb": (read_imdb, 2),
 }
 FORMATS = ("csv", "parquet", "npz")
+EMBEDDED = ("digits", *FORMATS)
+"""What needs no folder of published files."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,14 +74,18 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
         columns: which of them are what.
 
     Raises:
-        ArgumentError: as `read_cells`; no such column, a missing value or one that is no number,
-            with its row (records count from 1) and column.
+        ArgumentError: as `read_cells`; no such column, one for two things; a missing value or one
+            that is no number, with its row (records count from 1) and column.
         MissingExtraError: as `read_cells`.
     """
     table = read_cells(path)
     for option, name in (("label", columns.label), ("text", columns.text)):
         if name not in table and not (option == "text" and name is None):
             raise ArgumentError(option, name, f"a column of {path.name}: {', '.join(table)}")
+    if columns.text == columns.label:
+        others = [name for name in table if name != columns.label]
+        allowed = f"a column other than that of the labels: {', '.join(others)}"
+        raise ArgumentError("text", columns.text, allowed)
     assert columns.label is not None
     labels = [label_of(label) for label in _present(path, columns.label, table.pop(columns.label))]
     if not labels:

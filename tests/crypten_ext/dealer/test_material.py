@@ -308,18 +308,21 @@ def test_a_prepared_run_needs_no_dealer_and_happens_once(tmp_path: Path):
     assert "Traceback" not in again.stderr
 
 
+SIZES = ("--held-out", "5,5", "--columns", 3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("prepare", "--records", "5,x"), "records = '5,x': must be whole numbers"),
-        (("prepare", "--records", "5,5"), "held_out = None: must be whole numbers"),
+        (("prepare", "--records", "5,x", *SIZES), "records = '5,x': must be 2 whole numbers"),
+        (("prepare", "--records", "5,5"), "records = '5,5': must be given with --held-out"),
         (
             ("prepare", "--records", "5", "--held-out", "5", "--columns", 3),
-            "records = 'sizes of 1 parties': must be sizes of 2 parties",
+            "records = '5': must be 2 whole numbers of at least 1, one a party.",
         ),
         (
             ("prepare", "--records", "5,5", "--held-out", "5,5"),
-            "features = 0: must be at least 1",
+            "records = '5,5': must be given with --columns",
         ),
         (
             ("train", "--provider", "tfp", "--material", "here"),

@@ -8,7 +8,7 @@ import pytest
 
 from extensions.ring.fixed_point import encode
 from tests.conftest import SHARED
-from tests.helpers.commands import pea, report_of
+from tests.helpers.commands import once, pea, report_of
 from tests.helpers.digits import correct
 
 pytestmark = [
@@ -20,6 +20,8 @@ NOISE = ("--noise-multiplier", 1.0, "--delta", 1e-5)
 BAD = {
     "epsilon below 0": (("--epsilon", -1, "--delta", 1e-5), "epsilon = -1.0"),
     "delta of 1": (("--epsilon", 1, "--delta", 1), "delta = 1.0"),
+    "delta of a half": (("--epsilon", 1, "--delta", 0.5), "delta = 0.5"),
+    "epsilon of none": (("--no-dp", "--epsilon", 1), "epsilon = 1.0"),
     "no delta": (("--epsilon", 1), "delta = None"),
     "epsilon and noise": ((*NOISE, "--epsilon", 1), "epsilon, noise_multiplier = (1.0, 1.0)"),
     "neither": (("--delta", 1e-5), "epsilon, noise_multiplier = (None, None)"),
@@ -52,7 +54,7 @@ IMPORTS_TENSORFLOW = pytest.mark.xdist_group(SHARED["tfe_process"])
 )
 def test_a_bad_argument_is_one_line_that_names_it(case, no_public_data):
     arguments, expected = BAD[case]
-    done = pea("train", *arguments)
+    done = pea(*once("train", *arguments))
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith(f"pea: {expected}: must be ")
@@ -62,13 +64,18 @@ def test_a_bad_argument_is_one_line_that_names_it(case, no_public_data):
 def test_more_parties_than_records_are_refused(tmp_path):
     done = pea("split", "--out", tmp_path, "--parties", 400)
     assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
-    assert done.stderr.startswith("pea: parties = 400: must be at most 359, ")
+    assert done.stderr.startswith("pea: parties = 400: must be in 1..64. Type: --parties 1.")
+    few = {"train_x": np.zeros((3, 2)), "train_y": np.arange(3)}
+    np.savez(tmp_path / "few.npz", **few, test_x=few["train_x"], test_y=few["train_y"])
+    data = f"npz:{tmp_path / 'few.npz'}"
+    done = pea("split", "--out", tmp_path / "parts", "--parties", 4, "--data", data)
+    assert done.stderr.startswith("pea: parties = 4: must be at most 3, ")
 
 
 def test_an_option_that_is_no_number_is_named():
     done = pea("train", "--epsilon", "much")
     assert done.returncode == 2
-    assert "'--epsilon'" in done.stderr
+    assert done.stderr.startswith("pea: epsilon = 'much': must be a number. Type: --epsilon X")
     assert "Traceback" not in done.stderr
 
 

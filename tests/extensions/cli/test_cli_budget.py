@@ -72,7 +72,8 @@ def test_a_cap_is_held_over_runs_and_the_command_says_what_is_left(owners, tmp_p
     assert "spent" in text
     assert "for every record; left for further runs" in text
 
-    refused = pea(*run, "--evaluate", "noisy", "--noise-multiplier", 1)
+    louder = (*RUN, "--noise-multiplier", 1, "--delta", 1e-5, *own(owners))
+    refused = pea(*louder, "--evaluate", "noisy")
     assert "budget = 'epsilon " in refused.stderr
     assert "at most 3 at delta = 1e-05, the cap" in refused.stderr
     assert [len(shown(path)[1]["runs"]) for path in owners] == [1, 1]

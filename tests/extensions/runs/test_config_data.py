@@ -92,9 +92,13 @@ def test_aby3_has_three_servers_and_no_dealer(name, value):
     refuse_at_host(name, backend="tfe", **{name: value})
 
 
-@pytest.mark.parametrize(("name", "value"), [("parties", 1), ("provider", "nobody")])
-def test_crypten_has_two_parties_at_least_and_providers_of_its_own(name, value):
-    refuse_at_host(name, **{name: value})
+def test_crypten_has_two_parties_at_least():
+    refuse_at_host("parties", parties=1)
+
+
+def test_a_provider_that_there_is_not_is_named():
+    with pytest.raises(ArgumentError, match="^provider = 'nobody': must be one of"):
+        TrainConfig(**PRIVATE, provider="nobody")
 
 
 @pytest.mark.parametrize("noise", [-1.0, math.nan, math.inf])

@@ -20,7 +20,7 @@ from extensions.privacy.accounting import Ledger
 from fl.cli.aggregators import aggregator_of
 from fl.cli.drop_outs import RandomDropOuts
 from fl.cli.options import Aggregation
-from tests.helpers.commands import PROGRAM, ROOT, here, pea, started, work_of
+from tests.helpers.commands import PROGRAM, ROOT, here, once, pea, started, work_of
 from tests.helpers.patience import wait_until
 
 pytestmark = [
@@ -267,7 +267,7 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
     """With workers, none of which stays; other settings are refused, and so is a second start."""
     kept, many = tmp_path / "run.npz", ("--rounds", 10_000, "--workers", 2)
     lossy = (*PLAIN, "--drop-out", 0.2, "--seed", 3)
-    with started("fl", *SMALL, *lossy, *many, "--checkpoint", kept) as command:
+    with started(*once("fl", *SMALL, *lossy, *many, "--checkpoint", kept)) as command:
 
         def working() -> bool:
             assert command.process.poll() is None, command.process.communicate()
@@ -285,13 +285,15 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
     with np.load(kept) as state:
         ran = len(json.loads(str(state["history"])))
 
-    run = ("fl", *SMALL, *lossy, "--rounds", ran + 2)
+    run = once("fl", *SMALL, *lossy, "--rounds", ran + 2)
     assert here(monkeypatch, *run, "--checkpoint", kept) == 1
     assert "a file that is not there yet. Give --resume" in capsys.readouterr().err
     for option, value, named in (("--lr", 0.2, "lr"), ("--drop-out", 0.1, "drop_out")):
-        assert here(monkeypatch, *run, option, value, "--checkpoint", kept, "--resume") == 1
+        other = once(*run, option, value)
+        assert here(monkeypatch, *other, "--checkpoint", kept, "--resume") == 1
         assert capsys.readouterr().err.startswith(f"pea: {named} = {value}: must be ")
-    assert here(monkeypatch, *run, "--rounds", ran, "--checkpoint", kept, "--resume") == 1
+    fewer = once(*run, "--rounds", ran)
+    assert here(monkeypatch, *fewer, "--checkpoint", kept, "--resume") == 1
     assert f"rounds = {ran}: must be above {ran}" in capsys.readouterr().err
 
     resumed, whole = tmp_path / "resumed.json", tmp_path / "whole.json"
@@ -310,13 +312,13 @@ def test_a_target_epsilon_is_of_so_many_rounds(tmp_path, monkeypatch, capsys):
     given = (*PLAIN, *TARGET, "--checkpoint", tmp_path / "run.npz")
     assert here(monkeypatch, *RUN, *given) == 0
     capsys.readouterr()
-    assert here(monkeypatch, *RUN, *given, "--resume", "--rounds", 4) == 1
+    assert here(monkeypatch, *once(*RUN, *given, "--resume", "--rounds", 4)) == 1
     assert capsys.readouterr().err.startswith("pea: rounds = 4: must be 2 as in run.npz")
 
 
 @pytest.mark.long
 def test_an_interruption_without_a_checkpoint_says_that_nothing_is_kept():
-    with started(*RUN, *PLAIN, "--rounds", 10_000) as command:
+    with started(*once(*RUN, *PLAIN, "--rounds", 10_000)) as command:
         assert command.process.stderr is not None
         assert "Notice" in command.process.stderr.readline()
         before = work_of(command.process.pid)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers.commands import here
+from tests.helpers.commands import here, once
 
 RUN = ("fl", "--model", "logistic", "--clients", 20, "--client-fraction", 0.5)
 PLAIN = ("--aggregator", "plain")
@@ -124,7 +124,7 @@ BAD = {
 def test_a_bad_argument_is_one_line_that_names_it(case, monkeypatch, capsys, tmp_path):
     arguments, named, allowed = BAD[case]
     path = tmp_path / "run.json"
-    assert here(monkeypatch, *RUN, *arguments, "--json", path) == 1
+    assert here(monkeypatch, *once(*RUN, *arguments), "--json", path) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith(f"pea: {named}")

@@ -33,7 +33,7 @@ def nobody_answers(file, seconds):
     text = str(caught.value)
     assert text.startswith("player server0 did not answer at 127.0.0.1:")
     assert "within 2 s, nor did player server1, nor did player server2." in text
-    assert "pea players --config FILE --player server0" in text
+    assert "pea players --players FILE --player server0" in text
 
 
 def other_software_is_named():
@@ -69,7 +69,7 @@ def unsuitable_files(folder):
     file.write_text(GOOD)
     with pytest.raises(ArgumentError, match="join_timeout"):
         tfe_ext.remote_config(file, join_timeout=0)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ArgumentError, match="^players = .*missing.json': must be a JSON file"):
         tfe_ext.remote_config(file.with_name("missing.json"))
 
 

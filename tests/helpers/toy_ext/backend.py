@@ -15,7 +15,7 @@ from extensions.runs.options import RunOptions
 from .host import ToyHost
 
 
-def check(config: TrainConfig) -> None:
+def check(config: TrainConfig, options: RunOptions) -> None:
     if config.parties < 2:
         raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
 
@@ -37,5 +37,10 @@ def train(
     return training.run(host, config, [read_party_file(f) for f in files], progress, options)
 
 
-def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+def check_party(config: TrainConfig, *_: Any) -> None:
     raise ArgumentError("backend", "toy", "a backend with one process for each party")
+
+
+def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:
+    check_party(config)
+    raise AssertionError

@@ -1,0 +1,160 @@
+"""The commands that train: all parties on this machine, or one of them."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from extensions.cli import console, data
+from extensions.cli.budget import BudgetFile, ledgers_of
+from extensions.cli.checkpoints import resume_hint
+from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
+from extensions.cli.parameters import Options
+from extensions.errors import ArgumentError
+from extensions.owners.data import Split, is_table, read_party_file, write_parts, write_records
+from extensions.owners.origin import FeatureExtraction, Origin, own_records
+from extensions.privacy.sampling import check_labels
+from extensions.runs.config import TrainConfig
+from extensions.runs.hosts import find_for
+from extensions.runs.options import Meeting, RunOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seat:
+    """One party among the others of its run.
+
+    Attributes:
+        meeting: where it meets them.
+        world_size: number of parties.
+        records: this party's .npz, .csv or .parquet file.
+        data: name of the data, for the report.
+        features: as in `pea train`, extracted here; by default the file holds features.
+        classes: number of classes, where neither names nor a schema nor the file say it.
+        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them;
+            none: keep none.
+    """
+
+    meeting: Meeting
+    world_size: int
+    records: Path
+    data: str = "own records"
+    features: str | None = None
+    classes: int | None = None
+    budget: Path | None = None
+
+
+def train(
+    run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, "classes"))],
+    schedule: Annotated[Schedule, Options("Run")],
+    records: Annotated[Origin, Options("Records")],
+    extraction: Annotated[FeatureExtraction, Options("Features")],
+    options: Annotated[RunOptions, Options("Execution", without=("ledgers",))],
+    budget: BudgetFile = None,
+    report: Report = None,
+) -> None:
+    """Train one model on the records of several parties, all on this machine."""
+    check_options(options)
+    config = config_of(
+        run,
+        schedule,
+        extraction,
+        schema=records.schema is not None,
+        data=records.title,
+        seed_data=records.seed,
+    )
+    engine = find_for(config, options)
+    console.check_results(report, options.save)
+    sources = records.read(config.parties)
+    settings = replace(config, **sources[0].settings)
+    settings.resolved()
+    ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
+    options = replace(options, ledgers=ledgers)
+    with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+        with console.extracting() as extracted:
+            parts = extraction.extract([source.stated for source in sources], extracted)
+        files = write_parts(parts, Path(folder))
+        columns = parts[0].train_x.shape[1]
+        _check_labels(settings, parts, of_all=True)
+        config = settings.resolved(engine.noise_failure(settings, columns))
+        console.notices(config, engine.notices(config))
+        console.classes(sources[0].names)
+        for rank, source in enumerate(sources):
+            console.clipped(source.clipped, f" at party {rank}", source.left_out)
+        del sources, parts
+        with resume_hint(options.kept), console.progress(config) as show:
+            done = engine.train(config, files, show, options)
+    console.finish(done, report, options.save)
+
+
+def party(
+    seat: Annotated[Seat, Options("Party")],
+    run: Annotated[
+        TrainConfig,
+        Options("Run", without=(*SETTLED, "classes", "backend", "parties", "insecure_seed")),
+    ],
+    schedule: Annotated[Schedule, Options("Run")],
+    table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
+    extraction: Annotated[FeatureExtraction, Options("Features", without=("features",))],
+    options: Annotated[RunOptions, Options("Execution", without=("timeout", "players", "ledgers"))],
+    report: Report = None,
+) -> None:
+    """Run one party of a training run; start the others, on their hosts, with the same options."""
+    check_options(options)
+    console.check_results(report, options.save)
+    if seat.features is None and extraction.weights is not None:
+        raise ArgumentError("weights", str(extraction.weights), "left out without --features")
+    extraction = replace(extraction, features=seat.features or TrainConfig.features)
+    config = config_of(
+        run,
+        schedule,
+        extraction,
+        schema=table.schema is not None,
+        parties=seat.world_size,
+        data=seat.data,
+        seed_data=table.seed,
+    )
+    engine = find_for(config, options)
+    engine.check_party(config, seat.meeting, options)
+    source = own_records(seat.records, table, seat.classes)
+    config = replace(
+        config,
+        features=seat.features or source.facts.get("features", TrainConfig.features),
+        **source.settings,
+    ).resolved()
+    records = seat.records
+    options = replace(options, ledgers=ledgers_of([records], 1, seat.budget))
+    with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+        if seat.features is not None or is_table(records):
+            own = data.features_of(source, extraction)
+            records = write_records(own, Path(folder) / "features.npz", config.classes)
+        _check_labels(config, [read_party_file(records)])
+        console.notices(config, engine.notices(config))
+        with resume_hint(options.kept), console.progress(config) as show:
+            done = engine.train_party(config, records, seat.meeting, show, options)
+    console.finish(done, report, options.save)
+
+
+def _check_labels(config: TrainConfig, parts: Sequence[Split], *, of_all: bool = False) -> None:
+    """Returns only if there is something to learn: classes, of which training has more than one.
+
+    Args:
+        config: with one class for numbers, which are not classes.
+        parts: records of parties.
+        of_all: whether they are those of all parties; one may have a single class.
+
+    Raises:
+        ArgumentError: a label is none of the classes, or all are alike.
+    """
+    if config.classes < 2:
+        return
+    for part in parts:
+        check_labels(part.train_y, config.classes)
+        check_labels(part.test_y, config.classes)
+    found = np.unique(np.concatenate([part.train_y for part in parts]))
+    if of_all and len(found) < 2:
+        raise ArgumentError(
+            "labels", found.tolist(), "of two classes at least", "A model of one learns nothing."
+        )

@@ -1,0 +1,50 @@
+"""A run of `pea fl`, from its options to its report."""
+
+from pathlib import Path
+
+from extensions.cli import console
+from extensions.cli.checkpoints import resume_hint
+from fl.cli import keeping
+from fl.cli.building import run_of, settings_of
+from fl.cli.mechanisms import protection
+from fl.cli.options import Experiment
+from fl.cli.report import record, summary
+
+
+def run(options: Experiment, config_file: Path | None) -> None:
+    """Runs an experiment, shows its report, and writes what it was asked to.
+
+    Args:
+        options: of the run.
+        config_file: which they come from, for the report.
+
+    Raises:
+        ArgumentError: an option that is out of range, or does not go with another one.
+    """
+    privacy, result = options.privacy, options.result
+    keeping.check_files(result.checkpoint, result.resume, result.save)
+    console.check_results(result.json_out, None)
+    federated, test = run_of(options)
+    settings = settings_of(options, federated)
+    if result.resume and result.checkpoint is not None:
+        keeping.resume(federated, result.checkpoint)
+    rounds = keeping.remaining_rounds(federated, options.training.rounds)
+    if options.aggregation.aggregator == "plain":
+        console.notice("--aggregator plain: insecure, the server reads every client's update.")
+    if options.aggregation.insecure_small_key:
+        console.notice("--insecure-small-key: the key can be broken.")
+    with resume_hint(result.checkpoint):
+        federated.fit(
+            rounds, test, evaluate_every=result.evaluate_every, checkpoint=result.checkpoint
+        )
+    keeping.save_model(federated.model, result.save)
+    shown = summary(
+        federated,
+        {name: settings[name] for name in ("aggregator", "mechanism", "data", "model")},
+        privacy.delta,
+        protection(privacy.mechanism, federated.mechanism),
+    )
+    console.show(shown)
+    if result.json_out is not None:
+        settings["config_file"] = None if config_file is None else str(config_file)
+        console.write(record(federated, shown, settings), result.json_out)

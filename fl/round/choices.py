@@ -1,0 +1,7 @@
+"""What the settings of a run may say in words; known before torch is imported."""
+
+from typing import Literal
+
+Exchange = Literal["delta", "weights"]
+Weighting = Literal["records", "equal"]
+OnFailure = Literal["raise", "skip"]

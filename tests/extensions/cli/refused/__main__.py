@@ -1,0 +1,154 @@
+"""Runs all cases in one process: a list of [arguments, toml] on standard input, results on output.
+
+A result says what the command printed, its status, what it wrote, reached or started, the
+frameworks that are imported after it, and its processor time.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from extensions.cli.main import main
+from tests.helpers.patience import PATIENCE
+
+FRAMEWORKS = ("torch", "tensorflow", "crypten", "tf_encrypted")
+SHARING = ("socket.connect", "socket.sendto", "subprocess.Popen", "os.fork", "os.posix_spawn")
+LIMIT = int(PATIENCE)
+
+
+def make_files(folder: Path) -> None:
+    """Writes owners' files, a good one and bad ones of each kind."""
+    folder.mkdir()
+    draws = np.random.default_rng(0)
+
+    def npz(name: str, rows: int, held_out: int, **changes: Any) -> None:
+        arrays = {
+            "train_x": draws.uniform(-0.2, 0.2, (rows, 3)),
+            "train_y": np.arange(rows) % 2,
+            "test_x": draws.uniform(-0.2, 0.2, (held_out, 3)),
+            "test_y": np.arange(held_out) % 2,
+        }
+        np.savez(folder / name, **{k: v for k, v in {**arrays, **changes}.items() if v is not None})
+
+    npz("own.npz", 30, 10)
+    npz("empty.npz", 0, 0)
+    npz("tiny.npz", 1, 1)
+    npz("wide.npz", 30, 10, test_x=np.zeros((10, 4)))
+    npz("nan.npz", 30, 10, train_x=np.full((30, 3), np.nan))
+    npz("halves.npz", 30, 10, train_y=np.full(30, 0.5))
+    npz("negative.npz", 30, 10, train_y=np.full(30, -1))
+    npz("many.npz", 30, 10, train_y=np.arange(30))
+    npz("lacking.npz", 30, 10, test_y=None)
+    npz("one.npz", 30, 10, train_y=np.zeros(30, int), test_y=np.zeros(10, int))
+    (folder / "own.toml.npz").write_text("no archive")
+    (folder / "own.toml").write_text("steps = 2\n")
+    sides = ["left", "right"] * 10
+    tables = {
+        "own": [["a", "b", "side"], *([str(i), "1", side] for i, side in enumerate(sides))],
+        "words": [["words", "side"], *(["some words", side] for side in sides)],
+        "letters": [["a", "side"], *(["x", side] for side in sides)],
+        "missing": [["a", "side"], *(["", side] for side in sides)],
+        "one": [["a", "side"], *([str(i), "left"] for i in range(20))],
+        "header": [["a", "side"]],
+        "ragged": [["a", "side"], ["1", "left"], ["2"]],
+        "empty": [],
+    }
+    for name, rows in tables.items():
+        (folder / f"{name}.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    here = {f"server{i}": f"127.0.0.1:{29520 + i}" for i in range(3)}
+    lists: dict[str, Any] = {
+        "players": here,
+        "two": {"server0": "127.0.0.1:29520", "server1": "127.0.0.1:29521"},
+        "same": dict.fromkeys(here, "127.0.0.1:29520"),
+        "ports": dict.fromkeys(here, "127.0.0.1:99999"),
+        "elsewhere": here | {"server1": "192.0.2.7:29521"},
+        "list": [],
+    }
+    for name, content in lists.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    (folder / "twice.json").write_text('{"server0": "a:1", "server0": "b:1"}')
+
+
+def train_model(folder: Path) -> None:
+    """Writes the opened model of a short run over the good file."""
+    made = f"train --backend clear --parties 2 --steps 1 --no-dp --data npz:{folder}/own.npz"
+    trained = result_of([*made.split(), "--evaluate", "opened", "--save", "saved"])
+    assert trained["status"] == 0, trained["err"]
+    Path("saved/model.npz").rename(folder / "model.npz")
+
+
+def result_of(arguments: list[str]) -> dict[str, Any]:
+    """Returns what came of one case."""
+    out, err = io.StringIO(), io.StringIO()
+    sys.argv = ["pea", *arguments]
+    status: Any = None
+    reached.clear()
+    before, began = _contents(), time.process_time()
+    signal.alarm(LIMIT)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+        except BaseException:  # what no command may let through
+            err.write(traceback.format_exc())
+    signal.alarm(0)
+    return {
+        "status": status,
+        "out": out.getvalue(),
+        "err": err.getvalue(),
+        "written": sorted(_contents() ^ before),
+        "reached": [*reached],
+        "frameworks": [name for name in FRAMEWORKS if name in sys.modules],
+        "seconds": time.process_time() - began,
+    }
+
+
+def _contents() -> set[str]:
+    return {f"{path} {path.stat().st_mtime_ns}" for path in Path().rglob("*")}
+
+
+reached: list[str] = []
+
+
+def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in SHARING:
+        reached.append(f"{event} {arguments[:2]}")
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError(f"not refused within {LIMIT} s")
+
+
+def run_all() -> None:
+    """Answers what is asked for on standard input."""
+    cases = json.load(sys.stdin)
+    shown = os.fdopen(os.dup(1), "w")
+    sys.addaudithook(_heard)
+    signal.signal(signal.SIGALRM, _too_long)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for variable in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR"):
+            os.environ[variable] = folder
+        make_files(Path("given"))
+        train_model(Path("given"))
+        results = []
+        for arguments, toml in cases:
+            Path("given/run.toml").write_text(toml)
+            results.append(result_of(arguments))
+        os.chdir("/")
+    json.dump(results, shown)
+
+
+if __name__ == "__main__":
+    run_all()

@@ -1,0 +1,118 @@
+"""The cases: made of each option for what no option allows, and of the tables for its own range."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import typer
+
+from extensions.cli.installed import command_of
+from extensions.cli.main import app
+from tests.extensions.cli.refused import dealing, records, running
+
+TABLES = {
+    "train": running.TRAIN,
+    "party": running.PARTY,
+    "prepare": dealing.PREPARE,
+    "dealer": dealing.DEALER,
+    "players": dealing.PLAYERS,
+    "split": records.SPLIT,
+    "features": records.FEATURES,
+    "budget": records.BUDGET,
+    "schema": records.SCHEMA,
+    "predict": records.PREDICT,
+    "export": records.EXPORT,
+    "fl": running.FL,
+}
+WITHOUT_VALUE, TWICE, EMPTY = "given with a value", "given once", "   "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is typed, and what the one line must say.
+
+    Attributes:
+        arguments: of `pea`.
+        names: of which one is at the beginning of the line.
+        value: that the line repeats.
+        toml: what the file of --config says, if there is one.
+    """
+
+    arguments: tuple[str, ...]
+    names: tuple[str, ...]
+    value: str = ""
+    toml: str = ""
+
+
+def params_of(name: str) -> list[Any]:
+    """Returns the options of a command as the parser has them."""
+    points = typer.main.get_command(app)._points()
+    return list(command_of(points[name]).params)
+
+
+def cases_of(name: str) -> list[Case]:
+    """Returns all cases of a command."""
+    cases = [case for each in params_of(name) for case in _made(name, each)]
+    table = TABLES[name]
+    for flag, values in table.ranges.items():
+        cases += [_case(name, flag, value) for value in values]
+    for changes, names in table.together:
+        arguments = table.typed(changes)
+        cases.append(Case(arguments=(name, *arguments), names=names))
+    return cases
+
+
+def _case(name: str, flag: str, value: str) -> Case:
+    word = flag.lstrip("-").replace("-", "_")
+    names = (flag, word, *TABLES[name].aliases.get(flag, ()))
+    return Case(
+        arguments=(name, *TABLES[name].typed({flag: value})), names=names, value=value.strip()
+    )
+
+
+def _made(name: str, parameter: Any) -> Iterator[Case]:
+    """Yields what is wrong with every option of a kind."""
+    table, flag = TABLES[name], parameter.opts[0]
+    case = _case(name, flag, "x")
+    if parameter.param_type_name == "argument":
+        case = replace(case, names=(flag, "records"), value="")
+        yield replace(case, arguments=(name, *table.typed({flag: None})))
+        return
+    others = (name, *table.typed({flag: None}))
+    flagged, several = bool(parameter.is_flag), bool(parameter.multiple)
+    key = flag.removeprefix("--")
+    in_file = replace(
+        case, arguments=(*others, "--config", "given/run.toml"), names=("config",), value=key
+    )
+    once = (flag,) if flagged else (flag, "1")
+    if parameter.required:
+        yield replace(case, arguments=others, value="")
+    if flagged:
+        yield replace(case, arguments=(*others, f"{flag}=yes"), value="")
+    else:
+        yield replace(case, arguments=(*others, flag), value="")
+        yield replace(case, arguments=(*others, flag, ""), value="''")
+        yield replace(case, arguments=(*others, flag, "--help-me"), value="--help-me")
+    if not several:
+        yield replace(case, arguments=(*others, *once, *once), value="")
+    if flag != "--config":
+        wrong = '"x"' if flagged or several else "[1, 2]"
+        yield replace(in_file, toml=f"{key} = {wrong}\n")
+        yield replace(in_file, toml=f"[{key}]\n")
+    word = command_word(name, parameter)
+    if word in ("N", "X"):
+        yield replace(case, arguments=(*others, flag, "many"), value="many")
+        yield replace(in_file, toml=f"{key} = true\n")
+        yield replace(in_file, toml=f'{key} = "many"\n', names=case.names, value="many")
+    if word == "N":
+        yield replace(case, arguments=(*others, flag, "1.5"), value="1.5")
+        yield replace(case, arguments=(*others, flag, "1e400"), value="1e400")
+    if word == "X":
+        yield replace(case, arguments=(*others, flag, "nan"), value="nan")
+
+
+def command_word(name: str, parameter: Any) -> str:
+    """Returns the word that the command has for a value of an option, such as N for numbers."""
+    points = typer.main.get_command(app)._points()
+    word: str = command_of(points[name])._words(parameter)[1]
+    return word

@@ -1,0 +1,88 @@
+"""`pea prepare`, `pea dealer` and `pea players`."""
+
+from tests.extensions.cli.refused.running import TRAIN
+from tests.extensions.cli.refused.table import Table
+
+_COUNTS = {"--records": "9,9", "--held-out": "3,3", "--columns": "4"}
+
+PREPARE = Table(
+    base={
+        **{"--out": "material", "--parties": "2", "--steps": "2"},
+        **{"--noise-multiplier": "1", "--delta": "1e-5", "--records": "9,9"},
+        **{"--held-out": "3,3", "--columns": "4"},
+    },
+    ranges={
+        **{
+            flag: values
+            for flag, values in TRAIN.ranges.items()
+            if flag
+            not in (
+                *("--backend", "--provider", "--evaluate", "--insecure-fixed-randomness"),
+                *(
+                    "--data-for-party",
+                    "--download",
+                    "--label",
+                    "--text",
+                    "--schema",
+                    "--class-names",
+                ),
+                *("--partition", "--seed-data", "--no-feature-cache", "--save", "--timeout"),
+                *("--material", "--players", "--checkpoint", "--checkpoint-every", "--resume"),
+                *("--budget", "--json", "--data", "--data-dir", "--features", "--weights"),
+            )
+        },
+        "--out": ("given/own.npz", "given/own.npz/folder"),
+        "--parties": ("0", "1", "65"),
+        "--classes": ("0", "1", "-1"),
+        "--data": ("digits",),
+        "--data-dir": ("nowhere",),
+        "--features": ("nothing", "module:nothing"),
+        "--weights": ("nowhere.pt",),
+        "--schema": ("nowhere.toml",),
+        "--records": ("many", "9", "9,9,9", "0,9", "9,-1", "9;9", "9.5,9"),
+        "--held-out": ("many", "3", "-1,3"),
+        "--columns": ("0", "-1", "999999999"),
+    },
+    together=[
+        ({"--records": None}, ("held_out", "columns", "records")),
+        ({"--held-out": None}, ("records",)),
+        ({"--columns": None}, ("records",)),
+        ({**dict.fromkeys(_COUNTS), "--data": "csv:given/own.csv"}, ("data",)),
+        ({**dict.fromkeys(_COUNTS), "--data": "parquet:nowhere.parquet"}, ("data",)),
+        ({**dict.fromkeys(_COUNTS), "--data": "iris"}, ("data",)),
+        ({**dict.fromkeys(_COUNTS), "--data": "npz:nowhere.npz"}, ("records",)),
+        ({**dict.fromkeys(_COUNTS), "--features": "nothing"}, ("features",)),
+        ({"--epochs": "1"}, ("steps, epochs",)),
+        ({"--no-dp": ""}, ("noise_multiplier",)),
+        ({"--delta": None}, ("delta",)),
+        ({"--noise-multiplier": None}, ("epsilon, noise_multiplier",)),
+    ],
+    aliases={**TRAIN.aliases, "--held-out": ("records, held_out",), "--columns": ("features",)},
+)
+
+DEALER = Table(
+    base={"--bind": "127.0.0.1:29512", "--parties": "2", "--join-timeout": "1"},
+    ranges={
+        "--bind": ("here", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:0", ":1", "192.0.2.7:29512"),
+        "--parties": ("0", "1", "-1", "65"),
+        "--join-timeout": ("0", "-1"),
+        "--config": ("nowhere.toml", "given"),
+    },
+)
+
+PLAYERS = Table(
+    base={"--players": "given/players.json"},
+    ranges={
+        "--players": (
+            *("nowhere.json", "given", "given/own.csv", "given/two.json", "given/same.json"),
+            *("given/twice.json", "given/list.json"),
+        ),
+        "--player": ("nobody",),
+        "--config": ("nowhere.toml", "given/players.json"),
+    },
+    together=[
+        ({"--players": "given/ports.json"}, ("players['server0']",)),
+        ({"--players": "given/elsewhere.json"}, ("player",)),
+    ],
+    aliases={"--players": ("players['server0']", "player")},
+)

@@ -1,0 +1,105 @@
+"""What any option of any command must not be is refused in one line, before anything happens."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.extensions.cli.refused.cases import TABLES, Case, cases_of, params_of
+from tests.helpers.paths import ROOT
+
+CASES = {name: cases_of(name) for name in TABLES}
+
+
+def on_host(case: Case) -> bool:
+    """Whether torch may say that the case is wrong: federated learning is made of it."""
+    return case.arguments[0] == "fl"
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, list[dict[str, Any]]]:
+    """What came of all cases, in one process; those that import a framework are the last."""
+    order = [(name, at) for name in TABLES for at in range(len(CASES[name]))]
+    order.sort(key=lambda each: on_host(CASES[each[0]][each[1]]))
+    asked = [[CASES[name][at].arguments, CASES[name][at].toml] for name, at in order]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.extensions.cli.refused"],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = dict(zip(order, json.loads(done.stdout), strict=True))
+    return {name: [answers[name, at] for at in range(len(CASES[name]))] for name in TABLES}
+
+
+def test_there_are_cases_for_every_option_of_every_command():
+    for name, table in TABLES.items():
+        flags = {parameter.opts[0] for parameter in params_of(name)}
+        assert set(table.ranges) == flags, name
+    assert sum(map(len, CASES.values())) >= 400
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_refusal_is_one_line_that_says_what_to_type(name, results):
+    wrong = []
+    for case, result in zip(CASES[name], results[name], strict=True):
+        if said := complaint(case, result):
+            wrong.append((said, " ".join(case.arguments), case.toml, result["err"][-1500:]))
+    assert not wrong, "\n".join(f"{said}: {rest}" for said, *rest in wrong)
+
+
+def complaint(case: Case, result: dict[str, Any]) -> str:
+    """Returns what is wrong with a refusal; nothing if it is as it should be."""
+    line, *more = result["err"].splitlines() or [""]
+    head, _, rest = line.removeprefix("pea: ").partition(": must be ")
+    told = [part.strip() for part in head.partition(" = ")[0].split(", ")]
+    if result["status"] not in (1, 2):
+        return f"status {result['status']}"
+    if more or result["out"]:
+        return "more than a line"
+    if not line.startswith("pea: ") or not rest:
+        return "another form"
+    named = {*told, head.partition(" = ")[0]}
+    if not named & {*case.names} and not any(head.startswith(name) for name in case.names):
+        return f"does not name {case.names}"
+    if not repeats(head, case.value):
+        return f"does not repeat {case.value}"
+    if not any(mark in rest for mark in ("--", "`pea", "Type: ", "Look at ", "pip install")):
+        return "does not say what to type"
+    if result["written"] or result["reached"]:
+        return f"wrote {result['written']}, reached {result['reached']}"
+    return ""
+
+
+def repeats(head: str, value: str) -> bool:
+    """Whether a line has the value that was typed, or what was read of it."""
+    words = re.findall(r"[^\s',()=:]+", head)
+    with suppress(ValueError):
+        return str(float(value)) in {str(float(word)) for word in words if is_number(word)}
+    return value in head or {*re.split("[,:]", value)[-2:]} - {"csv", "npz"} <= {*words}
+
+
+def is_number(word: str) -> bool:
+    with suppress(ValueError):
+        return str(float(word)) != ""
+    return False
+
+
+@pytest.mark.parametrize("name", sorted({*TABLES} - {"fl"}))
+def test_a_refusal_needs_no_framework(name, results):
+    pairs = zip(CASES[name], results[name], strict=True)
+    assert not [result["frameworks"] for case, result in pairs if not on_host(case)][-1]
+
+
+def test_seconds_are_recorded(results, record_testsuite_property):
+    spent = Counter({name: sum(each["seconds"] for each in all_) for name, all_ in results.items()})
+    record_testsuite_property("processor seconds of refusals", dict(spent))
+    assert spent.total() > 0
