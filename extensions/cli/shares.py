@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
+from extensions.checks import check_positive, check_writable
 from extensions.cli import console
 from extensions.cli.budget import NO_BUDGET, BudgetFile, ledgers_of
 from extensions.cli.options import Report
@@ -86,10 +87,16 @@ class Counting:
     Attributes:
         noisy: count with accounted noise.
         count_noise: its standard deviation, in records.
+
+    Raises:
+        ArgumentError: noise that is not positive.
     """
 
     noisy: bool = False
     count_noise: float = TrainConfig.count_noise
+
+    def __post_init__(self) -> None:
+        check_positive("count_noise", self.count_noise)
 
 
 class Party:
@@ -107,6 +114,10 @@ class Party:
             given = None if meeting is None else meeting.rendezvous
             allowed = "left out with a folder of all shares, given with one party's file"
             raise ArgumentError("rank, rendezvous", given, allowed)
+        if meeting is not None:
+            last = len(read_shares(shares).save) - 1
+            if not 0 <= meeting.rank <= last:
+                raise ArgumentError("rank", meeting.rank, f"in 0..{last}")
         self._paths = paths_in(shares) if self.all_here else [shares]
         self._meeting, self._computing = meeting, computing
         self._engine = find_model_backend(computing.backend)
@@ -170,6 +181,8 @@ def evaluate(
     Held out are those that the training of the model held out of the same files. Owners' ledgers
     are charged.
     """
+    if report is not None:
+        check_writable("json", report)
     header = header_of_shares(holders.shares)
     files = holders.files(meeting)
     ledgers = _ledgers(files, budget)
@@ -197,13 +210,14 @@ def open_model(
     Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
     model.
     """
+    check_writable("out", out / "model.npz")
     header = header_of_shares(holders.shares)
     ledgers = _ledgers(holders.files(meeting), budget)
-    if not ledgers:
-        console.notice("no ledger is given, so that none notes that the model is opened.")
-    if not header.privacy["private"]:
-        console.notice("the model was trained with --no-dp: it may give training records away.")
     with Party(holders.shares, meeting, computing) as party:
+        if not ledgers:
+            console.notice("no ledger is given, so that none notes that the model is opened.")
+        if not header.privacy["private"]:
+            console.notice("the model was trained with --no-dp: it may give training records away.")
         own = {rank: OwnRows(ledger=path) for rank, path in ledgers.items()}
         found = party.ask(Request(task="open"), own)[0]
     opened = OpenedModel(header=header, parameters=found["parameters"])
@@ -213,6 +227,8 @@ def open_model(
 def _ledgers(files: Mapping[int, Path], budget: Path | None) -> dict[int, Path]:
     """Returns the ledgers of those whose records are given, by rank."""
     if not files and budget is not None and str(budget) != NO_BUDGET:
+        if budget.is_dir():
+            raise ArgumentError("budget", str(budget), "a ledger's file where no records are given")
         return {0: budget}
     paths = ledgers_of([*files.values()], len(files), budget) if files else []
     ranked = zip(files, paths, strict=True)

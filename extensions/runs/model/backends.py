@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError
 from extensions.runs.hosts import find
 from extensions.runs.model.together import PartyFiles, Request
@@ -20,11 +21,19 @@ class Computing:
             every backend are the same files.
         provider: who deals correlated randomness, as in `pea train`.
         timeout: seconds after which a computation on this machine is given up.
+
+    Raises:
+        ArgumentError: no provider, or a time that is not positive.
     """
 
     backend: str = "crypten"
     provider: Provider = "dealer"
     timeout: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if self.provider not in get_args(Provider):
+            raise ArgumentError("provider", self.provider, f"one of {get_args(Provider)}")
+        check_seconds("timeout", self.timeout)
 
 
 class ModelBackend(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.cli.refused.cases import TABLES, Case, cases_of, params_of
+from tests.extensions.cli.refused.cases import TABLES, Case, cases_of, commands, params_of
 from tests.helpers.paths import ROOT
 
 CASES = {name: cases_of(name) for name in TABLES}
@@ -41,6 +41,7 @@ def results() -> dict[str, list[dict[str, Any]]]:
 
 
 def test_there_are_cases_for_every_option_of_every_command():
+    assert TABLES.keys() == commands()
     for name, table in TABLES.items():
         flags = {parameter.opts[0] for parameter in params_of(name)}
         assert set(table.ranges) == flags, name

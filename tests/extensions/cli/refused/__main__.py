@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from extensions.cli.main import main
+from extensions.ring.fixed_point import encode
+from extensions.runs.model import SharedModel, path_of, read_opened, write_shares
 from tests.helpers.patience import PATIENCE
 
 FRAMEWORKS = ("torch", "tensorflow", "crypten", "tf_encrypted")
@@ -87,6 +89,15 @@ def train_model(folder: Path) -> None:
     Path("saved/model.npz").rename(folder / "model.npz")
 
 
+def share_model(folder: Path) -> None:
+    """Writes shares of the opened model, one file a party."""
+    opened = read_opened(folder / "model.npz")
+    parts = [encode(part, opened.header.frac_bits) for pair in opened.parameters for part in pair]
+    for rank, own in enumerate((parts, [np.zeros_like(part) for part in parts])):
+        shared = SharedModel(header=opened.header, save=(1, 2), rank=rank, parts=own)
+        write_shares(path_of(folder / "shares", rank), shared)
+
+
 def result_of(arguments: list[str]) -> dict[str, Any]:
     """Returns what came of one case."""
     out, err = io.StringIO(), io.StringIO()
@@ -142,6 +153,7 @@ def run_all() -> None:
             os.environ[variable] = folder
         make_files(Path("given"))
         train_model(Path("given"))
+        share_model(Path("given"))
         results = []
         for arguments, toml in cases:
             Path("given/run.toml").write_text(toml)

@@ -21,6 +21,8 @@ TABLES = {
     "budget": records.BUDGET,
     "schema": records.SCHEMA,
     "predict": records.PREDICT,
+    "evaluate": records.EVALUATE,
+    "open": records.OPEN,
     "export": records.EXPORT,
     "fl": running.FL,
 }
@@ -42,6 +44,11 @@ class Case:
     names: tuple[str, ...]
     value: str = ""
     toml: str = ""
+
+
+def commands() -> set[str]:
+    """Returns the names of all commands."""
+    return set(typer.main.get_command(app)._points())
 
 
 def params_of(name: str) -> list[Any]:

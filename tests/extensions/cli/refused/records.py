@@ -114,17 +114,110 @@ SCHEMA = Table(
 
 _NO_MODEL = ("nowhere.npz", "given", "given/own.npz", "given/own.csv", "given/empty.npz")
 
+_OPENED = {"--shares": None, "--model": "given/model.npz"}
+_HERE = {"--rank": "0", "--rendezvous": "tcp://127.0.0.1:29513", "--provider": "tfp"}
+_COMPUTING = {
+    "--backend": ("spdz", "clear"),
+    "--provider": ("nobody",),
+    "--timeout": ("0", "-1"),
+    "--rank": ("0",),
+    "--rendezvous": ("tcp://127.0.0.1:29513",),
+    "--join-timeout": ("5",),
+    "--dealer": ("127.0.0.1:29514",),
+}
+"""Refused with a folder of all shares, or with an opened model."""
+_MET = [
+    ("--rank", ("-1",)),
+    ("--rendezvous", ("here", "tcp://127.0.0.1:99999", "http://127.0.0.1:29513")),
+    ("--join-timeout", ("0", "-1")),
+    ("--dealer", ("127.0.0.1:99999",)),
+]
+_NO_SHARES = ("nowhere", "given", "given/own.npz", "given/own.csv", "given/model.npz")
+_USED = {
+    "--weights": ("nowhere.pt",),
+    "--no-feature-cache": ANY,
+    "--config": ("nowhere.toml", "given"),
+}
+_TOLD = {"--rank": ("rank, rendezvous",), "--rendezvous": ("rank, rendezvous",)}
+_TOLD |= {"--join-timeout": ("rank, rendezvous",), "--dealer": ("rank, rendezvous",)}
+
+
+def _met(**base: str | None) -> list[tuple[dict[str, str | None], tuple[str, ...]]]:
+    """What one party alone gives wrong, where its share is good."""
+    alone = {**base, **_HERE}
+    return [
+        ({**alone, flag: value}, (flag, flag.lstrip("-").replace("-", "_")))
+        for flag, values in _MET
+        for value in values
+    ]
+
+
 PREDICT = Table(
-    base={"--model": "given/model.npz", "--records": "given/own.npz", "--out": "predicted.csv"},
+    base={"--shares": "given/shares", "--records": "given/own.npz", "--out": "predicted.csv"},
     ranges={
-        "--model": _NO_MODEL,
+        **_USED,
+        **_COMPUTING,
+        "--model": ("given/model.npz",),
+        "--shares": _NO_SHARES,
+        "--owner": ("2", "-1"),
         "--records": ("nowhere.npz", "given", "given/own.toml"),
         "--out": ("given", "given/own.npz/predicted.csv"),
         "--text": ANY,
-        "--weights": ("nowhere.pt",),
-        "--no-feature-cache": ANY,
+    },
+    together=[
+        *(({**_OPENED, "--model": path}, ("model",)) for path in _NO_MODEL),
+        ({"--shares": None}, ("model, shares",)),
+        ({"--records": None}, ("records, out",)),
+        ({**_OPENED, "--out": None}, ("records, out",)),
+        (_HERE, ("rank, rendezvous",)),
+        ({"--shares": "given/shares/party-0.npz"}, ("rank, rendezvous",)),
+        *_met(**{"--shares": "given/shares/party-0.npz"}),
+    ],
+    aliases={**_TOLD, "--model": ("model, shares",)},
+)
+
+EVALUATE = Table(
+    base={"--shares": "given/shares", "--data-for-party": "0=given/own.npz", "--budget": "none"},
+    ranges={
+        **_USED,
+        **_COMPUTING,
+        "--shares": _NO_SHARES,
+        "--data-for-party": ("own.npz", "2=own.npz", "-1=own.npz", "x=own.npz"),
+        "--records": ("given/own.npz",),
+        "--label": ANY,
+        "--text": ANY,
+        "--noisy": ANY,
+        "--count-noise": ("0", "-1", "inf"),
+        "--budget": ANY,
+        "--json": ("given", "given/own.npz/report.json"),
+    },
+    together=[
+        ({"--data-for-party": "0=nowhere.npz"}, ("records",)),
+        ({"--data-for-party": "0=given/empty.npz"}, ("records",)),
+        ({"--data-for-party": "0=given/wide.npz"}, ("records", "features", "columns")),
+        *_met(
+            **{
+                **{"--shares": "given/shares/party-0.npz", "--records": "given/own.npz"},
+                "--data-for-party": None,
+            }
+        ),
+    ],
+    aliases={**_TOLD, "--data-for-party": ("own", "data_for_party", "records")},
+)
+
+OPEN = Table(
+    base={"--shares": "given/shares", "--out": "opened"},
+    ranges={
+        **_COMPUTING,
+        "--shares": _NO_SHARES,
+        "--data-for-party": ("own.npz", "2=own.npz", "-1=own.npz", "x=own.npz"),
+        "--records": ("given/own.npz",),
+        "--out": ("given/own.npz", "given/own.npz/folder"),
+        "--budget": ("given",),
         "--config": ("nowhere.toml", "given"),
     },
+    together=_met(**{"--shares": "given/shares/party-0.npz"}),
+    aliases={**_TOLD, "--data-for-party": ("own", "data_for_party")},
 )
 
 EXPORT = Table(
