@@ -101,6 +101,7 @@ def test_what_is_trained_on_is_in_no_other_players_memory(players, tfe_players):
 
 
 @needs_tensorflow
+@pytest.mark.long
 def test_keys_shares_and_noise_are_in_their_holders_memory_alone(players, tfe_players):
     """The owner knows the shares of what it gives."""
     secrets_by_name = tfe_players.run(f"{TASKS}:secrets_of_servers")

@@ -3,8 +3,9 @@
 import pytest
 
 TASKS = "tests.helpers.tfe_tasks.settings"
-SHORT = ("learning_rate", "noise_multiplier")
+SHORT = ("learning_rate",)
 LONG = (
+    "noise_multiplier",
     "expected_batch_size",
     "sample_rate",
     "overflow_probability",
@@ -18,7 +19,7 @@ LONG = (
     "task",
     [
         "every_setting_has_its_row",
-        "settings_hold_within_a_fit",
+        pytest.param("settings_hold_within_a_fit", marks=pytest.mark.long),
         "another_source_is_asked",
         pytest.param("bounds_hold_or_are_refused", marks=pytest.mark.long),
         "what_steps_do_not_notice_cannot_be_set",

@@ -177,8 +177,13 @@ def template() -> Iterator[Template]:
     made.end()
 
 
+LONG = ("no-dp", "opened")
+
+
 @needs_linux
-@pytest.mark.parametrize("case", [*ODD])
+@pytest.mark.parametrize(
+    "case", ["epsilon", *(pytest.param(case, marks=pytest.mark.long) for case in LONG)]
+)
 def test_what_one_process_has_otherwise_all_are_told(case, template, tmp_path):
     """No party waits for its `--join-timeout`, and none is broken off."""
     given, expected = ODD[case]
