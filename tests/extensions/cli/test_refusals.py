@@ -21,12 +21,8 @@ def on_host(case: Case) -> bool:
     return case.arguments[0] == "fl"
 
 
-@pytest.fixture(scope="module")
-def results() -> dict[str, list[dict[str, Any]]]:
-    """What came of all cases, in one process; those that import a framework are the last."""
-    order = [(name, at) for name in TABLES for at in range(len(CASES[name]))]
-    order.sort(key=lambda each: on_host(CASES[each[0]][each[1]]))
-    asked = [[CASES[name][at].arguments, CASES[name][at].toml] for name, at in order]
+def told(asked: list[list[Any]]) -> list[dict[str, Any]]:
+    """Returns what came of arguments and the text of a file of options each, in one process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.extensions.cli.refused"],
         input=json.dumps(asked),
@@ -36,7 +32,17 @@ def results() -> dict[str, list[dict[str, Any]]]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    answers = dict(zip(order, json.loads(done.stdout), strict=True))
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
+    return answers
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, list[dict[str, Any]]]:
+    """What came of all cases, in one process; those that import a framework are the last."""
+    order = [(name, at) for name in TABLES for at in range(len(CASES[name]))]
+    order.sort(key=lambda each: on_host(CASES[each[0]][each[1]]))
+    asked = [[CASES[name][at].arguments, CASES[name][at].toml] for name, at in order]
+    answers = dict(zip(order, told(asked), strict=True))
     return {name: [answers[name, at] for at in range(len(CASES[name]))] for name in TABLES}
 
 
@@ -98,6 +104,14 @@ def is_number(word: str) -> bool:
 def test_a_refusal_needs_no_framework(name, results):
     pairs = zip(CASES[name], results[name], strict=True)
     assert not [result["frameworks"] for case, result in pairs if not on_host(case)][-1]
+
+
+def test_help_needs_no_framework():
+    names = sorted({*TABLES} - {"fl"})
+    answers = told([[["--help"], ""], *([[name, "--help"], ""] for name in names)])
+    assert [answer["status"] for answer in answers] == [0] * len(answers)
+    assert all("--config" in answer["out"] for answer in answers[1:])
+    assert answers[-1]["frameworks"] == []
 
 
 def test_seconds_are_recorded(results, record_testsuite_property):
