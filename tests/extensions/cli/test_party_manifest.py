@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from extensions.cli import main as cli
+from extensions.cli import training
+from extensions.cli.main import app
 from extensions.owners.data import read_party_file
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest import OWN, Manifest, manifest_of
 from extensions.runs.processes import Template
+from tests.extensions.cli.refused.cases import params_of
 from tests.extensions.cli.test_cli_parties import free_address
 from tests.helpers.commands import pea
 from tests.helpers.patience import PATIENCE
@@ -73,6 +74,9 @@ class StatedError(Exception):
 class Stating:
     """Takes the place of a host: a run ends with what it states."""
 
+    def check_party(self, config: Any, meeting: Any, options: Any) -> None:
+        """All is well."""
+
     def notices(self, config: Any) -> Sequence[str]:
         return []
 
@@ -84,8 +88,9 @@ class Stating:
 def stated(tmp_path, monkeypatch) -> Any:
     """Returns what a party states that is given these options; its noise is left unsettled."""
     monkeypatch.setattr(TrainConfig, "resolved", lambda config: config)
-    monkeypatch.setattr(cli, "find_for", lambda config: Stating())
+    monkeypatch.setattr(training, "find_for", lambda *_: Stating())
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
     (tmp_path / "own.csv").write_text(TABLE)
     (tmp_path / "mine.py").write_text(FUNCTION)
     for name, age in (("own", 1), ("other", 2)):
@@ -96,16 +101,14 @@ def stated(tmp_path, monkeypatch) -> Any:
     def state(options: dict[str, Any]) -> dict[str, Any]:
         given = [part for item in options.items() if item[1] is not None for part in item if part]
         with pytest.raises(StatedError) as end:
-            cli.app(["party", *(part.replace("RANK", "0") for part in given)])
+            app(["party", *(part.replace("RANK", "0") for part in given)])
         return end.value.manifest.everything
 
     return state
 
 
 def options_of_party() -> set[str]:
-    command = typer.main.get_command(cli.app)
-    party = command.get_command(typer.Context(command), "party")  # type: ignore[attr-defined]
-    return {one.opts[0] for one in party.params} - {"--help"}
+    return {one.opts[0] for one in params_of("party")} - {"--help"}
 
 
 def test_every_option_of_a_party_is_compared_or_its_own():
@@ -123,7 +126,7 @@ def test_another_value_of_an_option_is_stated_otherwise(stated, option):
     if option == "--epochs":
         changed.pop("--steps", None)
     if option == "--no-dp":
-        changed.pop("--epsilon")
+        del changed["--epsilon"], changed["--delta"]
     if option == "--material":
         changed.pop("--dealer")
     assert stated(changed) != before
@@ -160,11 +163,18 @@ def test_other_source_or_weights_of_a_function_are_stated_otherwise(stated, tmp_
 # --- in processes -------------------------------------------------------------------------------
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="copies of a process")
-USUAL = ("--epsilon", "8", "--delta", "1e-5", "--steps", "4")
+STEPS = ("--steps", "4")
+USUAL = (*STEPS, "--epsilon", "8", "--delta", "1e-5")
 ODD = {
-    "epsilon": (("--epsilon", "2"), "epsilon = 8 at parties 0 and 1, 2 at party 2"),
-    "no-dp": (("--no-dp",), "no_dp = False at parties 0 and 1, True at party 2"),
-    "opened": (("--evaluate", "opened"), "evaluate = 'mpc' at parties 0 and 1, 'opened' at part"),
+    "epsilon": (
+        (*STEPS, "--epsilon", "2", "--delta", "1e-5"),
+        "epsilon = 8 at parties 0 and 1, 2 at party 2",
+    ),
+    "no-dp": ((*STEPS, "--no-dp"), "no_dp = False at parties 0 and 1, True at party 2"),
+    "opened": (
+        (*USUAL, "--evaluate", "opened"),
+        "evaluate = 'mpc' at parties 0 and 1, 'opened' at part",
+    ),
 }
 
 
@@ -192,16 +202,14 @@ def test_what_one_process_has_otherwise_all_are_told(case, template, tmp_path):
     with ExitStack() as stack:
         copies = []
         for rank in range(3):
-            own = [part for part in USUAL if rank < 2 or part not in given]
-            if rank == 2 and case == "epsilon":
-                own = ["--delta", "1e-5", "--steps", "4"]
+            own = USUAL if rank < 2 else given
             records = str(tmp_path / f"party-{rank}.npz")
             said = stack.enter_context((tmp_path / f"said-{rank}.txt").open("w"))
             copies.append(
                 template.start(
                     "tests.helpers.pea_copy",
                     *("party", "--rank", str(rank), "--records", records, "--budget", "none"),
-                    *(*common, *own, *(given if rank == 2 else ())),
+                    *(*common, *own),
                     *("--join-timeout", str(2 * PATIENCE)),
                     env=os.environ,
                     descriptors=[],
