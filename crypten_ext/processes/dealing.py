@@ -5,13 +5,12 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Callable, Sequence
-from typing import get_args
 
 from crypten_ext.dealer import ADDRESS, BACKLOG
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.runs.processes import Process, Template, describe_ending
-from extensions.runs.providers import Provider
+from extensions.runs.providers import Provider, check_provider
 
 
 class DealingProcess:
@@ -82,10 +81,9 @@ class DealingProcess:
         self.process.end()
 
 
-def check_provider(provider: str, parties: int) -> None:
+def check_dealing(provider: str, parties: int) -> None:
     """Raises ArgumentError for no provider, or one that cannot deal for so many parties."""
-    if provider not in get_args(Provider):
-        raise ArgumentError("provider", provider, f"one of {get_args(Provider)}")
+    check_provider(provider)
     if provider == "ttp" and parties < 2:
         raise ArgumentError("world_size", parties, "at least 2 with CrypTen's third party")
 
@@ -96,7 +94,7 @@ def start_dealing(
     """Returns the provider's process, None if it needs none; `env` then tells the parties of it.
 
     Args:
-        provider: Checked by `check_provider`.
+        provider: Checked by `check_dealing`.
         parties: Their number.
         env: What their environments have in common.
         template: What it is a copy of, if anything.

@@ -22,7 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 from crypten_ext.dealer import ADDRESS
-from crypten_ext.processes.dealing import DealingProcess, check_provider, start_dealing
+from crypten_ext.processes.dealing import DealingProcess, check_dealing, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.worker import environment_of
 from extensions.checks import check_seconds
@@ -84,7 +84,7 @@ class Parties:
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
-        check_provider(provider, world_size)
+        check_dealing(provider, world_size)
         self.world_size = world_size
         check_seconds("timeout", timeout)
         check_seconds("silence", silence)

@@ -27,15 +27,13 @@ _TRAINING = "crypten_ext.run.training"
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Returns only if there are two parties or more, a provider that CrypTen knows, and no players.
+    """Returns only if there are two parties or more, and no players.
 
     Raises:
         ArgumentError: there are not.
     """
     if config.parties < 2:
         raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
-    if config.provider not in DEALINGS:
-        raise ArgumentError("provider", config.provider, f"one of {tuple(DEALINGS)}")
     if options.players is not None:
         raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
     if options.material is not None and config.provider != "dealer":

@@ -32,7 +32,6 @@ def use(
         DealerLostError: the dealer died.
         ThirdPartyLostError: the third party died or stopped answering.
     """
-    _check_provider(computing.provider)
     for own in files:
         own.read()
     pool = Parties(len(files), timeout=computing.timeout, provider=computing.provider)
@@ -59,16 +58,13 @@ def use_party(
     """Returns what this party gets, of parties that were started one by one.
 
     Raises:
-        ArgumentError: a provider, rank or dealer out of range; and at every party, before anything
+        ArgumentError: a dealer without its provider; and at every party, before anything
             is shared, whatever they differ in.
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party did not come within `join_timeout`, or died later.
     """
-    _check_provider(computing.provider)
     own = files.read()
     parties = len(own.shared.save)
-    if not 0 <= meeting.rank < parties:
-        raise ArgumentError("rank", meeting.rank, f"in 0..{parties - 1}")
     if computing.provider == "ttp" or (meeting.dealer is None) != (computing.provider == "tfp"):
         raise ArgumentError(
             "provider, dealer",
@@ -99,8 +95,3 @@ def _use_here(request: Request, files: PartyFiles, provider: Provider) -> dict[s
     host = CrypTenHost(own.shared.header.frac_bits, SystemSource(), dealt=provider == "dealer")
     (found,) = perform(host, request, [own])
     return found
-
-
-def _check_provider(provider: str) -> None:
-    if provider not in DEALINGS:
-        raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")

@@ -22,10 +22,10 @@ class PeaCommands(Commands):
         "split": "extensions.cli.data:split",
         "features": "extensions.cli.data:extract",
         "schema": "extensions.cli.data:schema",
-        "predict": "extensions.cli.model:predict",
-        "export": "extensions.cli.model:export",
-        "evaluate": "extensions.cli.shares:evaluate",
-        "open": "extensions.cli.shares:open_model",
+        "predict": "extensions.cli.model.queries:predict",
+        "export": "extensions.cli.model.queries:export",
+        "evaluate": "extensions.cli.model.shares:evaluate",
+        "open": "extensions.cli.model.shares:open_model",
     }
     group: ClassVar[str | None] = GROUP
 

@@ -16,7 +16,7 @@ from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting,
 from extensions.protocols.noise import least_sigma
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.entry_points import check_offered
-from extensions.runs.providers import Provider
+from extensions.runs.providers import Provider, check_provider
 
 HOSTS = "pea.backends"
 """The entry point group of those who make runs (`extensions.runs.hosts`)."""
@@ -138,8 +138,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_offered(HOSTS, "backend", self.backend)
-        if self.provider not in get_args(Provider):
-            raise ArgumentError("provider", self.provider, f"one of {get_args(Provider)}")
+        check_provider(self.provider)
         if self.evaluate not in get_args(Evaluate):
             raise ArgumentError("evaluate", self.evaluate, f"one of {get_args(Evaluate)}")
         if self.metrics is not None and self.metrics not in get_args(Metrics):

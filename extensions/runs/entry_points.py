@@ -59,6 +59,7 @@ def import_from(point: importlib.metadata.EntryPoint) -> Any:
         return point.load()
 
 
+@functools.cache
 def statements(module: str) -> list[ast.stmt]:
     """Returns the statements of a module, which is not imported, nor is any package of it."""
     *_, (_, spec) = _specs(module)

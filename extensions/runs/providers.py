@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from extensions.errors import ArgumentError
+
 Provider = Literal["dealer", "ttp", "tfp"]
 
 
@@ -45,3 +47,13 @@ DEALINGS: dict[str, Dealing] = {
         ),
     ),
 }
+
+
+def check_provider(provider: str) -> None:
+    """Returns only if there is such a provider.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    if provider not in DEALINGS:
+        raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.hosts_apart import needs_root
 from tests.helpers.lossy_script import STEPS
-from tests.helpers.lossy_session import KINDS, SCRIPT, Session
+from tests.helpers.lossy_session import KINDS, LINKS, SCRIPT, Session
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [pytest.mark.long, needs_tensorflow, needs_root]
@@ -60,6 +60,20 @@ def test_training_survives_or_names_who_is_lost(sessions, undisturbed, seed):
         assert f'"steps": {STEPS},' in end["state"]["ledger"]
         for name, values in undisturbed["weights"].items():
             np.testing.assert_allclose(end["weights"][name], values, atol=TRUNCATION)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=" and ".join)
+def test_hosts_that_never_reached_each_other_are_named(sessions, link):
+    """Both answer the script, but for that which is parted from the script itself."""
+    session, who = sessions(), " and ".join(link)
+    with session.spoilt_by_an_error():
+        session.harm(who, "parted")
+        session.ask(session.folder / f"never {who}")
+        told = session.hear_until("done", "lost")
+        assert told["lost"] in link
+        assert all(end in told["why"] for end in link if end != SCRIPT)
+        session.mend(who, "parted")
+        session.hear_until("done")
 
 
 def disturbed(session, name, who, how, draws):

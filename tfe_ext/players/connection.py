@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
+from extensions.checks import check_address
 from extensions.errors import ArgumentError
 from tfe_ext.players.sockets import break_off
 
@@ -24,18 +25,6 @@ _HERE = "localhost"
 _LOOPBACK = ("127.", "::1")
 _ports: list[int] = []
 """The port of this process's own server, once it is known."""
-
-
-def split(address: str) -> tuple[str, int]:
-    """Returns host and port of HOST:PORT, the host of an IPv6 address without its brackets.
-
-    Raises:
-        ValueError: it has another form.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ValueError(address)
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 class Connection:
@@ -82,7 +71,7 @@ _End = tuple[socket.AddressFamily, tuple[str, int]]
 
 def _resolve(address: str) -> list[_End]:
     """Returns all ends that the address may mean; TensorFlow's servers listen on IPv4."""
-    found = socket.getaddrinfo(*split(address), type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(*check_address("players", address), type=socket.SOCK_STREAM)
     ends = [(family, (str(end[0]), int(end[1]))) for family, _, _, _, end in found]
     return sorted(ends, key=lambda end: end[0] != socket.AF_INET)
 
@@ -104,10 +93,7 @@ def _port() -> int:
 
 
 def _checked(own: str) -> str:
-    try:
-        _, port = split(own)
-    except ValueError:
-        raise ArgumentError("own_address", own, "HOST:PORT") from None
+    _, port = check_address("own_address", own)
     if port != (_ports or [port])[0]:
         raise ArgumentError(
             "own_address", own, f"with port {_ports[0]}", "This process listens there already."

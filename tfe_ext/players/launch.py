@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from extensions.checks import check_address
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
@@ -104,7 +105,7 @@ def _where(players: Mapping[str, str], player: str | None) -> str:
 
 def _is_here(address: str) -> bool:
     """Whether a socket of this host can have the address; its port does not matter."""
-    host = address.rpartition(":")[0].strip("[]")
+    host, _ = check_address("players", address)
     try:
         for family, kind, protocol, _, place in socket.getaddrinfo(
             host, 0, type=socket.SOCK_STREAM

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Protocol, cast
 
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError
 from extensions.runs.hosts import find
 from extensions.runs.model.together import PartyFiles, Request
 from extensions.runs.options import Meeting
-from extensions.runs.providers import Provider
+from extensions.runs.providers import Provider, check_provider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,7 @@ class Computing:
     timeout: float = 3600.0
 
     def __post_init__(self) -> None:
-        if self.provider not in get_args(Provider):
-            raise ArgumentError("provider", self.provider, f"one of {get_args(Provider)}")
+        check_provider(self.provider)
         check_seconds("timeout", self.timeout)
 
 

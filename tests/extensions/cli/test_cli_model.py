@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.cli.shares import held_out_of
+from extensions.cli.model.shares import held_out_of
 from extensions.errors import ArgumentError
 from extensions.owners.data import (
     Columns,
@@ -18,20 +18,13 @@ from extensions.owners.data import (
     write_private,
 )
 from extensions.owners.origin import FeatureExtraction
-from extensions.owners.schema import Category, Number, Schema, Target, to_toml
+from extensions.owners.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
 from tests.helpers.commands import pea
+from tests.helpers.people import SCHEMA
 
 TRAIN = ("train", "--backend", "clear", "--parties", 2, "--steps", 40, "--evaluate", "opened")
 FIXED = ("--no-dp", "--insecure-fixed-randomness", 7)
-SCHEMA = Schema(
-    target=Target(column="risk", classes=("low", "high")),
-    columns=(
-        Number(name="age", low=0, high=120, missing="indicator"),
-        Category(name="city", categories=("Bern", "Genf", "Ulm"), outside="clip"),
-    ),
-    basis="public",
-)
 
 
 def trained(folder: Path, *options: object) -> Path:

@@ -11,7 +11,6 @@ import pytest
 
 from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
-from extensions.owners.schema import Category, Number, Schema, Target
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
     Header,
@@ -24,15 +23,8 @@ from extensions.runs.model import (
     write_predictions,
 )
 from extensions.runs.model.export import FORMATS, export
+from tests.helpers.people import SCHEMA
 
-SCHEMA = Schema(
-    target=Target(column="risk", classes=("low", "high")),
-    columns=(
-        Number(name="age", low=0, high=120, missing="indicator"),
-        Category(name="city", categories=("Bern", "Genf", "Ulm"), outside="clip"),
-    ),
-    basis="public",
-)
 REPORT = dict.fromkeys(
     [
         *("epsilon", "delta", "neighbours", "epsilon_by_neighbours", "held_out_epsilon"),

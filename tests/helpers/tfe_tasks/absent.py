@@ -10,9 +10,10 @@ import pytest
 import tensorflow as tf
 
 import tfe_ext
+from extensions.checks import check_address
 from extensions.errors import ArgumentError, PlayerLostError
 from tests.helpers.patience import PATIENCE, wait_until
-from tfe_ext.players.connection import Connection, split
+from tfe_ext.players.connection import Connection
 from tfe_ext.players.job import JOB, SOFTWARE, check_software
 from tfe_ext.players.links import broken_link
 from tfe_ext.players.sockets import end_if_silent
@@ -138,13 +139,14 @@ def an_error_tells_which_link_broke():
 def this_process_keeps_one_address_that_players_reach():
     first, again = (_own_address({"server0": "127.0.0.1:1"}) for _ in range(2))
     assert first == again != "localhost"
-    assert split(first)[0] == "127.0.0.1"
+    here, port = check_address("own", first)
+    assert here == "127.0.0.1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         way.connect(("192.0.2.1", 1))
         host = way.getsockname()[0]
     elsewhere = {"server0": "127.0.0.1:1", "server1": "192.0.2.1:1"}
-    assert _own_address(elsewhere) == f"{host}:{split(first)[1]}"
-    given = f"here.example:{split(first)[1]}"
+    assert _own_address(elsewhere) == f"{host}:{port}"
+    given = f"here.example:{port}"
     assert _own_address(elsewhere, given) == given
     for own in ("here.example:1", "here.example", "here.example:0"):
         with pytest.raises(ArgumentError, match="own_address"):

@@ -48,13 +48,17 @@ class Case:
 
 def commands() -> set[str]:
     """Returns the names of all commands."""
-    return set(typer.main.get_command(app)._points())
+    return set(_points())
+
+
+def _points() -> dict[str, Any]:
+    points: dict[str, Any] = typer.main.get_command(app)._points()
+    return points
 
 
 def params_of(name: str) -> list[Any]:
     """Returns the options of a command as the parser has them."""
-    points = typer.main.get_command(app)._points()
-    return list(command_of(points[name]).params)
+    return list(command_of(_points()[name]).params)
 
 
 def cases_of(name: str) -> list[Case]:
@@ -120,6 +124,5 @@ def _made(name: str, parameter: Any) -> Iterator[Case]:
 
 def command_word(name: str, parameter: Any) -> str:
     """Returns the word that the command has for a value of an option, such as N for numbers."""
-    points = typer.main.get_command(app)._points()
-    word: str = command_of(points[name])._words(parameter)[1]
+    word: str = command_of(_points()[name])._words(parameter)[1]
     return word

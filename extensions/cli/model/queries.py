@@ -1,7 +1,6 @@
 """The commands of `pea` about a trained model: what it says of records, and in which format."""
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +8,14 @@ import typer
 
 from extensions.checks import check_writable
 from extensions.cli import console
+from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
+from extensions.cli.model.shares import OwnRows, Party
 from extensions.cli.parameters import Options
-from extensions.cli.shares import OwnRows, Party, header_of_shares
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_unlabelled
 from extensions.owners.origin import FeatureExtraction
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model import (
-    FEATURE,
     Header,
     check_width,
     logits_of,
@@ -30,8 +29,6 @@ from extensions.runs.options import Meeting
 
 Model = Annotated[Path, typer.Option(help="model.npz of `pea train --evaluate opened --save`.")]
 Text = Annotated[str | None, typer.Option(help="Column of texts, if not that of the training.")]
-FROM_THE_MODEL = ("features", "max_feature_norm")
-"""Fields of `FeatureExtraction` that a model says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +90,16 @@ def predict(
             features = features_for(header, query.records, extraction, text)
             _write(header, logits_of(opened, features), query.out)
         return
-    header = header_of_shares(query.shares)
+    party = Party(query.shares, meeting, computing)
     features = None
     if query.records is not None:
-        features = features_for(header, query.records, extraction, text)
-        check_width(header, features)
+        features = features_for(party.header, query.records, extraction, text)
+        check_width(party.header, features)
     own = {} if features is None else {query.owner: OwnRows(x=features)}
-    with Party(query.shares, meeting, computing) as party:
-        found = party.ask(Request(task="predict"), own)
+    found = party.ask(Request(task="predict"), own)
     if features is not None:
-        _write(header, found[query.owner if party.all_here else 0]["logits"], query.out)
+        answer = found[query.owner if meeting is None else 0]
+        _write(party.header, answer["logits"], query.out)
 
 
 def _write(header: Header, logits: Reals, out: Path | None) -> None:
@@ -137,44 +134,12 @@ def features_for(
         text: column of a table's texts, if records are texts.
 
     Raises:
-        ArgumentError: other records than the model takes, or an extractor that differs from that
-            of the training in more than the version of what it is built on.
+        ArgumentError: other records than the model takes, or of `as_in_training`.
         MissingExtraError: what the extractor needs is not installed.
     """
-    extraction = FeatureExtraction(
-        features=header.features,
-        max_feature_norm=header.max_feature_norm,
-        weights=extraction.weights,
-        keep=extraction.keep,
-    )
-    _check_identity(header, extraction)
+    extraction = as_in_training(header, extraction)
     text = text or header.text
     own = read_unlabelled(records, columns=header.columns, text=text, schema=header.schema)
     console.clipped(own.clipped)
     with console.counted("features of record", shown=header.features != "raw") as show:
         return extraction.rows(own.x, lambda done: show(done, len(own.x)))
-
-
-def _check_identity(header: Header, extraction: FeatureExtraction) -> None:
-    stated = extraction.statement.items()
-    here = {name.removeprefix(FEATURE): value for name, value in stated if FEATURE in name}
-    for name in sorted(header.identity.keys() | here.keys()):
-        then, now = header.identity.get(name), here.get(name)
-        if then == now:
-            continue
-        if not _is_distribution(name):
-            raise ArgumentError(
-                "features",
-                f"{extraction.features}, whose {name} is {now}",
-                f"as in the training, {then}",
-                "Give the same --weights, or install what the model was trained with.",
-            )
-        console.notice(f"features were taken with {name} {then} in the training, and {now} here.")
-
-
-def _is_distribution(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True

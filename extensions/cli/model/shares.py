@@ -4,14 +4,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
 
 from extensions.checks import check_positive, check_writable
 from extensions.cli import console
-from extensions.cli.budget import NO_BUDGET, BudgetFile, ledgers_of
+from extensions.cli.budget import BudgetFile, ledgers_of
+from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
 from extensions.cli.options import Report
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -24,7 +24,6 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
     Header,
     OpenedModel,
-    path_of,
     paths_in,
     read_shares,
     write_opened,
@@ -64,20 +63,22 @@ class Holders:
     own: Annotated[Sequence[str], Option(name="data-for-party")] = ()
     records: Path | None = None
 
-    def files(self, meeting: Meeting | None) -> dict[int, Path]:
+    def files(self, party: "Party") -> dict[int, Path]:
         """Returns the files of records by the ranks of their owners.
+
+        Args:
+            party: of these shares.
 
         Raises:
             ArgumentError: those of the other way to compute.
         """
-        if self.shares.is_dir():
+        if party.meeting is None:
             if self.records is not None:
                 raise ArgumentError("records", str(self.records), "left out with a folder")
-            return by_rank(self.own, len(paths_in(self.shares)))
+            return by_rank(self.own, len(party.paths))
         if self.own:
             raise ArgumentError("data_for_party", list(self.own), "left out with one share")
-        rank = 0 if meeting is None else meeting.rank
-        return {} if self.records is None else {rank: self.records}
+        return {} if self.records is None else {party.meeting.rank: self.records}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,33 +107,29 @@ class Party:
         shares: folder of all shares, or one party's file.
         meeting: of that one party.
         computing: how they compute.
+
+    Attributes:
+        meeting: as given.
+        paths: of the shares that are here, by rank or this party's.
+        header: of the model.
+
+    Raises:
+        ArgumentError: shares that are none or differ, a meeting where all are here or none where
+            one is, a rank that no share has, or a backend that only trains.
     """
 
     def __init__(self, shares: Path, meeting: Meeting | None, computing: Computing) -> None:
-        self.all_here = shares.is_dir()
-        if self.all_here == (meeting is not None):
+        all_here = shares.is_dir()
+        self.paths = paths_in(shares) if all_here else [shares]
+        first = read_shares(self.paths[0])
+        if all_here == (meeting is not None):
             given = None if meeting is None else meeting.rendezvous
             allowed = "left out with a folder of all shares, given with one party's file"
             raise ArgumentError("rank, rendezvous", given, allowed)
-        if meeting is not None:
-            last = len(read_shares(shares).save) - 1
-            if not 0 <= meeting.rank <= last:
-                raise ArgumentError("rank", meeting.rank, f"in 0..{last}")
-        self._paths = paths_in(shares) if self.all_here else [shares]
-        self._meeting, self._computing = meeting, computing
+        if meeting is not None and not 0 <= meeting.rank < len(first.save):
+            raise ArgumentError("rank", meeting.rank, f"in 0..{len(first.save) - 1}")
+        self.meeting, self.header, self._computing = meeting, first.header, computing
         self._engine = find_model_backend(computing.backend)
-        self._folder = tempfile.TemporaryDirectory(prefix="pea-")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._folder.cleanup()
 
     def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
         """Returns what each party gets, or this one alone.
@@ -140,36 +137,36 @@ class Party:
         Args:
             request: the same at all parties.
             own: what parties bring, by rank; with one share that of this party, whatever its rank.
+
+        Raises:
+            ArgumentError: records of no party, or what the backend refuses.
         """
-        if not self.all_here:
-            assert self._meeting is not None
-            mine = next(iter(own.values()), OwnRows())
-            files = self._files(self._meeting.rank, self._paths[0], mine)
-            return [self._engine.use_party(request, files, self._meeting, self._computing)]
-        if not own.keys() <= {*range(len(self._paths))}:
-            raise ArgumentError("owner", max(own), f"in 0..{len(self._paths) - 1}")
-        given = [
-            self._files(rank, path, own.get(rank, OwnRows()))
-            for rank, path in enumerate(self._paths)
-        ]
-        return self._engine.use(request, given, self._computing)
-
-    def _files(self, rank: int, shares: Path, own: OwnRows) -> PartyFiles:
-        records = None
-        if own.x is not None:
-            records = write_records(Path(self._folder.name) / f"{rank}.npz", own.x, own.y)
-        return PartyFiles(shares=shares, records=records, ledger=own.ledger)
-
-
-def header_of_shares(shares: Path) -> Header:
-    """Returns the header of the shares in a folder, or in a party's file."""
-    return read_shares(path_of(shares, 0) if shares.is_dir() else shares).header
+        if self.meeting is None:
+            if not own.keys() <= {*range(len(self.paths))}:
+                raise ArgumentError("owner", max(own), f"in 0..{len(self.paths) - 1}")
+            rows = [own.get(rank, OwnRows()) for rank in range(len(self.paths))]
+        else:
+            rows = [next(iter(own.values()), OwnRows())]
+        with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+            given = [
+                PartyFiles(
+                    shares=path,
+                    records=None
+                    if mine.x is None
+                    else write_records(Path(folder) / f"{i}.npz", mine.x, mine.y),
+                    ledger=mine.ledger,
+                )
+                for i, (path, mine) in enumerate(zip(self.paths, rows, strict=True))
+            ]
+            if self.meeting is None:
+                return self._engine.use(request, given, self._computing)
+            return [self._engine.use_party(request, given[0], self.meeting, self._computing)]
 
 
 def evaluate(
     holders: Holders,
     columns: Columns,
-    extraction: Annotated[FeatureExtraction, Options(without=("features", "max_feature_norm"))],
+    extraction: Annotated[FeatureExtraction, Options(without=FROM_THE_MODEL)],
     counting: Counting,
     computing: Computing,
     meeting: Annotated[Meeting | None, Options("Each party by hand")],
@@ -183,16 +180,15 @@ def evaluate(
     """
     if report is not None:
         check_writable("json", report)
-    header = header_of_shares(holders.shares)
-    files = holders.files(meeting)
+    party = Party(holders.shares, meeting, computing)
+    files = holders.files(party)
     ledgers = _ledgers(files, budget)
     own = {
-        rank: held_out_of(header, path, columns, extraction, ledgers.get(rank))
+        rank: held_out_of(party.header, path, columns, extraction, ledgers.get(rank))
         for rank, path in files.items()
     }
     request = Request(task="evaluate", **vars(counting))
-    with Party(holders.shares, meeting, computing) as party:
-        found = party.ask(request, own)[0]
+    found = party.ask(request, own)[0]
     console.show(found)
     if report is not None:
         console.write(found, report)
@@ -211,28 +207,23 @@ def open_model(
     model.
     """
     check_writable("out", out / "model.npz")
-    header = header_of_shares(holders.shares)
-    ledgers = _ledgers(holders.files(meeting), budget)
-    with Party(holders.shares, meeting, computing) as party:
-        if not ledgers:
-            console.notice("no ledger is given, so that none notes that the model is opened.")
-        if not header.privacy["private"]:
-            console.notice("the model was trained with --no-dp: it may give training records away.")
-        own = {rank: OwnRows(ledger=path) for rank, path in ledgers.items()}
-        found = party.ask(Request(task="open"), own)[0]
-    opened = OpenedModel(header=header, parameters=found["parameters"])
+    party = Party(holders.shares, meeting, computing)
+    ledgers = _ledgers(holders.files(party), budget)
+    if not ledgers:
+        console.notice("no ledger is given, so that none notes that the model is opened.")
+    if not party.header.privacy["private"]:
+        console.notice("the model was trained with --no-dp: it may give training records away.")
+    own = {rank: OwnRows(ledger=path) for rank, path in ledgers.items()}
+    found = party.ask(Request(task="open"), own)[0]
+    opened = OpenedModel(header=party.header, parameters=found["parameters"])
     typer.echo(write_opened(out / "model.npz", opened))
 
 
 def _ledgers(files: Mapping[int, Path], budget: Path | None) -> dict[int, Path]:
-    """Returns the ledgers of those whose records are given, by rank."""
-    if not files and budget is not None and str(budget) != NO_BUDGET:
-        if budget.is_dir():
-            raise ArgumentError("budget", str(budget), "a ledger's file where no records are given")
-        return {0: budget}
-    paths = ledgers_of([*files.values()], len(files), budget) if files else []
-    ranked = zip(files, paths, strict=True)
-    return {rank: path for rank, path in ranked if path is not None}
+    """Returns the ledgers of those whose records are given, or of one owner, by rank."""
+    ranks = [*files] or [0]
+    paths = ledgers_of([*files.values()], len(ranks), budget)
+    return {rank: path for rank, path in zip(ranks, paths, strict=True) if path is not None}
 
 
 def held_out_of(
@@ -252,7 +243,8 @@ def held_out_of(
         ledger: of the records, or None.
 
     Raises:
-        ArgumentError: other records than the model takes, or none that are held out.
+        ArgumentError: other records than the model takes, none that are held out, or of
+            `as_in_training`.
     """
     names = header.classes if "class 0" in header.facts else None
     (source,) = load_own(
@@ -266,10 +258,5 @@ def held_out_of(
             allowed = f"a table with the model's columns, {', '.join(header.columns)}"
             raise ArgumentError("records", f"{path.name}: {', '.join(source.columns)}", allowed)
         x = x[:, [source.columns.index(name) for name in header.columns]]
-    chosen = FeatureExtraction(
-        features=header.features,
-        max_feature_norm=header.max_feature_norm,
-        weights=extraction.weights,
-        keep=extraction.keep,
-    )
+    chosen = as_in_training(header, extraction)
     return OwnRows(x=chosen.rows(x, lambda done: None), y=y, ledger=ledger)

@@ -1,0 +1,1 @@
+"""The commands of `pea` about a trained model: in the clear, and from the parties' shares of it."""
