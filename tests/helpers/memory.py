@@ -17,13 +17,29 @@ def found_in(pid: int, heads: Sequence[bytes], length: int) -> set[bytes]:
         heads: byte strings to look for.
         length: number of bytes returned from where a head begins, at least that of every head.
     """
-    patterns = [re.compile(re.escape(head)) for head in heads]  # one by one is faster than at once
+    sought = [_Head(head) for head in heads]  # one by one is faster than at once
     return {
-        piece[match.start() : match.start() + length]
+        piece[start : start + length]
         for piece in _writable(pid, length)
-        for pattern in patterns
-        for match in pattern.finditer(piece)
+        for head in sought
+        for start in head.starts(piece)
     }
+
+
+class _Head:
+    """What is looked for by its core, for zeros stand everywhere."""
+
+    def __init__(self, head: bytes) -> None:
+        core = head.strip(b"\0")
+        self._head, self._before = head, head.index(core)
+        self._core = re.compile(re.escape(core))
+
+    def starts(self, piece: bytes) -> Iterator[int]:
+        """Returns where it stands."""
+        for match in self._core.finditer(piece):
+            start = match.start() - self._before
+            if start >= 0 and piece.startswith(self._head, start):
+                yield start
 
 
 def private_memory(pid: int) -> int:

@@ -125,8 +125,13 @@ def result_of(arguments: list[str]) -> dict[str, Any]:
     }
 
 
-def _contents() -> set[str]:
-    return {f"{path} {path.stat().st_mtime_ns}" for path in Path().rglob("*")}
+def _contents(folder: str = ".") -> set[str]:
+    found = set()
+    for entry in os.scandir(folder):
+        found.add(f"{entry.path} {entry.stat().st_mtime_ns}")
+        if entry.is_dir():
+            found |= _contents(entry.path)
+    return found
 
 
 reached: list[str] = []
