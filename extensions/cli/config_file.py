@@ -2,6 +2,7 @@
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,11 +26,30 @@ def load_options(context: typer.Context, path: Path | None) -> Path | None:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ArgumentError("config", str(path), "a file of TOML", f"{error}.") from error
+    found = by_parameter(context, "config", path.name, given)
+    context.default_map = {**(context.default_map or {}), **found}
+    return path
+
+
+def by_parameter(
+    context: typer.Context, argument: str, file: str, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the values of options by the names of the command's parameters.
+
+    Args:
+        context: of the command.
+        argument: by which the file was given.
+        file: its name.
+        given: values by the options' names, with hyphens or underscores.
+
+    Raises:
+        ArgumentError: an unknown option, with the nearest one, or a value of another kind.
+    """
     parameters: dict[str, Any] = {
         option.removeprefix("--"): parameter
         for parameter in context.command.params
         for option in parameter.opts
-        if option not in ("--config", "--help")
+        if option not in ("--config", "--again", "--help")
     }
     defaults = {}
     for key, value in given.items():
@@ -37,15 +57,14 @@ def load_options(context: typer.Context, path: Path | None) -> Path | None:
         if option not in parameters or isinstance(value, dict):
             near = difflib.get_close_matches(option, parameters, n=1, cutoff=0.0)
             raise ArgumentError(
-                "config", f"{path.name}, {key}", "an option of this command", f"Nearest: {near[0]}."
+                argument, f"{file}, {key}", "an option of this command", f"Nearest: {near[0]}."
             )
-        _check(f"{path.name}, {key}", value, parameters[option])
+        _check(argument, f"{file}, {key}", value, parameters[option])
         defaults[parameters[option].name] = value
-    context.default_map = {**(context.default_map or {}), **defaults}
-    return path
+    return defaults
 
 
-def _check(key: str, value: Any, parameter: Any) -> None:
+def _check(argument: str, key: str, value: Any, parameter: Any) -> None:
     """Returns only if the value is of the kind that the parameter takes, where Typer would not ask.
 
     Raises:
@@ -57,10 +76,10 @@ def _check(key: str, value: Any, parameter: Any) -> None:
     )
     if isinstance(value, list) != repeats:
         allowed = 'a list, such as ["A", "B"]' if repeats else "one value, not a list"
-        raise ArgumentError("config", key, allowed)
+        raise ArgumentError(argument, key, allowed)
     if isinstance(value, bool) != flag:
         allowed = "true or false" if flag else "a value, not true or false"
-        raise ArgumentError("config", f"{key} = {str(value).lower()}", allowed)
+        raise ArgumentError(argument, f"{key} = {str(value).lower()}", allowed)
 
 
 CONFIG = "config_file"

@@ -171,6 +171,8 @@ def _spent(config: TrainConfig, steps: int) -> str:
         ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
     accountant = "rdp" if config.neighbours == "add-remove" else "pld"
     epsilon = ledger.get_epsilon(config.delta, accountant, neighbours=config.neighbours)
+    if config.epsilon is not None:
+        epsilon = min(epsilon, config.epsilon)  # noise was chosen so that the whole run reaches it
     return f"epsilon <= {epsilon:.2f}"
 
 
@@ -191,6 +193,8 @@ def show(report: dict[str, Any]) -> None:
     for key, value in report.items():
         if key == "manifest":
             table.add_row(key, value.get("digest", ""))
+        elif key == "options":
+            continue  # they were typed
         elif value is not None:
             table.add_row(key.replace("_", " "), _show(value))
     _out.print(table)

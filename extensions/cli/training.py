@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from extensions.cli import console, data
+from extensions.cli.again import OPTIONS, AgainReport
 from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.checkpoints import resume_hint
 from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
@@ -54,6 +55,7 @@ def train(
     options: Annotated[RunOptions, Options("Execution", without=("ledgers",))],
     budget: BudgetFile = None,
     report: Report = None,
+    again: AgainReport = None,
 ) -> None:
     """Train one model on the records of several parties, all on this machine."""
     check_options(options)
@@ -80,12 +82,15 @@ def train(
         _check_labels(settings, parts, of_all=True)
         config = settings.resolved(engine.noise_failure(settings, columns))
         console.notices(config, engine.notices(config))
+        for difference in again.differences(config):
+            console.notice(difference)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
             console.clipped(source.clipped, f" at party {rank}", source.left_out)
         del sources, parts
         with resume_hint(options.kept), console.progress(config) as show:
             done = engine.train(config, files, show, options)
+    done[OPTIONS] = again.options()
     console.finish(done, report, options.save)
 
 

@@ -16,7 +16,7 @@ from extensions.runs.manifest.manifest import (
     versions,
 )
 from extensions.runs.manifest.own import GIVEN, OWN
-from extensions.runs.manifest.statement import Statement, spread, stated
+from extensions.runs.manifest.statement import Statement, listed, spread, stated
 
 __all__ = [
     "GIVEN",
@@ -24,6 +24,7 @@ __all__ = [
     "PROTOCOL",
     "Manifest",
     "Statement",
+    "listed",
     "manifest_of",
     "of_tuples",
     "settings_of",

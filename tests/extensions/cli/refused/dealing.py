@@ -27,6 +27,7 @@ PREPARE = Table(
                     "--class-names",
                 ),
                 *("--partition", "--seed-data", "--no-feature-cache", "--save", "--timeout"),
+                "--again",
                 *("--material", "--players", "--checkpoint", "--checkpoint-every", "--resume"),
                 *("--budget", "--json", "--data", "--data-dir", "--features", "--weights"),
             )

@@ -102,6 +102,7 @@ TRAIN = Table(
         "--material": ("nowhere", "given"),
         "--players": ("nowhere.json",),
         "--budget": ("given",),
+        "--again": ("nowhere.json", "given", "given/own.npz", "given/list.json", "given/two.json"),
     },
     together=[
         *_APART,
