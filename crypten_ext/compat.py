@@ -8,6 +8,7 @@ the import needs in ``torch`` and ``sys.modules`` is removed before `apply` retu
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -43,6 +44,17 @@ def apply() -> None:
     separate_equal_parameters(converter)
     copy_onnx_arrays(converter)
     load_own_classes()
+    meet_by_torchrun()
+
+
+def meet_by_torchrun() -> None:
+    """Processes that torchrun started meet where it says.
+
+    Answers CrypTen itself: unless ``RENDEZVOUS`` is set, each process waits for the others at a
+    place of its own, in silence.
+    """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        os.environ.setdefault("RENDEZVOUS", "env://")
 
 
 def forget_failed_import() -> None:

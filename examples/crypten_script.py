@@ -1,6 +1,6 @@
 """Three parties train one private classifier on their own digits.
 
-RENDEZVOUS=env:// DISTRIBUTED_BACKEND=gloo torchrun --nproc-per-node 3 examples/crypten_script.py
+torchrun --nproc-per-node 3 examples/crypten_script.py
 """
 
 import numpy as np

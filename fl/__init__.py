@@ -32,6 +32,7 @@ before or after it sends a message of some kind. `PlainAggregator` is the exampl
 with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
 """
 
+from extensions import __version__
 from fl import leakage, paillier
 from fl.chain import ChainAggregator
 from fl.masked import MaskedAggregator
@@ -94,6 +95,7 @@ __all__ = [
     "Transcript",
     "Value",
     "Vector",
+    "__version__",
     "aggregate",
     "check_update",
     "inherent_leaks",

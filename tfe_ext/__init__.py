@@ -8,6 +8,7 @@ from tfe_ext import compat
 
 compat.apply()
 
+from extensions import __version__  # noqa: E402
 from tfe_ext import keras  # noqa: E402
 from tfe_ext.aby3 import own_constants, own_datasets, sources  # noqa: E402
 from tfe_ext.aby3.encoding import fixed64_f20  # noqa: E402
@@ -26,6 +27,7 @@ own_datasets.install()
 __all__ = [
     "ABY3",
     "Cost",
+    "__version__",
     "cost",
     "fixed64_f20",
     "keras",

@@ -17,6 +17,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
+from extensions.protocols.announcement import Announced
 from extensions.protocols.settings import Settings, network_of
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -113,7 +114,7 @@ class _Watching:
     def steps(self, config: Settings) -> Iterable[int]:
         return range(1, config.steps + 1)
 
-    def begin(self, padding: float) -> None:
+    def begin(self, records: Announced) -> None:
         """Nobody is told."""
 
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:

@@ -135,6 +135,7 @@ def summary(account: Account, delta: float) -> dict[str, Any]:
         "epsilon": account.epsilon(delta),
         "delta": delta,
         "neighbours": "add-remove",
+        "unit": account.unit,
         "exact": sum(entry.exact for entry in account.entries),
         "cap": None if cap is None else vars(cap),
         "left": account.left(),
@@ -154,8 +155,8 @@ def _show(shown: dict[str, Any]) -> None:
         out.print(table)
     delta = f"delta = {shown['delta']:g}"
     out.print(
-        f"epsilon {_number(shown['epsilon'])} at {delta}, all runs together, for one record added "
-        "or removed",
+        f"epsilon {_number(shown['epsilon'])} at {delta}, all runs together, for one "
+        f"{shown['unit']} added or removed",
         highlight=False,
     )
     if shown["exact"]:

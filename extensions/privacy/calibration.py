@@ -14,6 +14,7 @@ from extensions.privacy.composition import (
     total_epsilon,
 )
 from extensions.privacy.mechanisms import (
+    LESS_OVERFLOW,
     Neighbours,
     SubsampledGaussian,
     check_choice,
@@ -187,7 +188,7 @@ def _delta_left(epsilon: float, delta: float, overflow: float) -> float:
             "overflow_probability",
             overflow,
             f"below delta / (1 + exp(epsilon)) = {delta / (1 + math.exp(min(epsilon, 700))):.3g}",
-            "Pad the batches to a larger size or accept a larger delta.",
+            LESS_OVERFLOW,
         )
     return left
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from extensions.errors import ArgumentError
 from extensions.privacy.mechanisms import (
+    LESS_OVERFLOW,
     NEIGHBOURS,
     Neighbours,
     SubsampledGaussian,
@@ -171,7 +172,7 @@ def total_epsilon(
             "overflow_probability",
             overflow,
             f"well below delta / (1 + exp({plain:.4g})), delta = {delta!r}",
-            "Pad the batches to a larger size or accept a larger delta.",
+            LESS_OVERFLOW,
         )
     return result
 

@@ -41,6 +41,9 @@ _RANGES: dict[str, tuple[str, Callable[[float], bool], str]] = {
     ),
 }
 
+LESS_OVERFLOW = "A smaller one pads batches to more rows; or accept a larger delta."
+"""What to do where overflow takes too much of delta."""
+
 
 def check_real(name: str, value: object) -> float:
     """The value as a float that lies in the range of the argument of that name.

@@ -63,8 +63,8 @@ class Keep(Protocol):
     def steps(self, config: Settings) -> Iterable[int]:
         """Returns the numbers of the steps that are to be made."""
 
-    def begin(self, padding: float) -> None:
-        """Takes note that steps begin, of whose rows such a part is padding."""
+    def begin(self, records: Announced) -> None:
+        """Takes note that steps begin on these records."""
 
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         """Takes the model after so many steps; 0 is the start of a new run."""
@@ -203,7 +203,7 @@ def descend(
         return [(w - dw, b - db) for (w, b), (dw, db) in zip(model, updates, strict=True)]  # 3.17
 
     compiled = host.compile(step)
-    keep.begin(records.padding(config))
+    keep.begin(records)
     for number in keep.steps(config):  # 3.3
         model = compiled(model)
         account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))

@@ -9,7 +9,7 @@ from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.announcement import announce
+from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.settings import Settings
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
@@ -27,7 +27,7 @@ class _Descent:
     def steps(self, config: Settings) -> Iterable[int]:
         return range(1, config.steps + 1)
 
-    def begin(self, padding: float) -> None:
+    def begin(self, records: Announced) -> None:
         """Nobody is told."""
 
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:

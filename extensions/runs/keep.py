@@ -7,6 +7,7 @@ from typing import Any
 from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, Traffic, named, unnamed
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers, Reals
@@ -43,6 +44,7 @@ class Following:
         facts: what all parties compare of it.
         entry: name of the run in the ledgers of its owners; empty if it cannot go on.
         budget: the run in these ledgers.
+        sizes: number of records of each party, of persons where these may have several.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class Following:
         self.entry = secrets.token_hex(5)
         self.budget = Reservations()
         self._host = host
-        self._steps = config.steps
+        self.sizes: Sequence[int] = ()
+        self._config = config
         self._progress = progress
         self._before, self._padding = 0, 0.0
 
@@ -70,9 +73,11 @@ class Following:
         """Returns the numbers of the steps that are to be made."""
         return range(1, config.steps + 1)
 
-    def begin(self, padding: float) -> None:
-        """Takes note that steps begin, of whose rows such a part is padding."""
-        self._before, self._padding = self._host.traffic().bytes, padding
+    def begin(self, records: Announced) -> None:
+        """Takes note of the records, and of which part of the steps' rows is padding."""
+        self.sizes = records.sizes
+        self._before = self._host.traffic().bytes
+        self._padding = records.padding(self._config)
 
     def padded(self, traffic: Traffic) -> int:
         """Returns how many of the bytes so far padding takes, in proportion to its rows.
@@ -88,7 +93,7 @@ class Following:
             self._progress(
                 {
                     "step": step,
-                    "steps": self._steps,
+                    "steps": self._config.steps,
                     "rounds": traffic.rounds,
                     "bytes": traffic.bytes,
                     "padding": self.padded(traffic),

@@ -33,6 +33,8 @@ class Outcome:
         resumed_from: steps from which an interrupted run was continued, in order.
         provider: who deals correlated randomness, or None.
         manifest: what is kept of the run's.
+        records: number of each party that are trained on; of persons, where these have several.
+        held_out: likewise, of records that are held out.
     """
 
     quality: Mapping[str, Any]
@@ -46,6 +48,8 @@ class Outcome:
     resumed_from: Sequence[int] = ()
     provider: str | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    records: Sequence[int] = ()
+    held_out: Sequence[int] = ()
 
 
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
@@ -117,6 +121,8 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "provider": outcome.provider,
         "correction_bytes": outcome.traffic.corrections,
         "data": config.data,
+        "records": list(outcome.records),
+        "held_out_records": list(outcome.held_out),
         "unit": _unit(config),
         "features": config.features,
         "opened": list(outcome.opened),

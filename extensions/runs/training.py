@@ -176,6 +176,8 @@ def _run(
             resumed_from=keep.resumed,
             provider=provider,
             manifest=keep.manifest.kept,
+            records=keep.sizes,
+            held_out=held_out.sizes,
         ),
     )
     header = header_of(config, report, recipe, held_out.features)

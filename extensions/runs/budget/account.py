@@ -10,6 +10,9 @@ from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import FILTER, Ledger
 
+RECORD = "record"
+"""The unit of a run without a schema that names persons."""
+
 _FORMAT = 1
 
 
@@ -48,6 +51,7 @@ class Entry:
         ledger: all that the run may cost a record.
         exact: whether the result depends on held-out records in a way that has no epsilon.
         opens: what it opens at its end.
+        unit: whose epsilon it is: a record's, or that of a person with several.
         spent: whether that was opened, or is about to be; else it is reserved.
     """
 
@@ -57,6 +61,7 @@ class Entry:
     ledger: Ledger
     exact: bool
     opens: tuple[str, ...]
+    unit: str = RECORD
     spent: bool = False
 
     def epsilon(self, delta: float) -> float:
@@ -75,6 +80,11 @@ class Account:
 
     cap: Cap | None = None
     entries: tuple[Entry, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """Whose epsilon it is."""
+        return self.entries[0].unit if self.entries else RECORD
 
     def epsilon(self, delta: float) -> float:
         """Returns an upper bound of what all runs cost together; infinite if there is none."""
@@ -100,8 +110,15 @@ class Account:
             where: the ledger, for the message of an error.
 
         Raises:
-            ArgumentError: the cap does not allow it.
+            ArgumentError: earlier runs are about other units, or the cap does not allow it.
         """
+        if entry.unit != self.unit and self.entries:
+            raise ArgumentError(
+                "budget",
+                f"a run for each {entry.unit}, after runs for each {self.unit} in {where}",
+                "runs for the same unit: epsilons for different ones do not add up",
+                "Run with the same unit of the schema, or keep another ledger, --budget FILE.",
+            )
         after = replace(self, entries=(*self.entries, entry))
         if self.cap is None:
             return after

@@ -9,7 +9,7 @@ from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
-from extensions.runs.budget.account import Entry
+from extensions.runs.budget.account import RECORD, Entry
 from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
 from extensions.runs.local_training import account_for_local_training
 from extensions.runs.outputs import account_for_count, titles_of
@@ -44,10 +44,17 @@ def entries_of(
             ledger=cost,
             exact=counted and len(part.test_x) > 0,
             opens=tuple(titles_of(config)),
+            unit=unit_of(config),
         )
         if path is not None:
             entries.append((path, entry))
     return entries
+
+
+def unit_of(config: TrainConfig) -> str:
+    """Returns whose epsilon a run's is."""
+    unit = config.facts.get("schema unit")
+    return RECORD if unit is None else f"person of column {unit['column']}"
 
 
 def planned(host: Host, config: TrainConfig, features: int) -> Ledger:

@@ -12,7 +12,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Host
 from extensions.runs.budget import Account, Entry, Reservations, read, update
-from extensions.runs.budget.planned import planned
+from extensions.runs.budget.planned import planned, unit_of
 from extensions.runs.checkpoints.release import FINISHED
 from extensions.runs.config import TrainConfig
 from extensions.runs.model.shares import SharedModel
@@ -78,7 +78,7 @@ def charge_of_count(host: Host, config: TrainConfig, ledgers: Sequence[Path | No
     return Charge(
         reservations=Reservations(
             [
-                (path, _entry(title, ledger, exact=exact, opens=titles_of(config)))
+                (path, _entry(config, title, ledger, exact=exact, opens=titles_of(config)))
                 for path in ledgers
                 if path is not None
             ]
@@ -117,7 +117,7 @@ def charge_of_opening(
             continue
         ledger = planned(host, config, shared.header.spec.widths[0])
         title = f"{config.model}, {config.steps} steps, {config.backend}"
-        entries.append((path, _entry(title, ledger, exact=False, opens=[LATER])))
+        entries.append((path, _entry(config, title, ledger, exact=False, opens=[LATER])))
     for name, value in marks:
         if durable.claimed(OPENED, name) not in (None, value):
             raise _opened_otherwise()
@@ -128,7 +128,9 @@ def _opening(entry: str, account: Account) -> Account:
     return account.opening(entry, LATER)
 
 
-def _entry(title: str, ledger: Ledger, *, exact: bool, opens: Sequence[str]) -> Entry:
+def _entry(
+    config: TrainConfig, title: str, ledger: Ledger, *, exact: bool, opens: Sequence[str]
+) -> Entry:
     return Entry(
         name=secrets.token_hex(5),
         began=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -136,6 +138,7 @@ def _entry(title: str, ledger: Ledger, *, exact: bool, opens: Sequence[str]) -> 
         ledger=ledger,
         exact=exact,
         opens=tuple(opens),
+        unit=unit_of(config),
     )
 
 

@@ -275,7 +275,7 @@ def test_paper_formula_fails_past_its_limit():
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 def test_overflow_that_leaves_no_delta_is_refused_by_calibration(calibration):
-    with pytest.raises(ArgumentError, match=r"overflow_probability = 2e-06.*larger size"):
+    with pytest.raises(ArgumentError, match=r"overflow_probability = 2e-06.*to more rows"):
         calibrate_noise(
             epsilon=2.0,
             delta=DELTA,

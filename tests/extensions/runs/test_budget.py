@@ -80,6 +80,20 @@ def run(paths: list[Path | None], **changes: Any) -> dict[str, Any]:
     return train(replace(CONFIG, **changes), parts, lambda event: None, ledgers=paths)
 
 
+def test_runs_for_records_and_for_persons_are_not_added_up(tmp_path):
+    path = tmp_path / "own.budget.json"
+    run([path, None])
+    persons = {"facts": {"schema unit": {"column": "patient", "rows": 1}}}
+    with pytest.raises(ArgumentError, match="for each person of column patient, after runs for"):
+        run([path, None], **persons)
+    assert len(read(path).entries) == 1
+    other = tmp_path / "persons.budget.json"
+    for _ in range(2):
+        run([other, None], **persons)
+    assert (read(path).unit, read(other).unit) == ("record", "person of column patient")
+    assert read(other).epsilon(DELTA) > read(path).epsilon(DELTA)
+
+
 def test_one_run_costs_what_its_report_says_and_several_what_a_filter_allows():
     alone = ledger().get_epsilon(DELTA)
     assert account(0).epsilon(DELTA) == 0.0

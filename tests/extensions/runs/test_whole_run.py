@@ -75,6 +75,7 @@ def check(report: dict[str, Any], steps: int = 120, floor: float = FLOOR) -> Non
     assert report["epsilon"] > 0.999 * EPSILON
     assert report["delta"] == DELTA
     assert (report["steps"], report["parties"]) == (steps, 3)
+    assert (report["records"], report["held_out_records"]) == ([480, 479, 479], [120, 120, 119])
     assert report["accuracy"] > floor
 
 
