@@ -6,11 +6,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 
+import crypten_ext
 import crypten_ext.compat as compat
 from tests.helpers.paths import ROOT
 
@@ -52,6 +54,23 @@ def eighths(model: torch.nn.Sequential) -> torch.nn.Sequential:
 
 def plaintext_of(model: crypten.nn.Module, x: torch.Tensor) -> torch.Tensor:
     return model(crypten.cryptensor(x)).get_plain_text()
+
+
+def test_version_is_that_of_the_distribution():
+    assert crypten_ext.__version__ == version("pea-mpl")
+
+
+def test_processes_of_torchrun_meet_where_it_says(monkeypatch):
+    monkeypatch.delenv("RENDEZVOUS", raising=False)
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    compat.meet_by_torchrun()
+    assert "RENDEZVOUS" not in os.environ
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "7")
+    compat.meet_by_torchrun()
+    assert os.environ["RENDEZVOUS"] == "env://"
+    monkeypatch.setenv("RENDEZVOUS", "tcp://127.0.0.1:29500")
+    compat.meet_by_torchrun()
+    assert os.environ["RENDEZVOUS"] == "tcp://127.0.0.1:29500"
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -48,6 +49,7 @@ def test_import_says_once_what_is_used_and_takes_its_loan_back():
         "import tf_encrypted as tfe, tensorflow as tf\n"
         "from tensorflow.python.ops import while_v2\n"
         "assert not hasattr(while_v2, 'glob_stateful_parallelism')\n"
+        f"assert tfe_ext.__version__ == {version('pea-mpl')!r}\n"
         "assert tfe.get_protocol() is not None\n"
         "assert tf.keras.Model.__module__.startswith('tf_keras.')\n"
         "assert tf.keras.Model is __import__('tensorflow.keras').keras.Model\n"

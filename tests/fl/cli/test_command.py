@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ def test_a_run_with_each_aggregator_reports_costs_settings_and_rounds(reports, n
     assert (settings["aggregator"], settings["clients"], settings["lr"]) == (name, 20, 0.1)
     assert (report["model"], report["parameters"], report["epsilon"]) == ("logistic", 650, None)
     assert report["versions"]["torch"] == torch.__version__
+    assert report["versions"]["pea-mpl"] == fl.__version__ == version("pea-mpl")
     assert report["stderr"].count("Notice:") == (name == "plain")
 
 
