@@ -7,21 +7,24 @@ from pathlib import Path
 from benchmarks import pages, tables
 
 DOCUMENTS = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/results.md"))
-_SLOT = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", re.DOTALL)
+_SLOT = re.compile(r"<!-- table: ([^\s:]+)(?:: (.+?))? -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def with_tables(text: str) -> str:
     """Returns the text with its table slots filled from the recorded results.
 
     A slot whose name has a ``*`` holds the rows of all results of such a name, in their order, or
-    says that there are none.
+    says that there are none. One that lists columns, ``name: column | column``, has these alone.
     """
 
     def fill(slot: re.Match[str]) -> str:
         files = sorted(tables.RESULTS.glob(f"{slot[1]}.json"))
         rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+        if slot[2] is not None:
+            rows = [{name: row[name] for name in slot[2].split(" | ")} for row in rows]
         table = tables.markdown(rows) if rows else "No run is recorded yet."
-        return f"<!-- table: {slot[1]} -->\n{table}\n<!-- end -->"
+        opening, _, _ = slot[0].partition("\n")
+        return f"{opening}\n{table}\n<!-- end -->"
 
     return _SLOT.sub(fill, text)
 

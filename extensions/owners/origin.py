@@ -136,15 +136,7 @@ class Origin:
             raise ArgumentError("data, data_for_party", given, "at most one of them given")
         tables = any(is_table(Path(text.partition("=")[2])) for text in self.own)
         tables = tables or (self.data or "").startswith(("csv:", "parquet:"))
-        for name, value in (
-            ("label", self.columns.label),
-            ("text", self.columns.text),
-            ("class_names", self.names),
-        ):
-            if value is not None and not tables:
-                raise ArgumentError(name, value, "left out, except for a table")
-            if value is not None and self.schema is not None:
-                raise ArgumentError(name, value, "left out with --schema, which says it")
+        self.columns.check(tables=tables, schema=self.schema is not None, names=self.names)
         if self.schema is not None and not tables:
             raise ArgumentError("schema", str(self.schema), "left out, except for a table")
         embedded = self.own or self.title.partition(":")[0] in EMBEDDED

@@ -88,6 +88,7 @@ def composed(sigma: float, rounds: int) -> float:
     return accountant.get_epsilon(DELTA)
 
 
+@pytest.mark.long
 def test_epsilons_of_the_noise_sweep_are_those_of_the_accountant_and_of_the_closed_form(run):
     tables = run("fl-dp", "--part", "sigma", "--clients", "50", "--rounds", "12")
     assert list(tables) == ["fl-dp-sigma-12-rounds-50-clients"]

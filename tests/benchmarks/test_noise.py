@@ -32,7 +32,9 @@ def test_both_ways_to_compute_probabilities_meet():
     np.testing.assert_allclose(at_most(k, 4096.0), at_most(k, 4096.0001), atol=1e-7)
 
 
-@pytest.mark.parametrize("scale", [5.0, 300.0, 2.0**17])
+@pytest.mark.parametrize(
+    "scale", [5.0, *(pytest.param(each, marks=pytest.mark.long) for each in (300.0, 2.0**17))]
+)
 def test_draws_pass_and_a_wrong_width_is_found(scale):
     """A width 4 % off moves the statistic by 40,000 * 2 * 0.04^2 = 128; 1e-8 is at 138 of 63."""
     draws = sum(discrete_gaussian(scale / math.sqrt(3), (DRAWS,)) for _ in range(3))

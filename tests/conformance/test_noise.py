@@ -25,7 +25,7 @@ def assert_has_deviation(draws: Integers, deviation: float) -> None:
 @pytest.mark.parametrize(
     ("frac_bits", "sigma"),
     [
-        (16, 60.0),
+        pytest.param(16, 60.0, marks=pytest.mark.long),
         (16, 0.0007),  # the least that three parties take is 46 units of the last place
         (20, 0.8),
         pytest.param(16, 0.8, marks=pytest.mark.long),

@@ -15,12 +15,13 @@ import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.runs.processes import open_channel
+from tests.helpers.lossy_session import STEPS
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
 
 import tf_encrypted as tfe
 from tf_encrypted.keras.layers import Dense
 
-STEPS, EVERY = 20, 2
+EVERY = 2
 JOIN_SECONDS = 45
 SIZES = (30, 20)
 

@@ -15,6 +15,7 @@ from tests.helpers.players import SERVERS, write
 
 PLAYERS = (*SERVERS, "owner")
 SCRIPT = "script"
+STEPS = 20
 HARMS = ("killed", "stopped", "cut off", "switched off")
 LINKS = (*combinations(SERVERS, 2), ("owner", "server0"), ("server1", SCRIPT))
 KINDS = (*product((*PLAYERS, SCRIPT), HARMS), *product(map(" and ".join, LINKS), ["parted"]))

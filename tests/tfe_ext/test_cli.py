@@ -27,23 +27,23 @@ FIXED = ("--insecure-fixed-randomness", 7)
 
 
 @pytest.mark.parametrize("steps", [12, pytest.param(120, marks=pytest.mark.long)])
-def test_with_the_same_noise_it_trains_like_the_clear_backend(tmp_path, steps):
+def test_with_the_same_noise_it_trains_like_the_clear_backend(tmp_path, tfe_process, steps):
     """A run on digits, its report, and the shares that it leaves."""
     paths = {name: tmp_path / f"{name}.json" for name in ("tfe", "clear")}
-    done = pea(
-        *("train", *PRIVATE, *FIXED, "--backend", "tfe", "--json", paths["tfe"]),
-        *("--steps", steps),
-        *("--save", tmp_path / "model"),
+    secure = ("--backend", "tfe", "--json", paths["tfe"], "--save", tmp_path / "model")
+    status, out, err = tfe_process.run(
+        "tests.helpers.tfe_tasks.command:typed",
+        arguments=[*map(str, ("train", *PRIVATE, *FIXED, *secure, "--steps", steps))],
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("can read every") == 1
+    assert status == 0, err
+    assert err.count("can read every") == 1
     for word in ("Traceback", "WARNING", "absl", "insecure randomness"):
-        assert word not in done.stderr
+        assert word not in err
     in_clear = ("--backend", "clear", "--steps", steps, "--json", paths["clear"])
     assert pea("train", *PRIVATE, *FIXED, *in_clear).returncode == 0
     report, clear = (report_of(path) for path in paths.values())
     for key in KEYS:
-        assert key.replace("_", " ") in done.stdout
+        assert key.replace("_", " ") in out
     assert (report["backend"], report["parties"], report["provider"]) == ("tfe", 3, None)
     assert report["correction_bytes"] is None
     assert report["rounds"] == steps * 28

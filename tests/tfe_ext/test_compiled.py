@@ -11,6 +11,8 @@ TASKS = "tests.helpers.tfe_tasks.compiled"
         "the_first_call_traces_once",
         "a_step_has_few_nodes",
         "epochs_trace_nothing_after_the_first",
+        pytest.param("a_linear_step_has_few_nodes", marks=pytest.mark.long),
+        pytest.param("twenty_epochs_trace_nothing_after_the_first", marks=pytest.mark.long),
         pytest.param("shared_records_trace_nothing_after_the_first", marks=pytest.mark.long),
         pytest.param("evaluation_takes_at_most_two_steps", marks=pytest.mark.long),
         pytest.param("memory_is_flat_over_ten_thousand_steps", marks=pytest.mark.long),

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.hosts_apart import needs_root
-from tests.helpers.lossy_script import STEPS
-from tests.helpers.lossy_session import KINDS, LINKS, SCRIPT, Session
+from tests.helpers.lossy_session import KINDS, LINKS, SCRIPT, STEPS, Session
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [pytest.mark.long, needs_tensorflow, needs_root]

@@ -12,7 +12,7 @@ from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
 from extensions.cli.model.shares import OwnRows, Party
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.owners.data import read_unlabelled
+from extensions.owners.data import Columns, is_table, read_unlabelled
 from extensions.owners.origin import FeatureExtraction
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model import (
@@ -138,6 +138,7 @@ def features_for(
         MissingExtraError: what the extractor needs is not installed.
     """
     extraction = as_in_training(header, extraction)
+    Columns(text=text).check(tables=is_table(records), schema=header.schema is not None)
     text = text or header.text
     own = read_unlabelled(records, columns=header.columns, text=text, schema=header.schema)
     console.clipped(own.clipped)

@@ -16,7 +16,7 @@ from extensions.cli.options import Report
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.options import Option
-from extensions.owners.data import Columns, Labels
+from extensions.owners.data import Columns, Labels, is_table
 from extensions.owners.data.sources import load_own
 from extensions.owners.origin import FeatureExtraction, by_rank
 from extensions.ring.fixed_point import Reals
@@ -246,6 +246,7 @@ def held_out_of(
         ArgumentError: other records than the model takes, none that are held out, or of
             `as_in_training`.
     """
+    columns.check(tables=is_table(path), schema=header.schema is not None)
     names = header.classes if "class 0" in header.facts else None
     (source,) = load_own(
         [path], header.run["seed_data"], columns=columns, names=names, schema=header.schema

@@ -30,6 +30,27 @@ class Columns:
     label: str | None = None
     text: str | None = None
 
+    def check(self, *, tables: bool, schema: bool, names: Sequence[str] | None = None) -> None:
+        """Returns only if what is said of columns can be true.
+
+        Args:
+            tables: whether some file is a table.
+            schema: whether a schema says what its columns are.
+            names: of classes, if they are given.
+
+        Raises:
+            ArgumentError: columns or classes are named where there is no table, or a schema.
+        """
+        for name, value in (
+            ("label", self.label),
+            ("text", self.text),
+            ("class_names", names),
+        ):
+            if value is not None and not tables:
+                raise ArgumentError(name, value, "left out, except for a table")
+            if value is not None and schema:
+                raise ArgumentError(name, value, "left out with a schema, which says it")
+
 
 def is_table(path: Path) -> bool:
     """Whether the name of the file is that of a table."""

@@ -32,17 +32,24 @@ def _parts(count, seed=0):
 
 def a_step_has_few_nodes():
     """What a first step takes is about proportional to them; each graph is traced once."""
-    for widths, most in (([784, 10], 4600), ([784, 128, 10], 7300)):
-        model = model_of(widths, optimizer=DPSGD(0.1, 1.0, 1.1, 1.0))
-        x, labels = records(50, features=784, classes=10)
-        with counted_graphs() as traced:
-            model.fit({"server0": x}, {"server0": labels}, steps=1, verbose=False)
-        assert traced() == len(widths) - 1, "a step, and the check of a hidden model's start"
-        assert model.step_cost().nodes <= most, (widths, model.step_cost().nodes)
+    _has_few_nodes([784, 128, 10], 7300)
 
 
-def epochs_trace_nothing_after_the_first():
-    """20 epochs of a hidden model, with a rate for each step; records are others each time.
+def a_linear_step_has_few_nodes():
+    _has_few_nodes([784, 10], 4600)
+
+
+def _has_few_nodes(widths, most):
+    model = model_of(widths, optimizer=DPSGD(0.1, 1.0, 1.1, 1.0))
+    x, labels = records(50, features=784, classes=10)
+    with counted_graphs() as traced:
+        model.fit({"server0": x}, {"server0": labels}, steps=1, verbose=False)
+    assert traced() == len(widths) - 1, "a step, and the check of a hidden model's start"
+    assert model.step_cost().nodes <= most, (widths, model.step_cost().nodes)
+
+
+def epochs_trace_nothing_after_the_first(epochs=3):
+    """Further epochs of a hidden model, with a rate for each step; records are others each time.
 
     The weights are set in some, so that the start of training is checked again.
     """
@@ -57,16 +64,20 @@ def epochs_trace_nothing_after_the_first():
         model.fit(x, y, epochs=1, verbose=False, callbacks=[after_steps(lower)])
         tried, labels = records(9, seed=number)
         model.evaluate({"server1": tried}, {"server1": labels})
-        if number % 5 == 0:
+        if number % 2 == 0:
             model.set_weights(model.get_weights())
 
     epoch(0)
     with counted_graphs() as traced:
-        for number in range(1, 21):
+        for number in range(1, 1 + epochs):
             epoch(number)
         assert traced() == 0
-    assert optimizer.learning_rate < 0.5 * 0.95**40
-    assert optimizer.ledger.phases[0].steps == 2 * 21
+    assert optimizer.learning_rate < 0.5 * 0.95 ** (2 * epochs)
+    assert optimizer.ledger.phases[0].steps == 2 * (1 + epochs)
+
+
+def twenty_epochs_trace_nothing_after_the_first():
+    epochs_trace_nothing_after_the_first(20)
 
 
 def shared_records_trace_nothing_after_the_first():
