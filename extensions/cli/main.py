@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -50,10 +50,10 @@ def pea(
 
 def main() -> None:
     """Runs `pea`."""
-    run(app, prog_name="pea")
+    run(app, "pea")
 
 
-def run(app: typer.Typer, **settings: Any) -> None:
+def run(app: typer.Typer, name: str) -> None:
     """Runs an application and ends the process; an error of the project is one line.
 
     It goes to standard error, and the status is 1, or 2 if what was typed is no option or no value
@@ -61,12 +61,12 @@ def run(app: typer.Typer, **settings: Any) -> None:
 
     Args:
         app: of `extensions.cli.installed.Commands`.
-        settings: of the application's call.
+        name: by which it is called; its last word begins the line.
     """
     try:
-        status = app(standalone_mode=False, **settings)
+        status = app(standalone_mode=False, prog_name=name)
     except (PeaError, OSError) as error:
-        print(f"pea: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{name.split()[-1]}: {' '.join(str(error).split())}", file=sys.stderr)
         if isinstance(error, LostError):
             for note in getattr(error, "__notes__", []):
                 print(note, file=sys.stderr)

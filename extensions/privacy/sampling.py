@@ -69,7 +69,8 @@ def check_records(
 
     Args:
         features: (records, features) real numbers.
-        labels: (records,) integers in 0..classes - 1, or (records, classes) targets in [0, 1].
+        labels: (records,) integers in 0..classes - 1, or (records, classes) targets in [0, 1]; of
+            one output also (records,) targets.
         frac_bits: fractional bits f.
         classes: number of outputs of the model.
         max_feature_norm: public bound of the Euclidean norm of a row.
@@ -92,6 +93,8 @@ def check_records(
     y = np.asarray(labels)
     if y.shape not in ((len(x),), (len(x), classes)):
         raise ArgumentError("labels", y.shape, f"a shape ({len(x)},) or ({len(x)}, {classes})")
+    if classes == 1:
+        y = y.reshape(len(x), 1)
     targets = _one_hot(y, classes) if y.ndim == 1 else y.astype(np.float64)
     if not ((targets >= 0.0) & (targets <= 1.0)).all():
         raise ArgumentError("labels", "targets outside their range", "in [0, 1]")

@@ -237,7 +237,7 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
     """Returns one owner's records, checked and encoded."""
     return check_records(
         x,
-        y[:, None] if config.classes == 1 else y,
+        y,
         frac_bits=config.frac_bits,
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,

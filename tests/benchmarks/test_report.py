@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from benchmarks import listing, pages, tables
 from benchmarks.pages import catalogue, recorded
+from extensions.cli.installed import command_of
 from extensions.errors import ArgumentError
 
 PIXEL = b64decode(
@@ -232,11 +233,11 @@ def test_the_list_leads_from_commands_to_results(folder, monkeypatch, capsys):
 def test_every_committed_result_is_described_and_its_command_exists():
     from benchmarks.__main__ import app
 
-    commands = get_command(app).commands
+    points = get_command(app)._points()
     for result in recorded.read(tables.RESULTS):
         assert result.entry in catalogue.CATALOGUE, result.name
         name, *words = result.command.split(" -- ")[-1].split()[3:]
-        options = {option for one in commands[name].params for option in one.opts}
+        options = {option for one in command_of(points[name]).params for option in one.opts}
         assert {word for word in words if word.startswith("--")} <= options, result.command
         if result.entry.chart is not None:
             assert [figure.path.suffix for figure in result.figures] == [".svg"]

@@ -47,6 +47,13 @@ class OwnRows:
     y: Labels | None = None
     ledger: Path | None = None
 
+    def beside(self, shares: Path, folder: Path) -> PartyFiles:
+        """Returns the files of a party with this share; its records are written to the folder."""
+        records = None
+        if self.x is not None:
+            records = write_records(folder / f"of-{shares.name}", self.x, self.y)
+        return PartyFiles(shares=shares, records=records, ledger=self.ledger)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Holders:
@@ -149,14 +156,8 @@ class Party:
             rows = [next(iter(own.values()), OwnRows())]
         with tempfile.TemporaryDirectory(prefix="pea-") as folder:
             given = [
-                PartyFiles(
-                    shares=path,
-                    records=None
-                    if mine.x is None
-                    else write_records(Path(folder) / f"{i}.npz", mine.x, mine.y),
-                    ledger=mine.ledger,
-                )
-                for i, (path, mine) in enumerate(zip(self.paths, rows, strict=True))
+                each.beside(shares, Path(folder))
+                for shares, each in zip(self.paths, rows, strict=True)
             ]
             if self.meeting is None:
                 return self._engine.use(request, given, self._computing)

@@ -139,3 +139,18 @@ def test_hidden_layers_have_a_learning_rate_of_their_own(tmp_path):
     done = pea("train", *options, "--lr", 1000)
     assert done.returncode == 1
     assert "learning_rate = 1000.0: must be such that 2 steps move weights by" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["pea", "pre"], ["predict", "prepare"]),
+        (["pea", "train", "--epsilon-"], ["--epsilon-init"]),
+        (["pea", "fl", "--agg"], ["--aggregator"]),
+    ],
+)
+def test_what_is_being_typed_is_completed(monkeypatch, words, completed):
+    monkeypatch.setenv("_PEA_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(words))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    assert sorted(pea().stdout.split()) == completed

@@ -10,6 +10,7 @@ import pytest
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import load_raw
+from extensions.owners.schema import Number, Schema, Target
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.ring.fixed_point import encode
@@ -44,8 +45,8 @@ def shared(model, save=(1, 2, 3), **names) -> list[SharedModel]:
     ]
 
 
-def small(text="mlp:5", **settings):
-    model = model_of(text, 12, 3, **settings)
+def small(text="mlp:5", classes=3, **settings):
+    model = model_of(text, 12, classes, **settings)
     parameters = [(weight / 4, bias) for weight, bias in model.parameters]
     return replace(model, parameters=parameters)
 
@@ -78,6 +79,22 @@ def test_predictions_are_those_of_the_opened_model_and_their_owners_alone(text):
     (seen,) = ours.seen
     assert np.abs(seen).min(axis=0).max() > 2**40, "what is opened is masked"
     assert np.median(np.abs(seen.astype(np.float64))) > 2**60
+
+
+def test_a_regression_is_measured_in_its_unit_from_shares():
+    schema = Schema(
+        target=Target(column="dose", range=(0.0, 40.0)),
+        columns=tuple(Number(name=f"n{i}", low=-1, high=1) for i in range(12)),
+        basis="public",
+    )
+    model = small("logistic", classes=1, loss="squared", facts=schema.facts())
+    x = records()
+    places = np.clip(logits_of(model, x)[:, 0] + 0.5, 0.0, 1.0)
+    own = [Own(shared=each) for each in shared(model)]
+    own[1] = replace(own[1], x=x, y=np.clip(places + 0.1, 0.0, 1.0))
+    found = perform(host(), Request(task="evaluate"), own)[0]
+    off = np.clip(places + 0.1, 0.0, 1.0) - places
+    assert found["rmse"] == pytest.approx(40.0 * np.sqrt(np.mean(off**2)), rel=0.01)
 
 
 def test_shares_of_two_saves_or_models_are_refused_everywhere():
