@@ -155,6 +155,20 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
 
 
 @needs_tensorflow
+@pytest.mark.long
+def test_players_end_once_no_script_comes_any_more(tmp_path):
+    """A script that only waits has a session, and keeps them."""
+    file, idle = write(tmp_path / "players.json", free_addresses(SERVERS)), 20
+    script = "import sys, time, tfe_ext; tfe_ext.remote_config(sys.argv[1]); time.sleep(30)"
+    with started("players", "--players", file, "--idle-timeout", idle) as command:
+        done = subprocess.run([sys.executable, "-c", script, str(file)], cwd=ROOT, check=False)
+        assert done.returncode == 0
+        ended = command.finish()
+    assert ended.returncode == 0, ended.stderr
+    assert f"No script came for {idle} s: the players end." in ended.stdout
+
+
+@needs_tensorflow
 def test_player_that_never_comes_is_named(tfe_process, tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     tfe_process.run("tests.helpers.tfe_tasks.absent:nobody_answers", file=str(file), seconds=2)
@@ -170,6 +184,7 @@ def test_player_that_never_comes_is_named(tfe_process, tmp_path):
         "this_process_keeps_one_address_that_players_reach",
         "a_host_that_is_cut_off_is_suspected_itself",
         "other_software_is_named",
+        "a_process_knows_since_when_nobody_sent_anything",
     ],
 )
 def test_property_of_the_connection(tfe_process, task):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from extensions.checks import check_address
+from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
@@ -18,6 +18,7 @@ NOTICE = (
     "host, whatever address the file gives: who reaches a port can read every share there and run "
     "any operation. Keep the ports inside a private network, VPN or authenticated tunnel."
 )
+IDLE_TIMEOUT = 3600.0
 _PROGRAM = "tfe_ext.players.player"
 
 _TICK = 0.2
@@ -25,23 +26,31 @@ _SETTLING = 10.0
 
 
 def serve(
-    file: str | Path, player: str | None = None, *, tell: Callable[[str], None] = print
+    file: str | Path,
+    player: str | None = None,
+    *,
+    idle_timeout: float = IDLE_TIMEOUT,
+    tell: Callable[[str], None] = print,
 ) -> None:
     """Runs the players until one of them ends; Ctrl-C, or this process's death, ends them all.
+
+    So do `idle_timeout` seconds without a script.
 
     Args:
         file: names and addresses, see `tfe_ext.players.addresses.read_players`.
         player: name of the one player of this host; None starts all, on this host.
+        idle_timeout: seconds.
         tell: called with what the user should know: who may reach the players, who has all shares,
             and whether this host has the address that the file gives.
 
     Raises:
-        ArgumentError: the file is not as it should be, or has no such player; or none is named, and
-            some have addresses of other hosts.
+        ArgumentError: the file is not as it should be, or has no such player; none is named, and
+            some have addresses of other hosts; or a time that is not positive.
         NativeError: TFE_EXT_RANDOMNESS is "native", and the operation cannot be built here.
         PlayerLostError: a player ended; the others are ended 10 s later, when every script had
             the time to find out which was the first.
     """
+    check_seconds("idle_timeout", idle_timeout)
     players = read_players(file)
     if player is not None and player not in players:
         raise ArgumentError("player", player, f"one of {', '.join(players)}")
@@ -58,11 +67,17 @@ def serve(
     try:
         for name in [player] if player else players:
             running[name] = Process(
-                *(_PROGRAM, name, str(file)), env=os.environ, shows_output=True, template=template
+                *(_PROGRAM, name, str(file), str(idle_timeout)),
+                env=os.environ,
+                shows_output=True,
+                template=template,
             )
         while True:
             for name, process in running.items():
-                if (status := process.status) is not None:
+                if (status := process.status) == 0:
+                    tell(f"No script came for {idle_timeout:g} s: the players end.")
+                    return
+                if status is not None:
                     time.sleep(_SETTLING)
                     raise PlayerLostError(name, f"ended with status {status}")
             time.sleep(_TICK)

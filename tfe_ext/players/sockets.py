@@ -1,13 +1,17 @@
 """The connections of this process, TensorFlow's among them, to which it gives no handle."""
 
+import math
 import os
 import socket
 import stat
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 _PROBES = 3
+_LAST_RECEIVED, _TOLD = 52, 56
+"""Where Linux's `tcp_info` has the milliseconds since data last came, and where they end."""
 
 
 def break_off(ends: Collection[tuple[str, int]]) -> None:
@@ -42,6 +46,23 @@ def end_if_silent(seconds: int) -> None:
             for option, value in options.items():
                 if hasattr(socket, option):  # Linux has them all
                     connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def quiet_for() -> float:
+    """Returns for how many seconds no other end of a connection has sent this process anything.
+
+    Edge cases:
+        Without any connection it is infinite; where the kernel does not tell it is 0.
+    """
+    if sys.platform != "linux":
+        return 0.0
+    quiet = [math.inf]
+    for connection in _sockets():
+        with connection, suppress(OSError):
+            connection.getpeername()  # a socket that listens has none
+            told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOLD)
+            quiet.append(int.from_bytes(told[_LAST_RECEIVED:_TOLD], sys.byteorder) / 1000)
+    return min(quiet)
 
 
 def _sockets() -> Iterator[socket.socket]:

@@ -16,7 +16,7 @@ from tests.helpers.patience import PATIENCE, wait_until
 from tfe_ext.players.connection import Connection
 from tfe_ext.players.job import JOB, SOFTWARE, check_software
 from tfe_ext.players.links import broken_link
-from tfe_ext.players.sockets import end_if_silent
+from tfe_ext.players.sockets import end_if_silent, quiet_for
 from tfe_ext.players.status import Statuses
 from tfe_ext.players.watch import Watch
 
@@ -169,3 +169,19 @@ def a_host_that_is_cut_off_is_suspected_itself():
     assert broken[0] == ["server0", "server1"]
     lost = watch.explain()
     assert str(lost).startswith("player server0 no longer answers at 127.0.0.1:1, nor does any")
+
+
+def a_process_knows_since_when_nobody_sent_anything():
+    """Of all connections the one that heard something last decides."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        pairs = []
+        for _ in range(2):
+            one = stack.enter_context(socket.create_connection(listening.getsockname()))
+            pairs.append((one, stack.enter_context(listening.accept()[0])))
+        wait_until(lambda: quiet_for() > 1.0, "silence")
+        (one, other), _ = pairs
+        one.sendall(b"a")
+        wait_until(lambda: quiet_for() < 0.5, "what was sent")
+        assert other.recv(1) == b"a"
+        wait_until(lambda: quiet_for() > 1.0, "silence again")

@@ -79,6 +79,7 @@ PLAYERS = Table(
             *("given/twice.json", "given/list.json"),
         ),
         "--player": ("nobody",),
+        "--idle-timeout": ("0", "-1"),
         "--config": ("nowhere.toml", "given/players.json"),
     },
     together=[
