@@ -50,9 +50,12 @@ class Again:
 
     def differences(self, config: TrainConfig) -> Iterator[str]:
         """Yields what differs from the repeated run though no option says it: data and software."""
-        then = self.report.get("manifest", {}).get("run", {})
+        manifest = self.report.get("manifest")
+        then = manifest.get("run") if isinstance(manifest, dict) else None
+        if not isinstance(then, dict):
+            return
         now = {**versions(()), **listed(config.facts)}
-        for name in now.keys() & then.keys():
+        for name in sorted(now.keys() & then.keys()):
             if now[name] != then[name]:
                 yield f"{name} is {now[name]}; in the run that is repeated it was {then[name]}."
 

@@ -91,6 +91,9 @@ def test_what_no_option_says_is_told_if_it_differs(in_folder):
     (in_folder / "report.json").write_text(json.dumps(report))
     _, told = reported("train", "--again", "report.json")
     assert "in the run that is repeated it was 0.1" in " ".join(told.split())
+    for nothing in (None, [], {"run": 3}):
+        (in_folder / "report.json").write_text(json.dumps({**report, "manifest": nothing}))
+        reported("train", "--again", "report.json")
 
 
 @pytest.mark.parametrize(
