@@ -4,7 +4,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from extensions.checks import check_address, check_seconds
@@ -60,34 +61,46 @@ def serve(
     load_for_players()
     tell(NOTICE)
     tell(say)
-    running: dict[str, Process] = {}
-    template = None
-    if player is None and sys.platform == "linux":
-        template = Template("tfe_ext", env=os.environ, shows_output=True)
+    names = [player] if player else [*players]
     try:
-        for name in [player] if player else players:
-            running[name] = Process(
-                *(_PROGRAM, name, str(file), str(idle_timeout)),
-                env=os.environ,
-                shows_output=True,
-                template=template,
-            )
-        while True:
-            for name, process in running.items():
-                if (status := process.status) == 0:
-                    tell(f"No script came for {idle_timeout:g} s: the players end.")
-                    return
-                if status is not None:
-                    time.sleep(_SETTLING)
-                    raise PlayerLostError(name, f"ended with status {status}")
-            time.sleep(_TICK)
+        with _running(names, str(file), str(idle_timeout)) as running:
+            _wait(running)
+        tell(f"No script came for {idle_timeout:g} s: the players end.")
     except KeyboardInterrupt:
         tell("The players end.")
-    finally:
-        for process in running.values():
-            process.end()
-        if template:
-            template.end()
+
+
+@contextmanager
+def _running(names: Sequence[str], *arguments: str) -> Iterator[dict[str, Process]]:
+    """Yields a process for each player, which ends with the block; several are copies of one."""
+    with ExitStack() as stack:
+        template = None
+        if len(names) > 1 and sys.platform == "linux":
+            template = Template("tfe_ext", env=os.environ, shows_output=True)
+            stack.callback(template.end)
+        running = {}
+        for name in names:
+            running[name] = Process(
+                *(_PROGRAM, name, *arguments), env=os.environ, shows_output=True, template=template
+            )
+            stack.callback(running[name].end)
+        yield running
+
+
+def _wait(running: Mapping[str, Process]) -> None:
+    """Returns once nobody has asked a player for long.
+
+    Raises:
+        PlayerLostError: one ended otherwise.
+    """
+    while True:
+        for name, process in running.items():
+            if (status := process.status) == 0:
+                return
+            if status is not None:
+                time.sleep(_SETTLING)
+                raise PlayerLostError(name, f"ended with status {status}")
+        time.sleep(_TICK)
 
 
 def _where(players: Mapping[str, str], player: str | None) -> str:

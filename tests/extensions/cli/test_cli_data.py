@@ -86,7 +86,7 @@ def test_a_schema_is_drafted_edited_and_trained_by(tmp_path):
     command = (*command, "--sample-rate", 1, "--steps", 30, "--json", path)
     with pytest.raises(ArgumentError, match="^basis = 'draft'"):
         run(*command)
-    with pytest.raises(ArgumentError, match="^label = 'side': must be left out with --schema"):
+    with pytest.raises(ArgumentError, match="^label = 'side': must be left out with a schema"):
         run(*command, "--label", "side")
     text = re.sub("range = .*", "range = [-0.5, 0.5]", file.read_text())
     file.write_text(text.replace('basis = "draft"', 'basis = "data"'))
