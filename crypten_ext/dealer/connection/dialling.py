@@ -22,7 +22,8 @@ PATIENCE = 30.0
 """Seconds for which a party tries to get its seat."""
 GATHERING = 300.0
 """Seconds for which a party that has its seat waits for the others."""
-_ATTEMPT = 10.0
+_ATTEMPT, _LEAST = 10.0, 2.0
+"""Seconds that an attempt may take, at most and at the end of the patience."""
 _PAUSE = 0.2
 
 
@@ -41,7 +42,7 @@ def connect(
         rank: of this party.
         parties: their number.
         patience: seconds for which a seat is tried for: while nobody answers, the connection
-            breaks, or another connection has the seat.
+            breaks, or another connection has the seat; the last try may take 2 s more.
         gathering: seconds for which the others may make this one wait, once it has its seat.
         run: digest of the manifest of this party's run.
 
@@ -75,15 +76,16 @@ def _take_seat(
     target: tuple[str, int], guest: Guest, parties: int, deadline: float
 ) -> tuple[Link, bytes, list[int]]:
     """Returns the link, the key of the tuples, and which parties have no seat yet."""
-    latest = min(deadline, time.monotonic() + _ATTEMPT)
-    connection = socket.create_connection(target, timeout=max(_PAUSE, latest - time.monotonic()))
+    now = time.monotonic()
+    latest = now + min(_ATTEMPT, max(_LEAST, deadline - now))
+    connection = socket.create_connection(target, timeout=latest - now)
     try:
         prepare(connection)
         connection.sendall(guest.hello())
         seat = guest.seat(read(connection, ANSWER_BYTES, latest))
         link = Link(connection, seat.frames)
         link.send(PROOF)
-        message = link.receive(max(_PAUSE, latest - time.monotonic()))
+        message = link.receive(max(1e-3, latest - time.monotonic()))
         if not message:
             raise BrokenFrameError("closed its connection")
         return link, seat.key, awaited(message, parties)
