@@ -106,6 +106,7 @@ class OpenDoor:
                 self.meet(patience=0.1)
             self._connections.close()
         self._pool.shutdown()
+        self._connections.close()  # of a party that came when another one had failed
 
 
 @pytest.fixture
