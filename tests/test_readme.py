@@ -16,6 +16,7 @@ from benchmarks.report import DOCUMENTS, with_tables
 from tests.helpers.commands import pea
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
+from tests.mutants.__main__ import copy_tree
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 README = (ROOT / "README.md").read_text()
@@ -231,3 +232,14 @@ def test_researcher_commands_run(tmp_path, monkeypatch):
         short = command.replace("pea fl", "pea fl --rounds 2")
         short = short.replace("pea train", "pea train --steps 5")
         typed(short)
+
+
+@pytest.mark.long
+@needs_tensorflow
+def test_researcher_commands_run_as_typed(tmp_path):
+    """In a copy of the tree, where they write results and documents."""
+    (block,) = [block for block in blocks(README, "sh") if "benchmarks list" in block]
+    copy_tree(tmp_path)
+    for line in block.splitlines():
+        assert passed(run(["bash", "-c", line], tmp_path, PYTHONPATH=str(tmp_path))), line
+    assert "accuracy" in json.loads((tmp_path / "run.json").read_text())
