@@ -53,8 +53,8 @@ class ClipFactor(AutogradFunction):
     and for x of -3 max_norm^2 ulp or less (the ratio is rounded up). No gradient flows through it.
 
     Cost:
-        11 rounds where max_norm is 1 or a smaller power of two, else 12; 18 words opened for each
-        element, or 19. See `extensions.protocols.clipping.clip_factor`.
+        8 rounds where max_norm is 1 or a smaller power of two, else 9; 20 words opened for each
+        element, or 21. See `extensions.protocols.clipping.clip_factor`.
 
     Raises:
         ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit.
@@ -79,8 +79,8 @@ class ClipByNorm(AutogradFunction):
     `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
 
     Cost:
-        16 rounds, or 15 where max_norm is a power of two so small that the squared norms over
-        max_norm^2 need no rounding; 4 words opened for each element and 21 for each row, or 20.
+        13 rounds, or 12 where max_norm is a power of two so small that the squared norms over
+        max_norm^2 need no rounding; 4 words opened for each element and 23 for each row, or 22.
     """
 
     @staticmethod

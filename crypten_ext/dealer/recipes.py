@@ -20,6 +20,7 @@ from extensions.errors import ArgumentError
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
+    RandomPlanes,
     RandomWords,
     TruncationPair,
     WordMasks,
@@ -199,6 +200,10 @@ def _random_words(shape: Any, products: Any) -> Recipe:
     return _correlated([RandomWords(products)], [shape])
 
 
+def _random_planes(shape: Any, products: Any) -> Recipe:
+    return _correlated([RandomPlanes(products)], [shape])
+
+
 def _truncation_pairs(shapes: Any, shifts: Any) -> Recipe:
     return _correlated([TruncationPair(shift) for shift in shifts], shapes)
 
@@ -216,6 +221,8 @@ def requested(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> tup
     match correlations:
         case [RandomWords(products)]:
             return "random words", *shapes, products
+        case [RandomPlanes(products)]:
+            return "random planes", *shapes, products
         case [BitWords(positions)]:
             return "bit words", *shapes, positions
         case [WordMasks(wires, products)]:
@@ -232,6 +239,7 @@ _KINDS: dict[str, Callable[..., Recipe]] = {
     "wraps": _wraps,
     "bits": _bits,
     "random words": _random_words,
+    "random planes": _random_planes,
     "truncation pairs": _truncation_pairs,
     "bit words": _bit_words,
     "word masks": _word_masks,

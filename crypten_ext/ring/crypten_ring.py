@@ -59,6 +59,9 @@ class CrypTenRing(MaskedOpening):
     def stack(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.stack(list(shares))
 
+    def concatenate(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.cat(list(words))
+
     def mul(self, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
         return self._beaver("mul", pairs)
 

@@ -6,10 +6,12 @@ import torch
 
 from crypten_ext.ring.opening import is_leader, open_xor
 from extensions.ring.fixed_point import RING_BITS
+from extensions.ring.planes import WIDTHS, planes, without_signs
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
     Dealt,
+    RandomPlanes,
     RandomWords,
     TruncationPair,
     WordMasks,
@@ -37,20 +39,24 @@ def _deal(correlation: Correlation, shape: torch.Size) -> Dealt:
     if isinstance(correlation, WordMasks):
         masks = rng.generate_random_ring_element((correlation.masks, *shape))
         return Dealt(masks, _stack(_multiply_masks(list(masks), correlation.products), shape))
-    bits, word = _random_bits(shape)
+    bits, word = _random_bits((correlation.masks, *shape))
     match correlation:
         case RandomWords(products):
-            multiplied = _multiply_masks([word], products)
-            return Dealt(_sum_of_bits(bits)[None], _stack([word, *multiplied], shape))
+            multiplied = _multiply_masks(list(word), products)
+            return Dealt(_sum_of_bits(bits), _stack([*word, *multiplied], shape))
+        case RandomPlanes(products):
+            own = planes(list(word), WIDTHS[0])
+            multiplied = _multiply_masks(without_signs(own), products)
+            return Dealt(_sum_of_bits(bits), _stack([*own, *multiplied], shape))
         case TruncationPair(shift):
             top = bits[RING_BITS - 1]
             shifted = _sum_of_bits(bits[shift : RING_BITS - 1])
-            return Dealt(_sum_of_bits(bits)[None], torch.stack([shifted, top]))
+            return Dealt(_sum_of_bits(bits), torch.cat([shifted, top]))
         case BitWords(positions):
-            return Dealt(word[None], bits[list(positions)])
+            return Dealt(word, bits[list(positions), 0])
 
 
-def _random_bits(shape: torch.Size) -> tuple[torch.Tensor, Word]:
+def _random_bits(shape: tuple[int, ...]) -> tuple[torch.Tensor, Word]:
     """Returns additive shares of 64 random bits on a leading axis, and the words that they form."""
     provider = crypten.mpc.get_default_provider()
     size = torch.Size((RING_BITS, *shape))

@@ -143,7 +143,7 @@ def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tup
         The rounds of one comparison and one conversion, and a product.
     """
     thresholds, intercepts = function.integers(bits)
-    below = ring.bits_to_arithmetic(ring.less_than(x, thresholds), [0])[0]
+    below = ring.less_than(x, thresholds)
     slopes = function.slopes
     slope, intercept = ring.linear(
         below,

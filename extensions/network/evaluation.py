@@ -57,9 +57,9 @@ def count_misses_of(
     (product,) = ring.mul([(logits, targets)])
     lead = product.sum(-1)[..., None] - logits * one
     if ties == "wrong":
-        beaten = ring.less_than(lead + targets * one, [1])[0]
+        beaten = ring.less_than_bits(lead + targets * one, 1)
     else:
-        beaten = ring.less_than(lead, [0])[0]
+        beaten = ring.less_than_bits(lead, 0)
     return any_of(ring, [beaten[..., k] for k in range(classes)])
 
 
@@ -77,8 +77,7 @@ def any_of(ring: Ring, flags: Sequence[Bits]) -> Share:
         found.append(ring.bits_to_arithmetic(ring.suffix_or(word), [0])[0])
     if len(found) == 1:
         return found[0]
-    positive = ring.less_than(-functools.reduce(operator.add, found), [0])[0]
-    return ring.bits_to_arithmetic(positive, [0])[0]
+    return ring.less_than(-functools.reduce(operator.add, found), [0])[0]
 
 
 def _as_two_classes(ring: Ring, logit: Share, target: Share) -> tuple[Share, Share]:

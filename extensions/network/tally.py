@@ -92,8 +92,7 @@ def edges_of(loss: Loss, frac_bits: int) -> list[int]:
 
 def _bins(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
     score = logits[:, 1] - logits[:, 0]
-    flags = ring.less_than(score, edges_of(loss, ring.frac_bits))
-    below = ring.bits_to_arithmetic(flags, [0])[0]
+    below = ring.less_than(score, edges_of(loss, ring.frac_bits))
     (upto,) = ring.matmul([(below, targets)])
     whole = targets.sum(0)
     count = len(EDGES)

@@ -1,16 +1,18 @@
 """The clip factor min(1, 1/sqrt(r)), fused: comparison, inverse root and selection in one pass.
 
-With r = ||g||^2 / C^2 the threshold is a power of two, so that the comparison is a bit that the
-suffix-or has already, and the selection of Protocol 3 disappears.
+With r = ||g||^2 / C^2 the threshold is a power of two, as the octaves of the root begin with: all
+are compared with at once, and the selection of Protocol 3 disappears.
 """
 
 import functools
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from extensions.errors import ArgumentError
-from extensions.protocols.inverse_sqrt import inverse_root_of_power, leading_one
+from extensions.protocols.inverse_sqrt import inverse_root_of_power
 from extensions.protocols.polynomial import MINIMAX, OneSided, one_sided
 from extensions.ring.fixed_point import SAFE_BITS, check_frac_bits
 from extensions.ring.interface import Ring, Share
@@ -115,39 +117,44 @@ def clip_factor(ring: Ring, r: Share, plan: ClipPlan) -> Share:
         r >= 2^R, or negative  exactly 0: the gradient is dropped
         =====================  ==============================================
 
+        For r of -2^63 + 2^(R + f) ulp or more.
+
     Cost:
-        The rounds of one bit decomposition, one suffix-or and one conversion of R + 1 bits, and 4
-        rounds (degree 2) or 6 for the arithmetic.
+        The rounds of one comparison, with R + 2 thresholds, and 4 (degree 2) or 6 for the
+        arithmetic.
 
     Source:
         Ruan et al., S&P 2023, Protocol 3, lines 9-12, with Protocol 1 inside.
     """
     f, h = plan.frac_bits, plan.scale_bits
     window = range(f, plan.live_bits)
-    suffix = ring.suffix_or(ring.bit_decompose(r))
-    mask = sum(1 << t for t in window)
-    word = (leading_one(suffix) & mask) ^ ((suffix >> f) & 1)
-    z = ring.bits_to_arithmetic(word, [0, *window])
-    is_clip = z[0]
+    below = ring.less_than(r, [0, *(1 << t for t in (*window, plan.live_bits))])
 
     out_bits = plan.COEFFICIENT_BITS + plan.U_BITS + h
-    shift = out_bits - f
+    shift, one = out_bits - f, 1 << out_bits
     roots = [inverse_root_of_power(t + 1 - f, h) for t in window]
     pad = plan.live_bits - 1
     normaliser, scaled, constant = ring.linear(
-        z,
+        below,
         [
-            [0, *(1 << (pad - t) for t in window)],
-            [0, *(root << (pad - t) for t, root in zip(window, roots, strict=True))],
-            [0, *(_constant(plan, t + 1 - f, out_bits, shift) for t in window)],
+            _by_octave([0, *(1 << (pad - t) for t in window)]),
+            _by_octave([0, *(root << (pad - t) for t, root in zip(window, roots, strict=True))]),
+            _by_octave([one, *(_constant(plan, t + 1 - f, out_bits, shift) for t in window)]),
         ],
     )
     bx, sbx = ring.mul([(normaliser, r), (scaled, r)])
     u, v = ring.truncate([(bx, plan.live_bits - plan.U_BITS), (sbx, plan.live_bits)])
-    unclipped = ring.add_public(-is_clip, 1) * (1 << out_bits)
-    total = _times_polynomial(ring, u, v, plan) + constant + unclipped
-    (factor,) = ring.truncate([(total, shift)])
+    (factor,) = ring.truncate([(_times_polynomial(ring, u, v, plan) + constant, shift)])
     return factor
+
+
+def _by_octave(values: Sequence[int]) -> list[int]:
+    """Returns what the bits [r < t] count, so that they sum to the value of r's own octave.
+
+    Values are of the octaves between thresholds that follow each other, and 0 outside of them.
+    """
+    ends = [0, *values, 0]
+    return [left - right for left, right in itertools.pairwise(ends)]
 
 
 def _constant(plan: ClipPlan, exponent: int, out_bits: int, shift: int) -> int:

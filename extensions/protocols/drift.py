@@ -122,7 +122,7 @@ def within_initial_bound(ring: Ring, parameters: Sequence[Share], max_weight_nor
     bound = INITIAL_WEIGHT_SHARE * max_weight_norm * _ROUNDING
     largest = [math.floor((math.ldexp(bound, kept) + math.sqrt(x.shape[0])) ** 2) for x in rounded]
     excess = ring.add_public(ring.stack(squares), -np.array(largest, dtype=np.int64))
-    return ring.bits_to_arithmetic(ring.less_than(excess, [1])[0], [0])[0]
+    return ring.less_than(excess, [1])[0]
 
 
 def check_start(within: Mapping[str, bool], max_weight_norm: float) -> None:

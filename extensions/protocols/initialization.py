@@ -181,7 +181,7 @@ def first_smallest(ring: Ring, values: Share) -> Share:
     if count > FLAGS_OF_A_WORD:
         raise ArgumentError("candidates", count, f"at most {FLAGS_OF_A_WORD}", "Use local-average.")
     scores = ring.add_public(values * count, np.arange(count, dtype=np.int64))
-    smaller = ring.less_than(scores.reshape(count, 1) - scores.reshape(1, count), [0])[0]
+    smaller = ring.less_than_bits(scores.reshape(count, 1) - scores.reshape(1, count), 0)
     beaten = any_of(ring, [smaller[k] for k in range(count)])
     return ring.add_public(-beaten, 1)
 

@@ -25,6 +25,9 @@ class WordHost(Protocol):
     def xor_public(self, word: Word, value: Word | int) -> Word:
         """Returns shares of word ^ value for a public value; local."""
 
+    def concatenate(self, words: Sequence[Word]) -> Word:
+        """Returns the words one after the other along their first axis; local."""
+
     def open_xor(self, words: Sequence[Word]) -> list[Word]:
         """Returns the words in public; one round for all of them."""
 
@@ -54,21 +57,31 @@ def first_monomials() -> tuple[Monomial, ...]:
     return monomials([*FIRST_GENERATE, FIRST_PROPAGATE])
 
 
-def _masked(
-    host: WordHost, wires: list[Word], terms: list[Term]
+def masked(
+    host: WordHost, wires: Sequence[Word], terms: Sequence[Term]
 ) -> tuple[list[Word], dict[Monomial, Word]]:
-    """Opens the wires under fresh masks; returns public words and shares of mask products."""
+    """Opens the wires under fresh masks; returns public words and shares of mask products.
+
+    Args:
+        host: the host.
+        wires: words of one shape.
+        terms: what is to be computed of them, by `extensions.ring.words.sum_of_products`.
+
+    Cost:
+        One round.
+    """
     correlation = WordMasks(len(wires), monomials(terms))
     ((dealt, products),) = host.deal([(correlation, wires[0])])
     masks = list(dealt)
     opened = host.open_xor([wire ^ mask for wire, mask in zip(wires, masks, strict=True)])
     known = dict(zip(correlation.products, products, strict=True))
-    return opened, _with_singles(known, masks, terms)
+    return opened, with_singles(known, masks, terms)
 
 
-def _with_singles(
-    products: Mapping[Monomial, Word], masks: list[Word], terms: list[Term]
+def with_singles(
+    products: Mapping[Monomial, Word], masks: Sequence[Word], terms: Sequence[Term]
 ) -> dict[Monomial, Word]:
+    """Returns the products of masks and every single shifted mask that the terms name; local."""
     named = {(factor.wire, factor.shift) for term in terms for factor in term}
     singles: dict[Monomial, Word] = {
         ((wire, shift),): shift_word(masks[wire], shift) for wire, shift in sorted(named)
@@ -79,11 +92,11 @@ def _with_singles(
 def subtract_words(
     host: WordHost, minuends: Word, bits: Word, products: Mapping[Monomial, Word]
 ) -> Word:
-    """Returns XOR shares of the bits of c - r for public words c and a shared random word r.
+    """Returns XOR shares of the bits of c - r for a public word c and a shared random word r.
 
     Args:
         host: the host.
-        minuends: public c, any number of leading axes before the shape of r.
+        minuends: public c, of the shape of r.
         bits: XOR shares of r.
         products: shares of the products `first_monomials` of its bits.
 
@@ -92,14 +105,14 @@ def subtract_words(
     """
     add_up = functools.partial(sum_of_products, xor_public=host.xor_public)
     public = ~minuends
-    own = _with_singles(products, [bits], [*FIRST_GENERATE, FIRST_PROPAGATE])
+    own = with_singles(products, [bits], [*FIRST_GENERATE, FIRST_PROPAGATE])
     generate = (public & bits) ^ add_up(FIRST_GENERATE, [public], own)
     propagate = add_up([FIRST_PROPAGATE], [public], own)
     for distance in BORROW_DISTANCES:
         last = distance == BORROW_DISTANCES[-1]
         terms = _generate_terms(distance, (G, False))
         spread = [] if last else [_propagate_term(distance)]
-        opened, masks = _masked(host, [propagate, generate], [*terms, *spread])
+        opened, masks = masked(host, [propagate, generate], [*terms, *spread])
         generate = generate ^ add_up(terms, opened, masks)
         if not last:
             propagate = add_up(spread, opened, masks)
@@ -112,6 +125,6 @@ def suffix_or(host: WordHost, word: Word) -> Word:
     negated = host.xor_public(word, -1)
     for distance in (1, 4, 16):
         term = _propagate_term(distance, -1)
-        opened, masks = _masked(host, [negated], [term])
+        opened, masks = masked(host, [negated], [term])
         negated = sum_of_products([term], opened, masks, xor_public=host.xor_public, ones=True)
     return host.xor_public(negated, -1)

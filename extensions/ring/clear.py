@@ -85,7 +85,10 @@ class ClearRing:
         return x
 
     def less_than(self, x: Integers, thresholds: Sequence[int]) -> Integers:
-        return np.stack([(x < threshold).astype(np.int64) for threshold in thresholds])
+        return np.stack([self.less_than_bits(x, threshold) for threshold in thresholds])
+
+    def less_than_bits(self, x: Integers, threshold: int) -> Integers:
+        return (x < threshold).astype(np.int64)
 
     def suffix_or(self, bits: Integers) -> Integers:
         word = bits.view(np.uint64).copy()

@@ -69,11 +69,14 @@ class Ring(Protocol):
     def bit_decompose(self, x: Share) -> Bits:
         """Returns the 64 two's-complement bits of x."""
 
-    def less_than(self, x: Share, thresholds: Sequence[int]) -> Bits:
-        """Returns, with one leading axis for the thresholds, words whose bit 0 is [x < t].
+    def less_than(self, x: Share, thresholds: Sequence[int]) -> Share:
+        """Returns [x < t] as integers 0 or 1, with one leading axis for the thresholds.
 
         Exact while |x - t| < 2^63 for every public ring integer t.
         """
+
+    def less_than_bits(self, x: Share, threshold: int) -> Bits:
+        """Returns words whose bit 0 is [x < t], exact as `less_than` is."""
 
     def suffix_or(self, bits: Bits) -> Bits:
         """Returns words whose bit i is the OR of bits i..63 of each word."""

@@ -5,6 +5,7 @@ word c = z + r and from what was dealt about r (`extensions.ring.tuples`): local
 linear in r, or by the circuits of `extensions.ring.circuits`, which open words under masks again.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +14,18 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.ring import circuits
+from extensions.ring.comparison import first_products, signs
 from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.interface import Bits, Share
-from extensions.ring.tuples import BitWords, Correlation, Dealt, RandomWords, TruncationPair
+from extensions.ring.planes import LANES, lanes, quarter, unpacked
+from extensions.ring.tuples import (
+    BitWords,
+    Correlation,
+    Dealt,
+    RandomPlanes,
+    RandomWords,
+    TruncationPair,
+)
 from extensions.ring.words import Exponent, Word, power, shift_right
 
 OFFSET_BITS = 62
@@ -42,6 +52,10 @@ class MaskedOpening(ABC):
     @abstractmethod
     def xor_public(self, word: Bits, value: Word | int) -> Bits:
         """Returns shares of word ^ value for an opened word or a public integer; local."""
+
+    @abstractmethod
+    def concatenate(self, words: Sequence[Bits]) -> Bits:
+        """Returns words, shared or opened, one after the other along their first axis; local."""
 
     @abstractmethod
     def constant(self, integers: Integers) -> Any:
@@ -100,24 +114,48 @@ class MaskedOpening(ABC):
         )
 
     def bit_decompose(self, x: Share) -> Bits:
-        """Returns the 64 two's-complement bits of x; 3 rounds."""
-        return self._differences(x, [0])[0]
+        """Returns the 64 two's-complement bits of x; 3 rounds.
 
-    def less_than(self, x: Share, thresholds: Sequence[int]) -> Bits:
-        """Returns, for each threshold t, words whose bit 0 is [x < t]; 3 rounds."""
-        return (self._differences(x, thresholds) >> TOP) & 1
-
-    def _differences(self, x: Share, constants: Sequence[int]) -> Bits:
-        """Returns XOR shares of the bits of x - t for each public t, on a new leading axis.
-
-        x + r is opened once for all t (r uniform and dealt with its bits): x - t = c - t - r.
+        x + r is opened, r uniform and dealt with its bits: x = c - r.
         """
         ((masks, dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
         (r,), (bits, *products) = masks, dependents
         (c,) = self.open_sum([x + r])
-        minuends = c - self._column([wrap(t) for t in constants], x)
         known = dict(zip(circuits.first_monomials(), products, strict=True))
-        return circuits.subtract_words(self, minuends, bits, known)
+        return circuits.subtract_words(self, c, bits, known)
+
+    def less_than(self, x: Share, thresholds: Sequence[int]) -> Share:
+        """Returns [x < t] as integers on a leading axis; 4 rounds.
+
+        Cost:
+            An element: one word opened, and for each threshold 7/16 + 7/64 of one; dealt are 15/4
+            words, and for each threshold 22/16 + 15/64 + 1.
+        """
+        flags = self._signs_below(x, thresholds)
+        bits = self.bits_to_arithmetic(flags, range(RING_BITS))
+        count = math.prod(x.shape)
+        return unpacked(bits, len(thresholds), count).reshape(len(thresholds), *x.shape)
+
+    def less_than_bits(self, x: Share, threshold: int) -> Bits:
+        """Returns words whose bit 0 is [x < t]; 3 rounds."""
+        flags = self._signs_below(x, [threshold])
+        bits = (flags >> self._column(range(RING_BITS), flags)) & 1
+        return unpacked(bits, 1, math.prod(x.shape)).reshape(tuple(x.shape))
+
+    def _signs_below(self, x: Share, thresholds: Sequence[int]) -> Bits:
+        """Returns the signs of x - t for each public t, as `extensions.ring.comparison.signs` does.
+
+        x + r is opened once for all t (r uniform and dealt with its bits): x - t = c - t - r.
+        """
+        count = math.prod(x.shape)
+        size = quarter(count)
+        flat = x.reshape(count)
+        ((masks, dependents),) = self.deal([(RandomPlanes(first_products()), flat[:size])])
+        (c,) = self.open_sum([flat + masks.T.reshape(LANES * size)[:count]])
+        column = self._column([wrap(t) for t in thresholds], flat)
+        minuends = [lane.reshape(1, size) - column for lane in lanes(c, self.concatenate)]
+        own = list(dependents)
+        return signs(self, minuends, own[:LANES], own[LANES:])
 
     def suffix_or(self, bits: Bits) -> Bits:
         """Returns words whose bit i is the OR of bits i..63 of each word; 3 rounds."""

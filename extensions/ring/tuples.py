@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.interface import Bits, Share
+from extensions.ring.planes import LANES, WIDTHS, planes, without_signs
 from extensions.ring.words import Exponent, Monomial, Word, products_of, shift_right, shift_word
 
 Sharing = Literal["sum", "xor"]
@@ -33,6 +34,30 @@ class RandomWords:
     def follow(self, masks: Sequence[Word]) -> list[Word]:
         """Returns r and the products."""
         return [*masks, *products_of(self.products, masks)]
+
+
+@dataclass(frozen=True)
+class RandomPlanes:
+    """Four uniform words, shared additively; bitwise their planes, and products of these.
+
+    The planes are of single bits, and the products are of planes whose sign bits are cleared, as
+    `extensions.ring.comparison` takes them.
+    """
+
+    products: tuple[Monomial, ...]
+    masks: ClassVar[int] = LANES
+    masks_by: ClassVar[Sharing] = "sum"
+    dependents_by: ClassVar[Sharing] = "xor"
+
+    @property
+    def dependents(self) -> int:
+        """Number of words that follow."""
+        return LANES + len(self.products)
+
+    def follow(self, masks: Sequence[Word]) -> list[Word]:
+        """Returns the planes and the products."""
+        own = planes(masks, WIDTHS[0])
+        return [*own, *products_of(self.products, without_signs(own))]
 
 
 @dataclass(frozen=True)
@@ -91,7 +116,7 @@ class WordMasks:
         return products_of(self.products, masks)
 
 
-Correlation = RandomWords | TruncationPair | BitWords | WordMasks
+Correlation = RandomWords | RandomPlanes | TruncationPair | BitWords | WordMasks
 
 
 class Dealt(NamedTuple):

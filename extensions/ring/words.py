@@ -63,7 +63,9 @@ def shift_word(word: Word, shift: int, *, ones: bool = False) -> Word:
 
     With `ones`, a right shift brings in ones instead of zeros.
     """
-    if shift >= 0:
+    if not shift:
+        return word
+    if shift > 0:
         return word << shift
     kept = (1 << (64 + shift)) - 1
     moved = (word >> -shift) & kept

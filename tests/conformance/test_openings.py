@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 
 from extensions.ring.fixed_point import Integers
-from tests.helpers.openings import COUNT, KINDS, record_openings, uniform_p_value
+from extensions.ring.planes import LANES
+from tests.conformance.budgets.comparison import compared
+from tests.helpers.openings import COUNT, KINDS, THRESHOLDS, record_openings, uniform_p_value
 from tests.helpers.strategies import ALARM
 from tests.helpers.toy_ext.ring import ToyRing
 
 TASK = "tests.helpers.{}_tasks.openings:opened"
-BLOCKS = 20
-"""Openings of the blocks: 2 of truncations, 1 + 4 of a decomposition, 1 + 2 x 4 of comparisons with
-two thresholds, 3 of a suffix-or and 1 of a conversion. A host may add those of products."""
+BLOCKS = 2 + (1 + 4) + 3 + 1 + compared(LANES * COUNT, THRESHOLDS).converted // COUNT
+"""Openings of the blocks, COUNT words each: of truncations, a decomposition, a suffix-or, a
+conversion and a comparison. A host may add those of products."""
 
 Open = Callable[[str], Integers]
 

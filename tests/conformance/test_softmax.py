@@ -7,8 +7,9 @@ from extensions.network.activations import sigmoid
 from extensions.network.softmax import exponential, reciprocal
 from extensions.ring.fixed_point import decode, encode
 from tests.conformance.arenas.arena import ABY3Arena, Arena, CrypTenArena
-from tests.conformance.budgets.test_budgets import MUL, TO_ARITHMETIC, TRUNCATE, Cost, zeros
-from tests.conformance.budgets.test_budgets_aby3 import CONVERT, OPEN, TRUNCATE_PRODUCT
+from tests.conformance.budgets.comparison import compared
+from tests.conformance.budgets.test_budgets import MUL, TRUNCATE, Cost, zeros
+from tests.conformance.budgets.test_budgets_aby3 import CONVERT, TRUNCATE_PRODUCT, comparison
 from tests.extensions.network.test_activations import exact
 from tests.extensions.network.test_softmax import logits_of
 from tests.helpers.reference_softmax import softmax_interval
@@ -37,29 +38,22 @@ def test_two_classes_take_one_sigmoid(arena: Arena):
     assert (got.sum(axis=1) == 1 << 20).all()
 
 
-def compared(thresholds: int) -> int:
-    """Words of a comparison in CrypTen, its conversion included."""
-    return 1 + 4 * thresholds + TO_ARITHMETIC.words * thresholds
-
-
 def test_cost_in_crypten(crypten_arena: CrypTenArena):
     cost = crypten_arena.cost("probabilities", zeros((ROWS, CLASSES)))
-    entry = compared(FIRST) + MUL.words + TRUNCATE.words + 1 + TRUNCATE.words
-    row = compared(SECOND) + MUL.words + 1
-    assert cost == Cost(13, ROWS * (CLASSES * entry + row))
+    entry = MUL.words + TRUNCATE.words + 1 + TRUNCATE.words
+    row = MUL.words + 1
+    words = compared(ROWS * CLASSES, FIRST).converted + compared(ROWS, SECOND).converted
+    assert cost == Cost(13, words + ROWS * (CLASSES * entry + row))
     assert (FIRST, SECOND) == (16, 23)
     assert crypten_arena.cost("probabilities", zeros((ROWS, 2))).rounds == 6
 
 
 def test_cost_in_aby3(aby3_arena: ABY3Arena):
-    def compared(thresholds: int) -> int:
-        return OPEN + 1 + 11 + thresholds * (4 * OPEN + 22 + 15 + OPEN + 1)
-
-    entry = compared(FIRST) + CONVERT.words + TRUNCATE_PRODUCT.words
-    entry += CONVERT.words + TRUNCATE_PRODUCT.words
-    row = compared(SECOND) + 2 * CONVERT.words + 3  # the slope and the sum; then the reciprocal
-    rounds, size = aby3_arena.cost("probabilities", [(ROWS, CLASSES)])
-    assert (rounds, size) == (13, 8 * ROWS * (CLASSES * entry + row))
+    entry = 2 * (CONVERT.words + TRUNCATE_PRODUCT.words)
+    row = 2 * CONVERT.words + 3  # the slope and the sum; then the reciprocal
+    words = comparison(ROWS * CLASSES, FIRST).words + comparison(ROWS, SECOND).words
+    cost = aby3_arena.cost("probabilities", [(ROWS, CLASSES)])
+    assert cost == (13, 8 * (words + ROWS * (CLASSES * entry + row)))
     assert aby3_arena.cost("probabilities", [(ROWS, 2)])[0] == 6
 
 

@@ -26,7 +26,7 @@ from tests.helpers.strategies import count_p_value
 
 FEATURES, HIDDEN, CLASSES = 6, 5, 3
 RECORDS, SEED, STEPS, RATE, LR, DELTA = 20, 11, 2, 0.6, 0.75, 1e-5
-ALARM = 1e-10
+ALARM, MANY = 1e-10, 60
 """For each of about a thousand collectives."""
 
 LINEAR: dict[str, Any] = {"widths": (FEATURES, CLASSES), "noise_multiplier": 0.8}
@@ -172,16 +172,16 @@ def test_plain_sgd_is_that_of_pytorch(pools, parties, case):
 @pytest.mark.parametrize(
     ("case", "cost"),
     [
-        ("some clipped", [2, 6, 0, 19]),
-        ("hidden, 16 bits", [9, 6, 3, 19]),
-        ("all clipped", [2, 6, 0, 21]),
-        ("hidden sigmoid", [10, 6, 4, 21]),
-        ("softmax", [2, 13, 0, 19]),
+        ("some clipped", [2, 6, 0, 16]),
+        ("hidden, 16 bits", [9, 6, 3, 16]),
+        ("all clipped", [2, 6, 0, 18]),
+        ("hidden sigmoid", [10, 6, 4, 18]),
+        ("softmax", [2, 13, 0, 16]),
         ("SGD", [2, 6, 0, 4]),
     ],
 )
 def test_a_step_takes_exactly_these_rounds(pools, parties, case, cost):
-    """Forward, loss, backward, step: 27 for a linear model, 37 with one hidden layer; 34, softmax.
+    """Forward, loss, backward, step: 24 for a linear model, 34 with one hidden layer; 31, softmax.
 
     The clip factor's degree is 2 in these, 4 in "all clipped". In the first step parties compare
     their settings in one round more.
@@ -197,8 +197,8 @@ def test_a_step_takes_exactly_these_rounds(pools, parties, case, cost):
 def test_every_opened_word_is_masked(pools, parties, case):
     """A 64-bit word is below 2^40 with probability 2^-23 if masked, always if it is a value.
 
-    All bits of a message are live, also those of conversions to arithmetic shares, which keep few,
-    and balanced in its first half as in its second: unmasked thresholds, low and high, are not.
+    All bits of a message are live (of MANY words some bit is not, with probability 2^-54), and
+    balanced in its first half as in its second: unmasked thresholds, low and high, are not.
     """
     for number, step in enumerate(run(pools, parties, case)[0]):
         public = [sent for sent in step["traffic"] if sent["name"] == "all_gather"]
@@ -206,7 +206,7 @@ def test_every_opened_word_is_masked(pools, parties, case):
         traffic = [sent for sent in step["traffic"] if sent not in public]
         values = step["unmasked"]
         assert {sent["name"] for sent in traffic} == {"all_reduce"}
-        assert {sent["live"] for sent in traffic} == {64}
+        assert {sent["live"] for sent in traffic if sent["words"] >= MANY} == {64}
         words, small = (sum(sent[key] for sent in traffic) for key in ("words", "small"))
         assert count_p_value(small, words, 2.0**-23) > ALARM
         for half in range(2):

@@ -7,10 +7,12 @@ import numpy as np
 
 from extensions.ring.fixed_point import Integers
 from extensions.ring.masked_opening import MaskedOpening
+from extensions.ring.planes import LANES
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
     Dealt,
+    RandomPlanes,
     RandomWords,
     Sharing,
     TruncationPair,
@@ -18,8 +20,10 @@ from extensions.ring.tuples import (
 )
 from tests.helpers.strategies import count_p_value
 
-COUNT = 400
-KINDS = tuple(kind.__name__ for kind in (RandomWords, TruncationPair, BitWords, WordMasks))
+COUNT, THRESHOLDS = 400, 16
+KINDS = tuple(
+    kind.__name__ for kind in (RandomWords, RandomPlanes, TruncationPair, BitWords, WordMasks)
+)
 
 
 def record_openings(
@@ -42,7 +46,8 @@ def record_openings(
     ring.matmul([(row, row.T)])
     ring.truncate([(zeros, 0), (zeros, 20)])
     bits = ring.bit_decompose(zeros)
-    ring.less_than(zeros, [0, 5])
+    many = ring.stack([zeros] * LANES).reshape(LANES * COUNT)
+    ring.less_than(many, range(THRESHOLDS))
     ring.suffix_or(bits)
     ring.bits_to_arithmetic(bits, [0, 40])
     return seen

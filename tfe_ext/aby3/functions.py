@@ -67,8 +67,9 @@ class Functions:
         ratio is rounded up).
 
         Cost:
-            12 rounds and 1,160 bytes an element where max_norm is 1 or a smaller power of two, else
-            13 rounds and 1,208 bytes. See `extensions.protocols.clipping.clip_factor`.
+            9 rounds and 804 bytes an element where max_norm is 1 or a smaller power of two, else 10
+            rounds and 852 bytes; a little more for few elements. See
+            `extensions.protocols.clipping.clip_factor`.
 
         Raises:
             ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit, or what is
@@ -92,8 +93,8 @@ class Functions:
         `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
 
         Cost:
-            16 rounds, 64 bytes an element and 1,256 a row; or 15 rounds and 32 bytes a row less
-            where max_norm is a power of two so small that the squared norms over max_norm^2 need no
+            13 rounds, 64 bytes an element and 900 a row; or 12 rounds and 32 bytes a row less where
+            max_norm is a power of two so small that the squared norms over max_norm^2 need no
             rounding.
 
         Raises:

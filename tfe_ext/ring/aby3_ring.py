@@ -16,6 +16,7 @@ from extensions.ring.masked_opening import MaskedOpening
 from extensions.ring.tuples import Correlation, Dealt
 from tfe_ext.ring import dealing, noise, opening
 from tfe_ext.ring.conversions import replicate
+from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
@@ -84,6 +85,9 @@ class ABY3Ring(MaskedOpening):
     def stack(self, shares: Sequence[Share]) -> Share:
         first, *others = in_one_form(shares)
         return first.stack(others)
+
+    def concatenate(self, words: Sequence[Words]) -> Words:
+        return concatenate(words)
 
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the products; one round if an operand is not replicated yet, or else none.

@@ -100,6 +100,11 @@ class Placed:
             ]
         )
 
+    @property
+    def T(self) -> Self:
+        """The transposed matrix."""
+        return self.each(tf.transpose)
+
 
 P = TypeVar("P", bound=Placed)
 

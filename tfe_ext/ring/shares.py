@@ -57,11 +57,6 @@ class Share(Placed):
         """Returns the sums along one axis."""
         return self.beside_public(np.int32(axis), tf.reduce_sum)
 
-    @property
-    def T(self) -> Self:
-        """The transposed matrix."""
-        return self.each(tf.transpose)
-
     def stack(self, others: "Sequence[Self]") -> Self:
         """Returns equal-shaped shares of this form along a new leading axis."""
         zero = np.zeros(self.shape, dtype=np.int64)

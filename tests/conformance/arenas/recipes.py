@@ -39,7 +39,7 @@ def word_operations(ring: Ring, x: Share, y: Share, *, mask: int) -> Shares:
 
 
 def less_than(ring: Ring, x: Share, *, thresholds: Sequence[int]) -> Shares:
-    return [ring.bits_to_arithmetic(ring.less_than(x, thresholds), [0])[0]]
+    return [ring.less_than(x, thresholds)]
 
 
 def truncate(ring: Ring, z: Share, *, shifts: Sequence[int]) -> Shares:

@@ -14,6 +14,7 @@ from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from extensions.ring.fixed_point import Integers, encode
 from tests.conformance.arenas.arena import Cost, CrypTenArena
+from tests.conformance.budgets.comparison import compared
 from tests.helpers.strategies import MODELS, PRESETS, ROWS, gradients, plan_of, random_batch
 
 N = 10
@@ -38,15 +39,23 @@ INVERSE_SQRT = {
     3: total(LEADING_ONE, MUL, TRUNCATE, CUBIC, MUL, TRUNCATE),
     4: total(LEADING_ONE, MUL, TRUNCATE, CUBIC, MUL, TRUNCATE),
 }
-FACTOR = {
-    2: total(LEADING_ONE, MUL, TRUNCATE, MUL, TRUNCATE, beside=3),
-    4: total(LEADING_ONE, MUL, TRUNCATE, MUL, TRUNCATE, MUL, TRUNCATE, beside=6),
-}
-"""Beside: u next to v, from two products; with degree 4 also u^2 next to u v."""
 
 
 def each(cost: Cost, elements: int = N) -> Cost:
     return Cost(cost.rounds, cost.words * elements)
+
+
+def comparison(elements: int, thresholds: int) -> Cost:
+    """Returns the cost of integers that say which elements lie below which thresholds."""
+    return Cost(4, compared(elements, thresholds).converted)
+
+
+def clip_factor(elements: int = N, degree: int = 2, range_bits: int = 16) -> Cost:
+    """Beside: u next to v, from two products; with degree 4 also u^2 next to u v."""
+    polynomial = total(MUL, TRUNCATE, MUL, TRUNCATE, beside=3)
+    if degree > 2:
+        polynomial = total(polynomial, MUL, TRUNCATE, beside=3)
+    return total(comparison(elements, range_bits + 2), each(polynomial, elements))
 
 
 def zeros(*shapes: tuple[int, ...]) -> list[Integers]:
@@ -56,8 +65,10 @@ def zeros(*shapes: tuple[int, ...]) -> list[Integers]:
 def test_the_numbers_that_are_documented():
     assert INVERSE_SQRT[4] == INVERSE_SQRT[3] == Cost(15, 21)
     assert INVERSE_SQRT[2] == Cost(13, 18)
-    assert FACTOR[2] == Cost(11, 18)
-    assert FACTOR[4] == Cost(13, 24)
+    many = 1 << 12
+    assert comparison(many, 16) == Cost(4, round(many * (1 + 16 * (7 / 16 + 7 / 64))))
+    assert clip_factor(many) == Cost(8, round(many * (1 + 18 * (7 / 16 + 7 / 64) + 9)))
+    assert clip_factor(many, degree=4).rounds == 10
 
 
 @pytest.mark.parametrize("degree", [2, 3, 4])
@@ -81,7 +92,8 @@ def test_the_papers_inverse_sqrt(crypten_arena: CrypTenArena):
 @pytest.mark.parametrize("degree", [2, 4])
 def test_clip_factor(crypten_arena: CrypTenArena, degree: int):
     plan = ClipPlan(frac_bits=16, degree=degree)
-    assert crypten_arena.cost("clip_factor", zeros((N,)), plan=plan) == each(FACTOR[degree])
+    cost = crypten_arena.cost("clip_factor", zeros((N,)), plan=plan)
+    assert cost == clip_factor(degree=degree)
 
 
 @pytest.mark.parametrize("shifts", [[0], [16], [62], [1, 16, 40]])
@@ -92,11 +104,9 @@ def test_truncation(crypten_arena: CrypTenArena, shifts: list[int]):
 
 @pytest.mark.parametrize(("function", "thresholds"), [(sigmoid(), 6), (relu(), 2)])
 def test_activations(crypten_arena: CrypTenArena, function: Any, thresholds: int):
-    compared = Cost(3, 1 + 4 * thresholds)
-    converted = Cost(1, thresholds)
     rounded = TRUNCATE if function.slope_bits else Cost(0, 0)
     cost = crypten_arena.cost("activate", zeros((N,)), function=function)
-    assert cost == each(total(compared, converted, MUL, rounded))
+    assert cost == total(comparison(N, thresholds), each(total(MUL, rounded)))
     assert cost.rounds == (6 if function.slope_bits else 5)
 
 
@@ -124,14 +134,14 @@ def test_gradient_of_inverse_sqrt(crypten_arena: CrypTenArena):
 @pytest.mark.parametrize(("max_norm", "extra"), [(1.0, 0), (0.5, 0), (2.0, 1), (0.7, 1), (7.7, 1)])
 def test_clip_factor_method(crypten_arena: CrypTenArena, max_norm: float, extra: int):
     cost = method(crypten_arena, "clip_factor", *zeros((N,)), max_norm=max_norm)
-    assert cost == each(total(FACTOR[2], Cost(extra, extra)))
+    assert cost == total(clip_factor(), each(Cost(extra, extra)))
 
 
 @pytest.mark.parametrize(
     ("frac_bits", "max_norm", "rounds"),
     [
-        *[(16, 1.0, 16), (16, 7.7, 16), (16, 2.0**-2, 16), (16, 2.0**-3, 15)],
-        *[(20, 1.0, 16), (20, 7.7, 16), (20, 2.0**-4, 16), (20, 2.0**-5, 15)],
+        *[(16, 1.0, 13), (16, 7.7, 13), (16, 2.0**-2, 13), (16, 2.0**-3, 12)],
+        *[(20, 1.0, 13), (20, 7.7, 13), (20, 2.0**-4, 13), (20, 2.0**-5, 12)],
     ],
 )
 def test_clip_by_norm_method(
@@ -141,18 +151,19 @@ def test_clip_by_norm_method(
     cost = method(
         crypten_arena, "clip_by_norm", *zeros((rows, features)), frac_bits, max_norm=max_norm
     )
-    row = FACTOR[2].words + 1 + (rounds - 15) + 1  # the squared norm, the ratio, the factor's mask
+    row = 1 + (rounds - 12) + 1  # the squared norm, the ratio, the factor's mask
     element = 2 + 1 + 1  # the square, the product, its rounding
-    assert cost == Cost(rounds, rows * (row + features * element))
+    words = clip_factor(rows).words + rows * (row + features * element)
+    assert cost == Cost(rounds, words)
 
 
 def test_count_correct(crypten_arena: CrypTenArena):
     rows, classes = 6, 4
     logits, targets = zeros((rows, classes), (rows, classes))
     answers = crypten_arena.run("count_correct", logits=logits, targets=targets, frac_bits=16)
-    compared = (BITS.words + MUL.words) * classes * rows
-    found = (SUFFIX_OR.words + TO_ARITHMETIC.words) * rows
-    assert {cost for _, cost in answers} == {(9, compared + found + 1)}
+    words = MUL.words * classes * rows + compared(classes * rows, 1).opened
+    words += (SUFFIX_OR.words + TO_ARITHMETIC.words) * rows + 1
+    assert {cost for _, cost in answers} == {(9, words)}
 
 
 def test_noise_costs_nothing(crypten_arena: CrypTenArena):
@@ -169,8 +180,8 @@ def test_dpsgd_step(crypten_arena: CrypTenArena, model: str, supplied: bool, pad
     given = [x for layer in layers for x in (layer.inputs, layer.deltas)]
     given += zeros((ROWS,)) if supplied else []
     given += zeros((ROWS,)) if padded else []
-    row = 4 * len(layers) + 1 + FACTOR[2].words + len(layers)  # 2 norms, a product; a mask each
-    words = ROWS * row
+    row = 4 * len(layers) + 1 + len(layers)  # 2 norms, a product; a mask each
+    words = ROWS * row + clip_factor(ROWS).words
     for i, s in enumerate(plan.layers):
         squares = 2 * s.out_features + (0 if supplied and not i else 2 * s.in_features)
         clipped = 2 * s.out_features
@@ -178,7 +189,7 @@ def test_dpsgd_step(crypten_arena: CrypTenArena, model: str, supplied: bool, pad
         words += ROWS * (squares + clipped + operands)
         words += s.out_features * (s.in_features + s.has_bias)
     cost = crypten_arena.cost("dpsgd_step", given, plan=plan, seed=1, supplied=supplied)
-    assert cost == Cost(19, words)
+    assert cost == Cost(16, words)
 
 
 @pytest.mark.parametrize("frac_bits", PRESETS)

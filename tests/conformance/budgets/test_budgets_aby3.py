@@ -12,6 +12,7 @@ from extensions.network.activations import relu, sigmoid
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
+from tests.conformance.budgets.comparison import compared
 from tests.conformance.budgets.test_budgets import Cost, total
 from tests.helpers.strategies import MODELS, PRESETS, ROWS, gradients, plan_of, random_batch
 
@@ -53,14 +54,24 @@ def inverse_sqrt(degree: int, live_bits: int) -> Cost:
     )
 
 
-def clip_factor(degree: int, range_bits: int = 16) -> Cost:
+def comparison(elements: int, thresholds: int) -> Cost:
+    """Returns the cost of integers that say which elements lie below which thresholds."""
+    cost = compared(elements, thresholds)
+    return Cost(4, OPEN * cost.converted + cost.dealt + 64 * cost.flags)
+
+
+def clip_factor(elements: int, degree: int, range_bits: int = 16) -> Cost:
     two, rounded = beside(CONVERT, CONVERT), beside(TRUNCATE_PRODUCT, TRUNCATE_PRODUCT)
-    return total(
-        total(BITS, SUFFIX_OR, to_arithmetic(range_bits + 1)),
+    arithmetic = total(
         total(two, rounded),
         total(two, rounded) if degree > 2 else Cost(0, 0),
         total(two, TRUNCATE_PRODUCT),
     )
+    return total(comparison(elements, range_bits + 2), each(arithmetic, elements))
+
+
+def each(cost: Cost, elements: int) -> Cost:
+    return Cost(cost.rounds, cost.words * elements)
 
 
 def assert_costs(cost: tuple[int, int], expected: Cost, elements: int = N) -> None:
@@ -72,8 +83,10 @@ def test_the_numbers_that_are_documented():
     assert inverse_sqrt(4, 46) == inverse_sqrt(3, 46) == Cost(15, 182)
     assert inverse_sqrt(4, 58) == Cost(15, 194)
     assert inverse_sqrt(2, 46) == Cost(13, 174)
-    assert clip_factor(2) == Cost(11, 143)
-    assert clip_factor(4) == Cost(13, 159)
+    many = 1 << 12
+    assert comparison(many, 6) == Cost(4, round(many * (2 + 15 / 4 + 6 * 237 / 64)))
+    assert clip_factor(many, 2) == Cost(8, round(many * (2 + 15 / 4 + 18 * 237 / 64 + 26)))
+    assert clip_factor(many, 4).rounds == 10
 
 
 @pytest.mark.hosts(frac_bits=[20], degree=[2])
@@ -95,7 +108,8 @@ def test_the_papers_inverse_sqrt(aby3_arena: ABY3Arena):
 @pytest.mark.parametrize("degree", [2, 4])
 def test_clip_factor(aby3_arena: ABY3Arena, degree: int):
     plan = ClipPlan(frac_bits=16, degree=degree)
-    assert_costs(aby3_arena.cost("clip_factor", [(N,)], plan=plan), clip_factor(degree))
+    cost = aby3_arena.cost("clip_factor", [(N,)], plan=plan)
+    assert_costs(cost, clip_factor(N, degree), 1)
 
 
 @pytest.mark.parametrize("shifts", [[0], [62], [1, 16, 40]])
@@ -121,11 +135,9 @@ def test_bits(aby3_arena: ABY3Arena):
 
 @pytest.mark.parametrize(("function", "thresholds"), [(sigmoid(), 6), (relu(), 2)])
 def test_activations(aby3_arena: ABY3Arena, function: Any, thresholds: int):
-    compared = beside(Cost(1, OPEN + 1 + 11), Cost(2, thresholds * (4 * OPEN + 22 + 15)))
-    selected = total(Cost(3, compared.words), Cost(1, thresholds * (OPEN + 1)))
     rounded = TRUNCATE_PRODUCT if function.slope_bits else Cost(0, 0)
     cost = aby3_arena.cost("activate", [(N,)], function=function)
-    assert_costs(cost, total(selected, CONVERT, rounded))
+    assert_costs(cost, total(comparison(N, thresholds), each(total(CONVERT, rounded), N)), 1)
     assert cost[0] == (6 if function.slope_bits else 5)
 
 
@@ -147,13 +159,13 @@ def test_dpsgd_step(aby3_arena: ABY3Arena, model: str, supplied: bool, padded: b
     shapes += [(ROWS,)] * (supplied + padded)
     row = len(layers) * 2 * (TRUNCATE_PRODUCT.words + CONVERT.words) + TRUNCATE_PRODUCT.words
     row -= supplied * (TRUNCATE_PRODUCT.words - TRUNCATE.words)
-    row += CONVERT.words + clip_factor(2).words + CONVERT.words  # of the ratio, and of the factor
-    words = ROWS * row
+    row += CONVERT.words + CONVERT.words  # of the ratio, and of the factor
+    words = ROWS * row + clip_factor(ROWS, 2).words
     for s in plan.layers:
         words += ROWS * s.out_features * (TRUNCATE_PRODUCT.words + CONVERT.words)
         words += s.out_features * (s.in_features + s.has_bias) * TRUNCATE_PRODUCT.words
     cost = aby3_arena.cost("dpsgd_step", shapes, plan=plan, seed=1, supplied=supplied)
-    assert cost == (18, 8 * words)
+    assert cost == (15, 8 * words)
 
 
 @pytest.mark.hosts(frac_bits=[20])

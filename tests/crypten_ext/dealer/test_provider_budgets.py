@@ -12,7 +12,7 @@ from extensions.runs.providers import Provider
 
 TASKS = "tests.helpers.party_tasks.provider_budgets:"
 SMALL = {"batch": 6, "features": 5, "classes": 3}
-ROUNDS = 27
+ROUNDS = 24
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted")
 

@@ -86,7 +86,7 @@ def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     clear = run(tmp_path, *fixed, "--backend", "clear")
     for report in (secure, clear):
         check(report, steps=steps, floor=FLOOR if steps == 120 else 0.5)
-    assert secure["rounds"] == steps * 27 + 1
+    assert secure["rounds"] == steps * 24 + 1
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
     assert secure["epsilon"] == clear["epsilon"]
     assert secure["noise_multiplier"] == clear["noise_multiplier"]

@@ -15,10 +15,13 @@ from crypten_ext.ring.opening import open_sum, open_xor
 from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError
 from extensions.ring.circuits import first_monomials
+from extensions.ring.comparison import first_products
+from extensions.ring.planes import planes, without_signs
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
     Dealt,
+    RandomPlanes,
     RandomWords,
     TruncationPair,
     WordMasks,
@@ -92,6 +95,15 @@ def own_tuples(context: Context, provider: str) -> dict[str, bool]:
     right["products"] = len(products) == len(first_monomials()) and all(
         torch.equal(products_of([m], [r])[0], w)
         for m, w in zip(first_monomials(), products, strict=True)
+    )
+    masks, words = deal(RandomPlanes(first_products()), 5, 2)
+    drawn, found = open_sum([masks])[0], open_xor(list(words))
+    right["planes of r"] = all(
+        torch.equal(word, lane) for word, lane in zip(planes(found[:4], 1), drawn, strict=True)
+    )
+    right["products of planes"] = all(
+        torch.equal(products_of([m], without_signs(found[:4]))[0], w)
+        for m, w in zip(first_products(), found[4:], strict=True)
     )
     shapes, shifts = [(7,), (2, 3)], [16, 0]
     wanted = [(TruncationPair(m), torch.empty(s)) for m, s in zip(shifts, shapes, strict=True)]

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import tfe_ext
 from extensions.errors import ArgumentError
+from tests.conformance.budgets.test_budgets_aby3 import clip_factor
 from tests.helpers.tfe_tasks.session import (
     DEVICES,
     PROTOCOL,
@@ -53,22 +54,22 @@ def known_costs_of_the_host():
 def costs_of_ours():
     x = private(np.ones(N))
     norms = private(np.ones((N, 3)))
-    one, row = 8 * N, 3
+    one, row, factor = 8 * N, 3, 8 * clip_factor(N, 2).words
     cases = {
         "inverse_sqrt": (lambda: tfe.inverse_sqrt(x), 16, (194 + 2) * one),
         "degree 2": (lambda: tfe.inverse_sqrt(x, degree=2), 14, (186 + 2) * one),
-        "clip_factor": (lambda: tfe.clip_factor(x), 12, (143 + 2) * one),
-        "clip_factor, 0.7": (lambda: tfe.clip_factor(x, 0.7), 13, (143 + 6 + 2) * one),
+        "clip_factor": (lambda: tfe.clip_factor(x), 9, factor + 2 * one),
+        "clip_factor, 0.7": (lambda: tfe.clip_factor(x, 0.7), 10, factor + (6 + 2) * one),
         "gaussian_noise": (lambda: tfe.gaussian_noise(N, 1.0), 1, 3 * one),
         "clip_by_norm": (
             lambda: tfe.clip_by_norm(norms, 1.0),
-            16,
-            (6 + 4 + 2 + 143 + 2 + row * (6 + 2)) * one,
+            13,
+            factor + (6 + 4 + 2 + 2 + row * (6 + 2)) * one,
         ),
         "clip_by_norm, 2^-5": (
             lambda: tfe.clip_by_norm(norms, 2.0**-5),
-            15,
-            (6 + 2 + 143 + 2 + row * (6 + 2)) * one,
+            12,
+            factor + (6 + 2 + 2 + row * (6 + 2)) * one,
         ),
     }
     for name, (function, rounds, size) in cases.items():

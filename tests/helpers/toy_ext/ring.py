@@ -87,6 +87,11 @@ class ToyRing(MaskedOpening):
     def stack(self, shares: Sequence[Shares]) -> Shares:
         return Shares(np.stack([share.parts for share in shares], 1))
 
+    def concatenate(self, words: Sequence[Any]) -> Any:
+        if isinstance(words[0], Shares):
+            return Shares(np.concatenate([word.parts for word in words], 1))
+        return np.concatenate(words)
+
     def mul(self, pairs: Sequence[tuple[Shares, Shares]]) -> list[Shares]:
         return self._beaver(pairs, np.multiply, lambda x, y: x * y)
 
