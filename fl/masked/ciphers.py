@@ -25,12 +25,17 @@ def fresh_key() -> bytes:
     return os.urandom(KEY_BYTES)
 
 
-def public_key(private: bytes) -> bytes:
-    """Returns the X25519 public key (RFC 7748) of 32 secret bytes."""
-    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+def private_key(secret: bytes) -> X25519PrivateKey:
+    """Returns the X25519 private key (RFC 7748) of 32 secret bytes, for many agreements."""
+    return X25519PrivateKey.from_private_bytes(secret)
 
 
-def agree(private: bytes, public: bytes, owner: int) -> bytes:
+def public_key(private: X25519PrivateKey) -> bytes:
+    """Returns the 32 bytes that are told to others."""
+    return private.public_key().public_bytes_raw()
+
+
+def agree(private: X25519PrivateKey, public: bytes, owner: int) -> bytes:
     """Returns the secret that the owners of both private keys share; use it in `derive` alone.
 
     Args:
@@ -41,9 +46,8 @@ def agree(private: bytes, public: bytes, owner: int) -> bytes:
     Raises:
         MessageError: the public key has low order, so that everybody would know the result.
     """
-    key = X25519PrivateKey.from_private_bytes(private)
     try:
-        return key.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:
         reason = f"client {owner} advertises a key of low order, with which no secret is shared"
         raise MessageError(reason) from error

@@ -15,6 +15,7 @@ from fl.masked.ciphers import (
     derive,
     fresh_key,
     mask,
+    private_key,
     public_key,
     seal,
     unseal,
@@ -54,8 +55,9 @@ class MaskedClient(Machine):
         self._terms = terms
         self._values = values
         self._identity = identity
-        self._share_key = fresh_key()
         self._secrets = {MASK_KEY: fresh_key(), SEED: fresh_key()}
+        self._mask_key = private_key(self._secrets[MASK_KEY])
+        self._share_key = private_key(fresh_key())
         self._advert: Bytes
         self._roster: Roster
         self._agreed: dict[int, bytes] = {}
@@ -65,7 +67,7 @@ class MaskedClient(Machine):
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields the advertisement of fresh keys."""
-        publics = (public_key(self._secrets[MASK_KEY]), public_key(self._share_key))
+        publics = (public_key(self._mask_key), public_key(self._share_key))
         advert = as_bytes(b"".join((*publics, commit(self._secrets[SEED]))))
         self._advert = advert.reshape(-1, KEY_BYTES)
         signature = self._sign(self._terms.advertised(self._advert))
@@ -130,7 +132,7 @@ class MaskedClient(Machine):
         masked = self._values + mask(seed_key, self.round.size, dtype)
         for peer in self._dealers:
             if peer != self.party:
-                secret = agree(self._secrets[MASK_KEY], self._roster.mask_key(peer), peer)
+                secret = agree(self._mask_key, self._roster.mask_key(peer), peer)
                 add_pair_mask(masked, secret, session, self.party, peer)
         return self.send(
             SERVER, "masked", values=masked, unreadable=np.array(unreadable, dtype=np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import MessageError
-from fl.masked.ciphers import KEY_BYTES, agree, fresh_key
+from fl.masked.ciphers import KEY_BYTES, agree, fresh_key, private_key
 from fl.masked.terms import ADVERT, SEALED, SIGNATURE_BYTES, Bytes, Roster, Terms, check_keys
 from fl.masked.unmasking import Unmasking, by_dealer
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
@@ -112,8 +112,9 @@ class MaskedServer(Machine):
         for other, (earlier, _) in self._answers.items():
             check_keys(other, earlier, seen)
         check_keys(client, advert, seen)
+        own = private_key(fresh_key())
         for public in advert[:2]:
-            agree(fresh_key(), public.tobytes(), client)
+            agree(own, public.tobytes(), client)
         return advert, signature
 
     def _send_keys(self, answers: dict[int, tuple[Bytes, Bytes]], now: float) -> Iterable[Output]:

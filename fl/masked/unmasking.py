@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from extensions.errors import MessageError
 from fl.masked import shamir
-from fl.masked.ciphers import add_pair_mask, agree, commit, derive, mask, public_key, unseal
+from fl.masked.ciphers import (
+    add_pair_mask,
+    agree,
+    commit,
+    derive,
+    mask,
+    private_key,
+    public_key,
+    unseal,
+)
 from fl.masked.terms import MASK_KEY, SECRETS, SEED, Bytes, Roster
 from fl.round.quantization import RingVector
 
@@ -75,7 +84,7 @@ class Unmasking:
     def _advertised(self, dealer: int, secret: bytes) -> bool:
         if self._kind(dealer) == SEED:
             return commit(secret) == self.roster.commitment(dealer)
-        return public_key(secret) == self.roster.mask_key(dealer)
+        return public_key(private_key(secret)) == self.roster.mask_key(dealer)
 
     def remove_masks(self, total: RingVector, secrets: Mapping[int, bytes]) -> None:
         """Subtracts all remaining masks from the sum of the survivors' values, in place."""
@@ -87,7 +96,8 @@ class Unmasking:
             else:
                 self._remove_pair_masks(total, dealer, secret)
 
-    def _remove_pair_masks(self, total: RingVector, lost: int, private: bytes) -> None:
+    def _remove_pair_masks(self, total: RingVector, lost: int, secret: bytes) -> None:
+        private = private_key(secret)
         for client in self.survivors:
             pair = agree(private, self.roster.mask_key(client), client)
             add_pair_mask(total, pair, self.roster.session, client, lost, sign=-1)

@@ -51,7 +51,8 @@ def residues(
         for peer in unmasking.dealt:
             for one, other in ((client, peer), (peer, client)):
                 if peer != client and (one, MASK_KEY) in secrets:
-                    pair = ciphers.agree(secrets[one, MASK_KEY], roster.mask_key(other), other)
+                    own = ciphers.private_key(secrets[one, MASK_KEY])
+                    pair = ciphers.agree(own, roster.mask_key(other), other)
                     ciphers.add_pair_mask(values, pair, session, client, peer, sign=-1)
                     break
         result[client] = values
@@ -244,17 +245,17 @@ LOW_ORDER = (
 @pytest.mark.parametrize("public", LOW_ORDER)
 def test_public_keys_of_low_order_are_refused(public):
     with pytest.raises(MessageError, match="client 3 advertises a key of low order"):
-        ciphers.agree(ciphers.fresh_key(), public, 3)
+        ciphers.agree(ciphers.private_key(ciphers.fresh_key()), public, 3)
 
 
 def test_key_agreement_is_that_of_the_standard_and_every_purpose_has_a_key_of_its_own():
     """RFC 7748, section 6.1."""
-    alice, bob = map(
-        bytes.fromhex,
-        (
+    alice, bob = (
+        ciphers.private_key(bytes.fromhex(secret))
+        for secret in (
             "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
             "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
-        ),
+        )
     )
     shared = "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
     secret = ciphers.agree(alice, ciphers.public_key(bob), 1)
