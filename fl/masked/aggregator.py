@@ -66,7 +66,8 @@ class MaskedAggregator(Aggregator):
         of n < 64 clients, all present, of number below 128, with d values whose count takes L bytes
         in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171. A
         client expands n masks of d values; the server one a survivor, and as many again for each
-        client that dropped out after it dealt shares. All clients together verify 2 n^2 signatures.
+        client that dropped out after it dealt shares. A client verifies 2 n signatures, and so does
+        the server; machines that one object makes in one process do so once for all of them.
 
     Args:
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
@@ -102,6 +103,7 @@ class MaskedAggregator(Aggregator):
         self.fixed_point: FixedPoint = fixed_point
         self.timeout = timeout
         self._identities: dict[int, Ed25519PrivateKey] = {}
+        self._latest: Terms | None = None
 
     def needed(self, clients: int) -> int:
         """Returns t: how many clients of a round of this size must stay to its end."""
@@ -134,8 +136,13 @@ class MaskedAggregator(Aggregator):
         return frozenset(frozenset({client}) for client in senders - coalition.clients)
 
     def _terms(self, round: Round) -> Terms:
-        public = {client: self._identity(client).public_key() for client in round.clients}
-        return Terms(round, self.needed(len(round.clients)), self.fixed_point, public)
+        """Returns the terms of the round, which all its machines that this object makes share."""
+        stated = (round, self.needed(len(round.clients)), self.fixed_point)
+        last = self._latest
+        if last is None or (last.round, last.threshold, last.fixed_point) != stated:
+            public = {client: self._identity(client).public_key() for client in round.clients}
+            last = self._latest = Terms(*stated, public)
+        return last
 
     def _identity(self, client: int) -> Ed25519PrivateKey:
         if client not in self._identities:

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ def as_bytes(data: bytes) -> Bytes:
 class Terms:
     """What all parties know before they exchange keys.
 
+    It holds no secret. Machines in one process may share it: then each signature is verified once
+    for all of them.
+
     Attributes:
         round: its number, size, clients and weights.
         threshold: t, how many clients' shares are needed.
@@ -71,13 +74,25 @@ class Terms:
     def verify(self, client: int, signature: Bytes, signed: bytes) -> None:
         """Returns only if the signature is that of the client under these bytes.
 
+        A right one is remembered, with all that it depends on, and a wrong one is not.
+
         Raises:
             MessageError: it is not.
         """
         try:
-            self.identities[client].verify(signature.tobytes(), signed)
+            self._verify(client, signature.tobytes(), signed)
         except InvalidSignature as error:
             raise MessageError(f"a signature that is not client {client}'s") from error
+
+    @cached_property
+    def _verify(self) -> Callable[[int, bytes, bytes], None]:
+        """Verifies a signature that is not among the last two right ones a client."""
+
+        @lru_cache(maxsize=2 * len(self.round.clients))
+        def verify(client: int, signature: bytes, signed: bytes) -> None:
+            self.identities[client].verify(signature, signed)
+
+        return verify
 
     def listed(self, message: Message, allowed: Collection[int], *needed: int) -> tuple[int, ...]:
         """Returns the clients that a message lists.

@@ -17,7 +17,7 @@ Event = Callable[[], Iterable[Output]]
 class InProcessTransport:
     """Carries the messages of one round between machines in this process.
 
-    Every message is encoded, counted in bytes and decoded again, so that machines share nothing.
+    Every message is encoded, counted in bytes and decoded again: machines share none of its values.
     The clock is virtual: it jumps to the next event. Events of the same time come in the order in
     which they were caused. A round in which no message is under way and no timer is set fails; the
     error names the parties that vanished.
