@@ -1,7 +1,7 @@
 """The protocols of PEA, stated once, for every secure-computation host.
 
 This package knows no framework: it imports neither torch nor tensorflow. The protocols and the
-ring (`extensions.protocols`, `extensions.ring`) need NumPy alone, and OpenDP where noise is drawn.
+ring (`extensions.protocols`, `extensions.ring`) need NumPy alone.
 A host takes part by implementing `extensions.ring.interface.Ring` and, for whole runs,
 `extensions.protocols.host.Host`.
 """

@@ -1,97 +1,98 @@
-"""Integers drawn exactly from the discrete Gaussian and Laplace laws."""
+"""Integers of the discrete Gaussian law, many at once, from the operating system's generator."""
 
-import functools
 import math
-from typing import Any, cast
+import os
+import secrets
+from fractions import Fraction
 
 import numpy as np
 
-from extensions.errors import ArgumentError
-from extensions.ring.fixed_point import SAFE_BITS, Integers
+from extensions.privacy.gaussian_table import WORD_BITS, Digit, check_noise_scale, digits
+from extensions.ring.fixed_point import Integers
 
-TAIL = 40.0
-"""No draw leaves TAIL standard deviations but with probability below 2^-1000."""
-
-LAPLACE_TAIL = 700.0
-"""No draw of Laplace noise leaves as many scales but with probability below 2^-1000."""
-
-
-def _integers() -> Any:
-    """Returns OpenDP's domain of vectors; `opendp.prelude` would import scikit-learn, for 1 s."""
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return vector_domain(atom_domain(T="i64"))
-
-
-@functools.lru_cache(maxsize=64)
-def _sampler(scale: float) -> Any:
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-
-    return make_gaussian(_integers(), l2_distance(T="i64"), scale=scale)
+_AT_ONCE = 1 << 15
+"""Values whose words are in memory together."""
 
 
 def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
     """Returns fresh integers with P(k) proportional to exp(-k^2 / (2 scale^2)).
 
-    Exact sampling (Canonne, Kamath and Steinke 2020) by OpenDP, from a generator that the
-    operating system seeds. Integers, because the rounding of floating-point Gaussians gives the
-    unnoised value away (Mironov 2012).
+    Integers, because the rounding of floating-point Gaussians gives the unnoised value away
+    (Mironov 2012).
 
     Args:
-        scale: standard deviation in ring units; 0 gives zeros.
+        scale: standard deviation in ring units, at least 1/8; 0 gives zeros.
         shape: shape of the result.
 
+    Guarantees:
+        The law is the stated one for all integers k up to a factor within 1 +- 2^-58, at scales of
+        2 or more (`extensions.privacy.gaussian_table.digits`): 10^9 values change an epsilon by
+        less than 10^-8, and nothing is to be added to delta. How much is drawn and computed does
+        not depend on the values, but for an event of probability below 2^-54 each; the addresses
+        that the look-ups read do.
+
+    Cost:
+        16 bytes of the operating system's generator a value and digit, 3 digits up to a scale of
+        2^20 and 7 at 2^46; about 0.1 microseconds of a core each. 4 MB at most beside the result.
+
     Raises:
-        ArgumentError: a negative or non-finite scale, or one so large that noise could leave the
-            range in which the ring's truncation is right.
+        ArgumentError: a scale that is negative, not finite, between 0 and 1/8, or so large that
+            noise could leave the range in which the ring's truncation is right.
     """
     check_noise_scale(scale)
-    if scale == 0.0 or math.prod(shape) == 0:
-        return np.zeros(shape, dtype=np.int64)
-    draws = _sampler(float(scale))([0] * math.prod(shape))
-    return cast(Integers, np.asarray(draws, dtype=np.int64).reshape(shape))
+    drawn = np.zeros(math.prod(shape), dtype=np.int64)
+    if scale > 0.0:
+        table = digits(float(scale))
+        for start in range(0, drawn.size, _AT_ONCE):
+            part = drawn[start : start + _AT_ONCE]
+            for digit in table:
+                part += digit.weight * _draw(digit, part.size)
+    return drawn.reshape(shape)
 
 
-@functools.lru_cache(maxsize=64)
-def _laplace_sampler(scale: float) -> Any:
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
+def _draw(digit: Digit, count: int) -> Integers:
+    """Returns values of one digit, those beyond its table included."""
+    u, v = _uniform_words(2 * count).reshape(2, count)
+    drawn = digit.look_up(u, v)
+    for place in np.flatnonzero(drawn > digit.largest):
+        drawn[place] = beyond(digit.variance, digit.largest)
+    return drawn
 
-    return make_laplace(_integers(), l1_distance(T="i64"), scale=scale)
+
+def _uniform_words(count: int) -> Integers:
+    """Returns uniform integers in [0, 2^63)."""
+    words: Integers = np.frombuffer(os.urandom(8 * count), dtype=np.int64) & (2**WORD_BITS - 1)
+    return words
 
 
-def discrete_laplace(scale: float, shape: tuple[int, ...]) -> Integers:
-    """Returns fresh integers with P(k) proportional to exp(-|k| / scale).
+def beyond(variance: Fraction, largest: int) -> int:
+    """Returns a discrete Gaussian under the condition that its absolute value exceeds `largest`.
 
-    Exact sampling by OpenDP, from a generator that the operating system seeds.
+    Exact, by rejection in whole numbers: with a the least value allowed, exp(-(a + x)^2 / 2s^2) is
+    exp(-a x / s^2), which is geometric, times exp(-x^2 / 2s^2), and a constant.
+    """
+    least = largest + 1
+    while True:
+        excess = 0
+        while _happens(least / variance):
+            excess += 1
+        if _happens(excess**2 / (2 * variance)):
+            return secrets.choice((-1, 1)) * (least + excess)
 
-    Args:
-        scale: in ring units; 0 gives zeros.
-        shape: shape of the result.
 
-    Raises:
-        ArgumentError: a negative or non-finite scale, or one so large that noise could leave the
-            range of the integers.
+def _happens(exponent: Fraction) -> bool:
+    """Returns whether an event of probability exp(-exponent) happens.
 
     Source:
-        Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 2.
+        Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 1.
     """
-    limit = 2.0**SAFE_BITS / LAPLACE_TAIL
-    if not 0.0 <= scale < limit:
-        raise ArgumentError("scale", scale, f"in [0, {limit:.3g}) ring units", "Lower the scale.")
-    if scale == 0.0 or math.prod(shape) == 0:
-        return np.zeros(shape, dtype=np.int64)
-    draws = _laplace_sampler(float(scale))([0] * math.prod(shape))
-    return cast(Integers, np.asarray(draws, dtype=np.int64).reshape(shape))
+    whole = math.floor(exponent)
+    return all(_series(Fraction(1)) for _ in range(whole)) and _series(exponent - whole)
 
 
-def check_noise_scale(scale: float) -> None:
-    """Raises ArgumentError where `scale` (ring units) is no usable standard deviation."""
-    limit = 2.0**SAFE_BITS / TAIL
-    if not 0.0 <= scale < limit:
-        raise ArgumentError(
-            "scale", scale, f"in [0, {limit:.3g}) ring units", "Lower sigma or the fractional bits."
-        )
+def _series(exponent: Fraction) -> bool:
+    """Returns the same for an exponent in 0..1: the terms of exp(-exponent) alternate."""
+    terms = 1
+    while secrets.randbelow(exponent.denominator * terms) < exponent.numerator:
+        terms += 1
+    return terms % 2 == 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.layers import LayerShape
-from extensions.privacy.discrete import TAIL
+from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
 from extensions.protocols.noise import WIDENING, least_sigma, party_variance
 from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits

@@ -8,9 +8,10 @@ import numpy as np
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import check_real
-from extensions.privacy.discrete import discrete_gaussian, discrete_laplace
+from extensions.privacy.discrete import discrete_gaussian
 from fl.privacy.analytic_gaussian import analytic_noise
 from fl.privacy.clipping import bits_for, clip_to_grid
+from fl.privacy.laplace import discrete_laplace
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
 from fl.round.machines import Round, Vector
@@ -35,15 +36,14 @@ class LocalDP(Mechanism):
         when it is selected, even if it vanishes.
 
     Noise:
-        Discrete, drawn exactly by OpenDP from the operating system's generator, on a grid on which
-        it has a scale of 2^20 units or more, and added in integers to the update on that grid: no
-        floating-point number betrays what was added to it. Discrete Laplace noise has epsilon
-        exactly. Discrete Gaussian noise is accounted as continuous noise: on such a grid the delta
-        differs by less than 1e-9 of itself; accountant="rdp" has a bound that holds for it as it
-        is.
+        Discrete, from the operating system's generator, on a grid on which it has a scale of 2^20
+        units or more, and added in integers to the update on that grid: no floating-point number
+        betrays what was added to it. Discrete Laplace noise has epsilon exactly. Discrete Gaussian
+        noise is accounted as continuous noise: on such a grid the delta differs by less than 1e-9
+        of itself; accountant="rdp" has a bound that holds for it as it is.
 
     Cost:
-        No byte; about 30 microseconds a value (Laplace or Gaussian).
+        No byte; about 0.6 microseconds a value with Gaussian noise, 10 with Laplace noise.
 
     Args:
         epsilon: of one update, up to 1000.

@@ -23,7 +23,7 @@ from extensions.privacy.sampling import OVERFLOW_PROBABILITY, capacity, check_re
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.fixed_point import ENCODING_SLACK
 from tests.helpers.reference_dpsgd import factors, gradients, noise_of
-from tests.helpers.strategies import ALARM, count_p_value
+from tests.helpers.strategies import ALARM, BINS_LIMIT, bins_statistic, count_p_value
 
 TASKS = "tests.helpers.tfe_tasks.keras"
 FEATURES, HIDDEN, CLASSES, RECORDS = 6, 5, 3, 20
@@ -195,37 +195,15 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         assert result["epsilon"] == pytest.approx(spent, rel=1e-9)
 
 
-def _quantiles(x: np.ndarray, uniform: np.ndarray, scale: float) -> np.ndarray:
-    """Uniform values if x are discrete Gaussians: exactly so for a small scale."""
-    if scale > 100:
-        return stats.norm.cdf((x + uniform - 0.5) / math.sqrt(scale**2 + 1 / 12))
-    grid = np.arange(-40 * math.ceil(scale), 40 * math.ceil(scale) + 1)
-    pmf = np.exp(-(grid**2) / (2 * scale**2))
-    pmf /= pmf.sum()
-    place = np.asarray(x - grid[0], dtype=np.int64)
-    return (np.cumsum(pmf) - pmf)[place] + uniform * pmf[place]
-
-
 @pytest.mark.parametrize("scale", [3.0, 400.0, 2.0**46])
 def test_draws_in_a_graph_have_the_distribution_and_a_wrong_scale_is_found(tfe_process, scale):
-    """Twenty equally likely bins, 50,000 draws: each test fails by chance with probability 1e-9.
-
-    A scale 5 % off moves the statistic by about 50,000 * 2 * 0.05^2 = 250, far beyond 84.
-    """
-    count, bins = 50_000, 20
+    """50,000 draws: each test fails by chance with probability 1e-9."""
+    count = 50_000
     runs = np.array(tfe_process.run(f"{TASKS}:gaussians", scale=scale, count=count))
-    uniform = np.random.default_rng(2).random(runs.shape)
-    true, limit = math.sqrt(scale**2 + 1 / 12), stats.chi2.isf(1e-9, bins - 1)
-
-    def statistic(run: int, claimed: float) -> float:
-        quantiles = _quantiles(runs[run], uniform[run], claimed)
-        observed = np.histogram(quantiles, bins, (0.0, 1.0))[0]
-        return float(((observed - count / bins) ** 2).sum() * bins / count)
-
-    for run in range(len(runs)):
-        assert statistic(run, scale) < limit < statistic(run, 1.05 * scale)
+    for run in runs:
+        assert bins_statistic(run, scale) < BINS_LIMIT < bins_statistic(run, 1.05 * scale)
     difference = (runs[0] - runs[1]) / scale / math.sqrt(2)
-    assert abs(np.mean(difference**2) - (true / scale) ** 2) < 6.2 * math.sqrt(2 / count)
+    assert abs(np.mean(difference**2) - 1.0) < 6.2 * math.sqrt(2 / count)
 
 
 def test_no_draw_has_more_digits_than_the_bound_counts():

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from extensions.privacy.discrete import check_noise_scale
-from extensions.privacy.gaussian_table import WORD_BITS, Digit, digits
+from extensions.privacy.gaussian_table import WORD_BITS, Digit, check_noise_scale, digits
 from extensions.ring.fixed_point import Integers
 from tfe_ext.streams.randomness import Stream
 
@@ -52,14 +51,14 @@ def look_up(table: Sequence[Digit], u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
         v: likewise.
     """
     lengths = np.array([[len(digit.high)] for digit in table])
-    lowest = np.array([[digit.lowest] for digit in table])
+    largest = np.array([[digit.largest] for digit in table])
     high = tf.constant(_padded([digit.high for digit in table]))
     low = tf.constant(_padded([digit.low for digit in table]))
     place = tf.searchsorted(high, u, side="left", out_type=tf.int64)
     near = tf.minimum(place, lengths - 1)
     equal = tf.equal(tf.gather(high, near, batch_dims=1), u) & (place < lengths)
     tie = equal & (tf.gather(low, near, batch_dims=1) <= v)
-    return place + tf.cast(tie, tf.int64) + lowest
+    return place + tf.cast(tie, tf.int64) - largest
 
 
 def _padded(rows: Sequence[Integers]) -> Integers:

@@ -15,7 +15,7 @@ class QuickLocalDP(fl.LocalDP):
 
     Clip, scale and ledger are those of `fl.LocalDP`. Its noise is on a grid of 2^-20 of the scale
     and exact; this noise is of the same law to that grid. It **protects nothing**, and takes some
-    50 nanoseconds a value instead of some 15 microseconds.
+    50 nanoseconds a value instead of 0.6 microseconds, or some 10 of Laplace noise.
 
     Args:
         seed: of the noise, with round and client, so that everybody can replay it; None: the noise

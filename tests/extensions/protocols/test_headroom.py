@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.privacy.discrete import TAIL
+from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import inverse_square_up
 from extensions.ring.fixed_point import SAFE_BITS
 from tests.helpers.strategies import plan_of, shape

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.privacy.discrete import TAIL, discrete_gaussian
+from extensions.privacy.discrete import discrete_gaussian
+from extensions.privacy.gaussian_table import TAIL
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.protocols.noise import add_gaussian_noise, party_variance
 from extensions.ring.clear import ClearRing

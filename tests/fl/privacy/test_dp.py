@@ -14,9 +14,9 @@ from scipy import stats
 import fl
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger, epsilon
-from extensions.privacy.discrete import LAPLACE_TAIL, discrete_laplace
 from fl.privacy.analytic_gaussian import analytic_noise, gaussian_delta
 from fl.privacy.clipping import clip_to_grid
+from fl.privacy.laplace import LAPLACE_TAIL, discrete_laplace
 from fl.training.weights import get_weights
 from tests.helpers.federated.digits import SIZE, linear, run_on_digits
 from tests.helpers.strategies import (

@@ -155,6 +155,12 @@ def lookup_is_that_of_the_table():
             np.testing.assert_array_equal(
                 look_up([digit], *(tf.constant(w[None]) for w in (u, v)))[0], expected
             )
+        u[:3], v[:3] = 2**63 - 1, [0, 2**62, 2**63 - 1]
+        table = digits(scale)
+        np.testing.assert_array_equal(
+            look_up(table, *(tf.constant(np.stack([w] * len(table))) for w in (u, v))),
+            [digit.look_up(u, v) for digit in table],
+        )
 
 
 def gaussians(scale, count):
