@@ -1,5 +1,6 @@
 """Keys, masks, sealed shares: the standard cryptography of masked aggregation."""
 
+import functools
 import hashlib
 import os
 from typing import Any
@@ -72,8 +73,14 @@ def mask(key: bytes, size: int, dtype: np.dtype[Any]) -> RingVector:
         serves for one mask.
     """
     cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    stream = cipher.update(bytes(size * dtype.itemsize))
+    stream = cipher.update(_zeros(size * dtype.itemsize))
     return np.frombuffer(stream, dtype=dtype.newbyteorder("<")).astype(dtype, copy=False)
+
+
+@functools.lru_cache(maxsize=1)
+def _zeros(count: int) -> bytes:
+    """Returns zero bytes, whose pages the system need not make anew for every mask."""
+    return bytes(count)
 
 
 def add_pair_mask(
