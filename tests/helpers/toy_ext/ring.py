@@ -112,11 +112,8 @@ class ToyRing(MaskedOpening):
         """X y = c + d b + a e + d e for dealt c = a b, and opened d = x - a and e = y - b."""
         masks = [(self.uniform(x.shape), self.uniform(y.shape)) for x, y in pairs]
         dealt = [[self.share(each) for each in (a, b, clear(a, b))] for a, b in masks]
-        hidden = [
-            masked
-            for (x, y), (a, b, _) in zip(pairs, dealt, strict=True)
-            for masked in (x - a, y - b)
-        ]
+        both = zip(pairs, dealt, strict=True)
+        hidden = [masked for (x, y), (a, b, _) in both for masked in (x - a, y - b)]
         opened = self.open_sum(hidden)
         return [
             self.add_public(c + shared(d, b) + shared(a, e), clear(d, e))
