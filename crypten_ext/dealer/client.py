@@ -41,15 +41,23 @@ class Client:
 
     Args:
         key: of this party's streams.
+        rank: of this party.
         corrected: whether this party, the last one, receives the corrections.
         source: of the corrections; None where this party needs none and nothing is checked.
         leave: called once, when no more tuples are needed.
     """
 
     def __init__(
-        self, key: bytes, *, corrected: bool, source: Source | None, leave: Callable[[], None]
+        self,
+        key: bytes,
+        rank: int,
+        *,
+        corrected: bool,
+        source: Source | None,
+        leave: Callable[[], None],
     ) -> None:
         self._key = key
+        self._rank = rank
         self._corrected = corrected
         self._leave = leave
         self._sequence = 0
@@ -74,14 +82,14 @@ class Client:
         link, key = connect(address, rank, parties, run=run)
         if rank == parties - 1:
             corrections = Corrections(link)
-            return cls(key, corrected=True, source=corrections, leave=corrections.finish)
+            return cls(key, rank, corrected=True, source=corrections, leave=corrections.finish)
 
         def leave() -> None:
             with suppress(OSError):
                 link.send(messages.BYE)
             link.close()
 
-        return cls(key, corrected=False, source=None, leave=leave)
+        return cls(key, rank, corrected=False, source=None, leave=leave)
 
     @classmethod
     def prepared(cls, material: Material) -> Client:
@@ -96,7 +104,9 @@ class Client:
         except MaterialError:
             material.finish()
             raise
-        return cls(key, corrected=last, source=material, leave=material.finish)
+        return cls(
+            key, material.header.rank, corrected=last, source=material, leave=material.finish
+        )
 
     def deal(self, kind: str, *parameters: object) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple: masks, then the words that depend on them.
@@ -109,7 +119,7 @@ class Client:
         recipe = recipe_of(request)
         if self._rehearsal is not None:
             self._rehearsal[-1].append(request)
-        share = recipe.expand(tuple_stream(self._key, self._sequence, request))
+        share = recipe.expand(tuple_stream(self._key, self._sequence, request), self._rank)
         if self.source is not None:
             due = recipe.corrected_words if self._corrected else 0
             words = self.source.take(self._sequence, request, due)

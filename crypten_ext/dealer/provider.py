@@ -7,6 +7,7 @@ import torch
 
 from crypten_ext.dealer.client import current
 from crypten_ext.dealer.recipes import requested
+from crypten_ext.ring.factors import LayerMasks
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import Correlation, Dealt, TruncationPair
 
@@ -57,6 +58,12 @@ class DealerProvider(TupleProvider):
         bits, values = _deal(device, "bits", size)
         (arithmetic,) = _arithmetic([values])
         return arithmetic, BinarySharedTensor.from_shares(bits)
+
+    owners_know = True
+
+    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
+        """Returns fresh masks for the two products of a layer."""
+        return LayerMasks(*_deal(None, "layer", list(rows), inputs, outputs))
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value; truncation pairs go together."""

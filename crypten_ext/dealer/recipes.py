@@ -39,10 +39,19 @@ MOST_WORDS = 1 << 30
 
 @dataclass(frozen=True)
 class Piece:
-    """Words of one shape, shared additively, bitwise, or bitwise with one bit each."""
+    """Words of one shape, shared additively, bitwise, or bitwise with one bit each.
+
+    Of words with `owners` every party has its own rows alone, and knows them.
+
+    Attributes:
+        shape: of all words.
+        sharing: how they are shared.
+        owners: number of rows of each party.
+    """
 
     shape: tuple[int, ...]
     sharing: Literal["sum", "xor", "bit"]
+    owners: tuple[int, ...] | None = None
 
     @property
     def words(self) -> int:
@@ -51,8 +60,14 @@ class Piece:
             raise ValueError("negative size")
         return math.prod(self.shape)
 
+    def shape_at(self, rank: int) -> tuple[int, ...]:
+        """Returns the shape of a party's share."""
+        return self.shape if self.owners is None else (self.owners[rank], *self.shape[1:])
+
     def combine(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
         """Returns the value that the shares stand for."""
+        if self.owners is not None:
+            return torch.cat(list(shares))
         join = torch.add if self.sharing == "sum" else torch.bitwise_xor
         return functools.reduce(join, shares)
 
@@ -74,14 +89,15 @@ class Recipe:
         """Number of words of the correction."""
         return sum(piece.words for piece in self.dependents)
 
-    def expand(self, stream: Keystream) -> Shares:
-        """Returns one party's uncorrected shares: the masks', then the dependent words'."""
+    def expand(self, stream: Keystream, rank: int) -> Shares:
+        """Returns a party's uncorrected shares: the masks', then the dependent words'."""
         pieces = (*self.masks, *self.dependents)
-        sizes = [piece.words for piece in pieces]
+        shapes = [piece.shape_at(rank) for piece in pieces]
+        sizes = [math.prod(shape) for shape in shapes]
         drawn = torch.split_with_sizes(stream.words((sum(sizes),)), sizes)
         return [
-            (words & 1 if piece.sharing == "bit" else words).reshape(piece.shape)
-            for piece, words in zip(pieces, drawn, strict=True)
+            (words & 1 if piece.sharing == "bit" else words).reshape(shape)
+            for piece, shape, words in zip(pieces, shapes, drawn, strict=True)
         ]
 
     def correction(self, shares: list[Shares]) -> torch.Tensor:
@@ -153,6 +169,19 @@ def _product_shape(function: Any, size0: Any, size1: Any, args: Any, options: An
         return (*np.broadcast_shapes(size0[:-2], size1[:-2]), size0[-2], size1[-1])
     shapes = [torch.empty(size, dtype=torch.int64, device="meta") for size in (size0, size1)]
     return tuple(function(*shapes, *args, **options).shape)
+
+
+def _layer(rows: Any, inputs: int, outputs: int) -> Recipe:
+    """Returns how the masks of `crypten_ext.ring.factors` are dealt."""
+    if not rows or min(rows) < 0:
+        raise ArgumentError("rows", rows, "a number for each party, or one for all")
+    count = sum(rows)
+    x = Piece((count, inputs), "sum", None if len(rows) == 1 else tuple(rows))
+    return Recipe(
+        (x, Piece((inputs, outputs), "sum"), Piece((outputs, count), "sum")),
+        (Piece((count, outputs), "sum"), Piece((outputs, inputs), "sum")),
+        lambda masks, _: [masks[0] @ masks[1], masks[2] @ masks[0]],
+    )
 
 
 def _square(size: Any) -> Recipe:
@@ -234,6 +263,7 @@ def requested(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> tup
 
 _KINDS: dict[str, Callable[..., Recipe]] = {
     "additive": _additive,
+    "layer": _layer,
     "square": _square,
     "binary": _binary,
     "wraps": _wraps,

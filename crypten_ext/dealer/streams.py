@@ -19,5 +19,7 @@ def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
 def correction_of(keys: Sequence[bytes], sequence: int, request: Request) -> bytes:
     """Returns the last party's correction of one tuple; `keys` are all parties', by rank."""
     recipe = recipe_of(request)
-    shares = [recipe.expand(tuple_stream(key, sequence, request)) for key in keys]
+    shares = [
+        recipe.expand(tuple_stream(key, sequence, request), rank) for rank, key in enumerate(keys)
+    ]
     return recipe.correction(shares).numpy().tobytes()

@@ -10,6 +10,7 @@ import torch
 from crypten_ext.nn.plain_records import as_arrays
 from crypten_ext.nn.provenance import Batch, Provenance, PublicBatch, SharedBatch, mark
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
+from crypten_ext.ring.factors import Factor
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
@@ -124,7 +125,9 @@ def _batches(
             [(widths[0],), (widths[1],), (), ()],
             None if own is None else [own.features, own.labels, own.squared_norms, own.padding],
         )
-        batch = Batch(public, SharedBatch(squared_norms=norms, padding=padding))
+        features = Factor.of_owners(x, rows, None if own is None else own.features)
+        shared = SharedBatch(features=features, squared_norms=norms, padding=padding)
+        batch = Batch(public, shared)
         yield (
             mark(as_tensor(ring, x), Provenance(batch, "features")),
             mark(as_tensor(ring, y), Provenance(batch, "targets")),

@@ -17,7 +17,8 @@ from crypten_ext.nn.provenance import (
     refusal,
 )
 from crypten_ext.nn.tape import Tape
-from crypten_ext.ring.crypten_ring import ring_of
+from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
+from crypten_ext.ring.factors import Factor
 from extensions.errors import ArgumentError, GradientError, InsecureError
 from extensions.network import activations
 from extensions.network.layers import linear
@@ -123,10 +124,22 @@ def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
     if layer.tape is None or not (CrypTensor.AUTOGRAD_ENABLED and weight.requires_grad):
         return cast(MPCTensor, x.private_linear(weight, bias))
     origin = _checked_input(layer, x, weight)
-    share = linear(ring, x.share, weight.share, None if bias is None else bias.share)
+    factor = _factor(ring, x, origin)
+    share = linear(ring, factor, weight.share, None if bias is None else bias.share)
     versions = tuple(Version.of(part) for part in (weight, bias) if part is not None)
-    use = LinearUse(x, origin, weight, bias, layer.tape, versions)
+    use = LinearUse(x, origin, weight, bias, factor, layer.tape, versions)
     return mark(weight.recorded(share), origin.after(use))
+
+
+def _factor(ring: CrypTenRing, x: MPCTensor, origin: Provenance) -> Factor:
+    """Returns a layer's input as a factor of its products: that of the owners where there is one.
+
+    A further pass over the same rows opens them anew.
+    """
+    shared = origin.batch.shared
+    if shared is None or origin.uses or shared.features.is_used:
+        return ring.factor(x.share)
+    return shared.features
 
 
 def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:

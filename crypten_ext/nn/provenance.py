@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
+from crypten_ext.ring.factors import Factor
 from extensions.errors import GradientError
 from extensions.network.activations import PiecewiseLinear
 
@@ -38,8 +39,15 @@ class PublicBatch:
 
 @dataclass(frozen=True)
 class SharedBatch:
-    """Shares that owners supply with a batch: exact squared norms (2f bits) and padding flags."""
+    """What owners supply with a batch.
 
+    Attributes:
+        features: its rows, as a factor of the first layer's products.
+        squared_norms: shares of exact squared norms, 2f fractional bits.
+        padding: shares of flags.
+    """
+
+    features: Factor
     squared_norms: torch.Tensor
     padding: torch.Tensor
 
@@ -98,6 +106,7 @@ class LinearUse:
         origin: of the inputs.
         weight: (out_features, in_features), encrypted.
         bias: (out_features,), or None.
+        factor: the inputs as a factor of the layer's products.
         tape: that of the optimizer that has adopted the layer.
         versions: of weight and bias, where there is one.
     """
@@ -106,6 +115,7 @@ class LinearUse:
     origin: "Provenance"
     weight: Any
     bias: Any
+    factor: Factor
     tape: Any
     versions: tuple[Version, ...]
 

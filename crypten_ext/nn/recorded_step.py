@@ -230,7 +230,7 @@ def _gradients(recorded: BackwardPass) -> list[LayerGradient]:
     shared = recorded.origin.batch.shared
     return [
         LayerGradient(
-            inputs=layer.inputs.share,
+            inputs=layer.factor,
             deltas=deltas,
             squared_norm=None if shared is None or layer.origin.uses else shared.squared_norms,
             has_bias=layer.bias is not None,

@@ -7,6 +7,7 @@ import torch
 from omegaconf import OmegaConf
 
 from crypten_ext.ring import opening, tuples
+from crypten_ext.ring.factors import Factor, Product
 from crypten_ext.ring.opening import is_leader
 from extensions.errors import ArgumentError, InsecureError
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
@@ -18,6 +19,9 @@ from extensions.ring.words import Word
 import crypten
 from crypten import communicator
 from crypten.mpc import MPCTensor
+
+Operand = torch.Tensor | Factor
+"""A share, or rows that are opened once for two products."""
 
 
 class CrypTenRing(MaskedOpening):
@@ -62,37 +66,43 @@ class CrypTenRing(MaskedOpening):
     def concatenate(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.cat(list(words))
 
-    def mul(self, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
-        return self._beaver("mul", pairs)
+    def factor(self, x: torch.Tensor) -> Factor:
+        return Factor(x)
 
-    def matmul(self, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
-        return self._beaver("matmul", pairs)
+    def mul(self, pairs: Sequence[tuple[Operand, Operand]]) -> list[torch.Tensor]:
+        return self._open([self._triple("mul", *map(_share, pair)) for pair in pairs])
 
-    def _beaver(
-        self, op: str, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]
-    ) -> list[torch.Tensor]:
+    def matmul(self, pairs: Sequence[tuple[Operand, Operand]]) -> list[torch.Tensor]:
+        return self._open([self._matmul(x, y) for x, y in pairs])
+
+    def _matmul(self, x: Operand, y: Operand) -> Product:
+        product = None
+        if isinstance(x, Factor) and not isinstance(y, Factor):
+            product = x.times(y, tuples.source())
+        elif isinstance(y, Factor) and not isinstance(x, Factor):
+            product = y.after(x)
+        return product or self._triple("matmul", _share(x), _share(y))
+
+    def _triple(self, op: str, x: torch.Tensor, y: torch.Tensor) -> Product:
+        """X y = c + d b + a e + d e for dealt c = a b, and opened d = x - a and e = y - b."""
         provider = crypten.mpc.get_default_provider()
         compute = getattr(torch, op)
-        triples = [
-            tuple(
-                t.share
-                for t in provider.generate_additive_triple(
-                    x.size(), y.size(), op, device=torch.device("cpu")
-                )
-            )
-            for x, y in pairs
-        ]
-        hidden = [
-            masked
-            for (x, y), (a, b, _) in zip(pairs, triples, strict=True)
-            for masked in (x - a, y - b)
-        ]
-        opened = self.open_sum(hidden)
-        results = []
-        for (a, b, c), d, e in zip(triples, opened[::2], opened[1::2], strict=True):
+        dealt = provider.generate_additive_triple(
+            x.size(), y.size(), op, device=torch.device("cpu")
+        )
+        a, b, c = (t.share for t in dealt)
+
+        def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
+            d, e = opened
             own = compute(d, b + e) if is_leader() else compute(d, b)
-            results.append(c + own + compute(a, e))
-        return results
+            result: torch.Tensor = c + own + compute(a, e)
+            return result
+
+        return Product([x - a, y - b], finish)
+
+    def _open(self, products: Sequence[Product]) -> list[torch.Tensor]:
+        opened = iter(self.open_sum([hidden for each in products for hidden in each.hidden]))
+        return [each.finish([next(opened) for _ in each.hidden]) for each in products]
 
     def open_sum(self, shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Returns the values; 8 bytes an element."""
@@ -112,6 +122,10 @@ class CrypTenRing(MaskedOpening):
             value + torch.from_numpy(source.gaussian(self.rank, s, tuple(value.shape)))
             for value, s in zip(x, scale, strict=True)
         ]
+
+
+def _share(x: Operand) -> torch.Tensor:
+    return x.share if isinstance(x, Factor) else x
 
 
 def check_configuration() -> None:

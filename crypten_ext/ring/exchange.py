@@ -16,6 +16,8 @@ import torch
 from torch import distributed
 from torch.distributed import ReduceOp
 
+import crypten
+from crypten import communicator
 from crypten.communicator import DistributedCommunicator
 from crypten.communicator.communicator import _logging
 
@@ -26,6 +28,9 @@ _COMBINE: dict[Any, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     ReduceOp.SUM: torch.add,
     ReduceOp.BXOR: torch.bitwise_xor,
 }
+
+_ROWS = 1
+"""Tag of messages that travel beside an opening."""
 
 _host_all_reduce: Any = DistributedCommunicator.all_reduce
 
@@ -66,6 +71,44 @@ def _exchange(
         work.wait()
     parts = torch.split(reduce(combine, theirs, own), [tensor.numel() for tensor in tensors])
     return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+class OwnersRows:
+    """Rows of all parties on their way from their owners, each of which sends its own to all.
+
+    Args:
+        rows: public number of rows of each party.
+        own: this party's, (rows, columns).
+
+    Cost:
+        No round beside an opening; each party sends its rows to every other.
+    """
+
+    def __init__(self, rows: Sequence[int], own: torch.Tensor) -> None:
+        world = communicator.get()
+        rank, group = world.get_rank(), world.main_group
+        self._all = torch.empty((sum(rows), own.shape[1]), dtype=torch.int64)
+        blocks = torch.split(self._all, list(rows))
+        blocks[rank].copy_(own)
+        others = [other for other in range(len(rows)) if other != rank]
+        self._waiting: list[Any] = [
+            distributed.irecv(blocks[other], other, group, tag=_ROWS)
+            for other in others
+            if rows[other]
+        ]
+        if rows[rank]:
+            self._waiting += [
+                distributed.isend(blocks[rank], other, group, tag=_ROWS) for other in others
+            ]
+        if crypten.cfg.communicator.verbose:
+            sent, received = len(others) * rows[rank], sum(rows) - rows[rank]
+            world.comm_bytes += world.BYTES_PER_ELEMENT * (sent + received) * own.shape[1]
+
+    def all(self) -> torch.Tensor:
+        """Returns the rows of all parties in rank order, once they are here."""
+        for work in self._waiting:
+            work.wait()
+        return self._all
 
 
 def install() -> None:

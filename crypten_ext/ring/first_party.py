@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from crypten_ext.ring.factors import LayerMasks
 from crypten_ext.ring.opening import is_leader
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
@@ -22,6 +23,19 @@ class FirstParty:
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value."""
         return [_deal(correlation, value.shape) for correlation, value in wanted]
+
+    owners_know = False
+
+    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
+        """Returns fresh masks for the two products of a layer."""
+        count = sum(rows)
+        shapes = [(count, inputs), (inputs, outputs), (outputs, count)]
+        x, w, d = (_zeros("sum", shape) for shape in shapes)
+        xw, dx = _zeros("sum", (count, outputs)), _zeros("sum", (outputs, inputs))
+        if is_leader():
+            of_x, of_w, of_d = (rng.generate_random_ring_element(shape) for shape in shapes)
+            x, w, d, xw, dx = x + of_x, w + of_w, d + of_d, xw + of_x @ of_w, dx + of_d @ of_x
+        return LayerMasks(x, w, d, xw, dx)
 
 
 def _deal(correlation: Correlation, shape: torch.Size) -> Dealt:

@@ -1,6 +1,7 @@
 """CrypTen as a host: each party is a process, which has its own records and shares alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -8,9 +9,11 @@ import torch
 from crypten_ext import dealer
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.ring.crypten_ring import CrypTenRing
+from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import SOFTWARE, exchange, traffic
 from extensions.network.chain import Parameters
+from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import Batch, Compute, Host, Placed, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
@@ -52,6 +55,12 @@ class CrypTenHost(Host):
         """Returns a fresh sample of all parties' records; a step begins for the dealer."""
         dealer.begin_step()
         return super().sample(records, rows, rate)
+
+    def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
+        """Returns the batch, of whose features the owners themselves know the masks; local."""
+        batch = super().batch_of(rows, own)
+        (sample,) = own
+        return replace(batch, x=Factor.of_owners(batch.x, rows, sample.features))
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns this party's shares."""

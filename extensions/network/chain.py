@@ -134,7 +134,7 @@ def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> T
     inputs, slopes = [x], []
     for (weight, bias), function in zip(parameters[:-1], network.activations, strict=True):
         value, slope = activate(ring, linear(ring, inputs[-1], weight, bias), function)
-        inputs.append(value)
+        inputs.append(ring.factor(value))
         slopes.append(slope)
     logits = linear(ring, inputs[-1], *parameters[-1])
     return Trace(

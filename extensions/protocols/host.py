@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from extensions.network.chain import Parameters
-from extensions.privacy.sampling import OwnRecords, draw_rows
+from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
 from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
@@ -30,7 +30,7 @@ class Batch:
     """Shares of rows of all owners, in the order of their ranks.
 
     Attributes:
-        x: features, (rows, features).
+        x: features, (rows, features), or what `Ring.factor` makes of them.
         y: targets, (rows, classes).
         squared_norms: exact ||x_j||^2 with 2f fractional bits, (rows,); None where no owner
             supplied them.
@@ -121,9 +121,18 @@ class Host(Protocol):
             draw_rows(own, party=rank, sample_rate=rate, rows=rows[rank], source=self.noise)
             for rank, own in zip(self.ranks, records, strict=True)
         ]
+        return self.batch_of(rows, drawn)
+
+    def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
+        """Returns the batch of all parties' samples.
+
+        Args:
+            rows: public number of rows of each party.
+            own: of each of `ranks` its sample.
+        """
         return Batch(
             *self.share_rows(
-                rows, [[own.features, own.labels, own.squared_norms, own.padding] for own in drawn]
+                rows, [[one.features, one.labels, one.squared_norms, one.padding] for one in own]
             )
         )
 

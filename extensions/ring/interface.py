@@ -57,7 +57,16 @@ class Ring(Protocol):
         """Returns the element-wise (broadcast) products, not truncated; one round for all."""
 
     def matmul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
-        """Returns the matrix products, not truncated; one round for all."""
+        """Returns the matrix products, not truncated; one round for all.
+
+        Either operand may be what `factor` returned, of `mul` too.
+        """
+
+    def factor(self, x: Share) -> Share:
+        """Returns x as `matmul` takes it for two products: x w first, and then d x.
+
+        A host that opens factors under masks opens this one once.
+        """
 
     def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:
         """Returns z / 2^m rounded to one of the two nearest integers, for each (z, m).

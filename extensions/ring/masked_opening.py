@@ -73,6 +73,10 @@ class MaskedOpening(ABC):
     def deal(self, wanted: Sequence[tuple[Correlation, Share | Bits]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value: see `TupleSource`."""
 
+    def factor(self, x: Share) -> Share:
+        """Returns x as it is; a host that opens it for each product may return something else."""
+        return x
+
     def truncate(self, items: Sequence[tuple[Share, int | Exponent]]) -> list[Share]:
         """Returns z / 2^m by the dealt mask r: z + 2^62 + r is opened, its wrap corrected locally.
 

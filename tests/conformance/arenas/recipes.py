@@ -3,6 +3,7 @@
 A recipe takes the ring, its inputs as shares and public options, and returns a list of shares.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -164,7 +165,9 @@ def model_gradients(
     )
     trace = network.forward(ring, chain, pairs, x)
     gradients = trace.backward(targets, None)
-    return [trace.logits, *(share for g in gradients for share in (g.inputs, g.deltas))]
+    inputs = [getattr(g.inputs, "share", g.inputs) for g in gradients]
+    deltas = [g.deltas for g in gradients]
+    return [trace.logits, *itertools.chain(*zip(inputs, deltas, strict=True))]
 
 
 def initialize(

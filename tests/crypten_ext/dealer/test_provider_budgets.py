@@ -43,7 +43,8 @@ def test_a_step_has_the_rounds_of_its_protocols_alone(dealer_pool, provider):
 
 def masks(kind: str, words: list[int]) -> int:
     """Returns the words of a tuple that depend on no others: uniform, and never corrected."""
-    return sum(words[:2] if kind == "additive" else words[: len(words) // 2])
+    uniform = {"additive": 2, "layer": 3}.get(kind, len(words) // 2)
+    return sum(words[:uniform])
 
 
 def test_a_correction_is_a_word_for_each_word_that_depends_on_others(dealer_pool):

@@ -1,0 +1,160 @@
+"""Rows of a layer that take part in two products, x w and d x, and are opened once for both.
+
+Rows that their owners masked are not even opened among all: an owner knows its own masks, sends its
+masked rows to the others, and no share of them. The other masks, of w and d, are as ever.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+
+from crypten_ext.ring.exchange import OwnersRows
+from crypten_ext.ring.opening import is_leader
+from extensions.ring.fixed_point import Integers
+
+from crypten import communicator
+
+
+class LayerMasks(NamedTuple):
+    """This party's shares of the masks of x, w and d, and of the products of masks.
+
+    Attributes:
+        x: (rows, inputs), or of this party's own rows alone, whose masks it then knows.
+        w: (inputs, outputs).
+        d: (outputs, rows).
+        xw: (rows, outputs).
+        dx: (outputs, inputs).
+    """
+
+    x: torch.Tensor
+    w: torch.Tensor
+    d: torch.Tensor
+    xw: torch.Tensor
+    dx: torch.Tensor
+
+
+@runtime_checkable
+class LayerSource(Protocol):
+    """Who deals masks for the two products of a layer."""
+
+    owners_know: bool
+    """Whether owners can know the masks of their own rows."""
+
+    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
+        """Returns fresh masks.
+
+        Args:
+            rows: of each party, if owners know the masks of theirs; else all rows together.
+            inputs: columns of x.
+            outputs: columns of w.
+        """
+
+
+@dataclass
+class Product:
+    """One product: what of it is opened with others in a round, and what follows.
+
+    Attributes:
+        hidden: masked shares.
+        finish: given what they were opened to, returns this party's share of the product.
+        rows: masked rows on their way from their owners to all.
+    """
+
+    hidden: list[torch.Tensor]
+    finish: Callable[[Sequence[torch.Tensor]], torch.Tensor]
+    rows: OwnersRows | None = None
+
+
+class Factor:
+    """The rows x of a layer's input, for `CrypTenRing.matmul`: first x w, then d x.
+
+    Args:
+        share: this party's share of x.
+        rows: of each party, where every owner masks its own; None if none does.
+        own: this party's own rows; None if it has none.
+
+    Guarantees:
+        A mask of x belongs to x alone, is opened once, and is never used for another value. Who
+        deals knows it, as every mask; of owners' rows the owner does too. All others see uniform
+        words.
+
+    Cost:
+        Rows masked by owners: each owner sends its rows to every other party, once. Else every row
+        is opened, once.
+    """
+
+    def __init__(
+        self,
+        share: torch.Tensor,
+        rows: Sequence[int] | None = None,
+        own: torch.Tensor | None = None,
+    ) -> None:
+        self.share = share
+        self._rows, self._own = rows, own
+        self._masks: LayerMasks | None = None
+        self._opened: torch.Tensor | None = None
+
+    @classmethod
+    def of_owners(cls, share: torch.Tensor, rows: Sequence[int], own: Integers | None) -> "Factor":
+        """Returns the rows of all parties, of which each masks its own.
+
+        Args:
+            share: this party's share of all.
+            rows: public number of rows of each party.
+            own: this party's own ring integers; None if it has no rows.
+        """
+        return cls(share, rows, None if own is None else torch.from_numpy(own))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a product was made of it."""
+        return self._masks is not None
+
+    def times(self, w: torch.Tensor, source: object) -> Product | None:
+        """Returns the product x w; None if it has to be made as any other."""
+        if self._masks is not None or not isinstance(source, LayerSource):
+            return None
+        inputs, outputs = w.shape
+        if self._rows is None or not source.owners_know:
+            self._rows = None
+            masks = source.deal_layer([len(self.share)], inputs, outputs)
+            hidden, rows = [self.share - masks.x, w - masks.w], None
+        else:
+            masks = source.deal_layer(self._rows, inputs, outputs)
+            own = torch.empty_like(masks.x) if self._own is None else self._own
+            hidden, rows = [w - masks.w], OwnersRows(self._rows, own - masks.x)
+        self._masks = masks
+
+        def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
+            *of_x, f = opened
+            e = self._opened = rows.all() if rows is not None else of_x[0]
+            result = masks.xw + e @ (masks.w + f if is_leader() else masks.w)
+            result[self._block] += masks.x @ f
+            return result
+
+        return Product(hidden, finish, rows)
+
+    def after(self, d: torch.Tensor) -> Product | None:
+        """Returns the product d x, once; None if it has to be made as any other."""
+        masks, e = self._masks, self._opened
+        if masks is None or e is None or d.shape != masks.d.shape:
+            return None
+        self._masks = masks._replace(d=torch.empty(0, dtype=torch.int64))
+
+        def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
+            (g,) = opened
+            known = (masks.d + g if is_leader() else masks.d) @ e
+            return masks.dx + known + g[:, self._block] @ masks.x
+
+        return Product([d - masks.d], finish)
+
+    @property
+    def _block(self) -> slice:
+        """The rows of which this party has masks."""
+        if self._rows is None:
+            return slice(None)
+        rank = communicator.get().get_rank()
+        start = sum(self._rows[:rank])
+        return slice(start, start + self._rows[rank])

@@ -1,0 +1,56 @@
+"""The rows of a layer's input take part in two products, and are opened once for both."""
+
+import pytest
+
+from tests.helpers.openings import COUNT, uniform_p_value
+from tests.helpers.strategies import ALARM
+
+TASKS = "tests.helpers.party_tasks.factors"
+INPUTS, OUTPUTS = 5, 3
+ROWS = [4, 0, 7]
+N = sum(ROWS)
+
+
+def opened(words: int) -> int:
+    """Bytes of so many opened words by CrypTen's count: each is sent once and received once."""
+    return 16 * words
+
+
+TRIPLE = opened(N * INPUTS + INPUTS * OUTPUTS), opened(OUTPUTS * N + N * INPUTS)
+"""Of a product x w, and d x, in which both operands are opened."""
+
+
+@pytest.mark.parametrize("owners", [False, True])
+@pytest.mark.parametrize("provider", ["DEALER", "TFP"])
+def test_rows_are_opened_once_for_two_products(dealer_pool, provider, owners):
+    found = dealer_pool.run(
+        f"{TASKS}:products", provider=provider, owners=owners, rows=ROWS, seed=4
+    )
+    for rank, products in enumerate(found):
+        assert all(right for right, *_ in products.values())
+        assert {rounds for _, rounds, *_ in products.values()} == {1}
+        bytes_of = {name: size for name, (_, _, size, _) in products.items()}
+        rows = opened(N * INPUTS)
+        if owners and provider == "DEALER":
+            rows = 8 * INPUTS * (2 * ROWS[rank] + N - ROWS[rank])
+        assert bytes_of["x w"] == rows + opened(INPUTS * OUTPUTS)
+        assert bytes_of["d x"] == opened(OUTPUTS * N)
+        assert bytes_of["d x, wide"] == opened((OUTPUTS + 1) * N + N * INPUTS)
+        assert (bytes_of["x w again"], bytes_of["d x again"]) == TRIPLE
+
+
+def test_both_products_are_dealt_at_once(dealer_pool):
+    for products in dealer_pool.run(
+        f"{TASKS}:products", provider="DEALER", owners=True, rows=ROWS, seed=5
+    ):
+        dealt = {name: words for name, (*_, words) in products.items()}
+        assert dealt["x w"] == 8 * (N * OUTPUTS + OUTPUTS * INPUTS)
+        assert dealt["d x"] == 0
+
+
+@pytest.mark.parametrize("unmasked", [False, True])
+def test_rows_that_owners_send_are_masked_and_never_twice_by_the_same(dealer_pool, unmasked):
+    """False alarms, and unmasked rows that pass, have a probability of ALARM at most."""
+    for words in dealer_pool.run(f"{TASKS}:sent_by_owners", count=COUNT, unmasked=unmasked):
+        assert len(words) == 2 * dealer_pool.world_size
+        assert (uniform_p_value(words) > ALARM) != unmasked

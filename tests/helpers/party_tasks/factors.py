@@ -1,0 +1,105 @@
+"""What the parties of test_factors.py multiply, send and open."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from crypten_ext.dealer import corrected_bytes
+from crypten_ext.nn.batches import share_rows
+from crypten_ext.processes.worker import Context
+from crypten_ext.ring import factors
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from crypten_ext.ring.factors import Factor
+from crypten_ext.ring.opening import open_sum
+from crypten_ext.world import traffic
+from extensions.ring.fixed_point import Integers
+from tests.helpers.party_tasks.dealer import use
+
+import crypten
+
+
+def _shared(rows: list[int], own: Integers, others: list[Integers], rank: int) -> list[Any]:
+    x = share_rows(rows, [own.shape[1:]], [own])[0]
+    each = []
+    for value in others:
+        zero = share_rows([0] * len(rows), [value.shape], None)[0].sum(0)
+        each.append(zero + torch.from_numpy(value) if rank == 0 else zero)
+    return [x, *each]
+
+
+def products(
+    context: Context, *, provider: str, owners: bool, rows: list[int], seed: int
+) -> dict[str, Any]:
+    """Returns products of a factor beside the clear ones, and what each of them took.
+
+    x w, then d x, then both again, and d x in another shape.
+    """
+    use(provider)
+    draws = np.random.default_rng(seed)
+    inputs, outputs = 5, 3
+
+    def drawn(*shape: int) -> Integers:
+        return draws.integers(-(2**63), 2**63, shape, dtype=np.int64)
+
+    x, w, d = drawn(sum(rows), inputs), drawn(inputs, outputs), drawn(outputs, sum(rows))
+    wide = drawn(outputs + 1, sum(rows))
+    start = sum(rows[: context.rank])
+    own = x[start : start + rows[context.rank]]
+    shares = _shared(rows, own, [w, d, wide], context.rank)
+    ring = CrypTenRing(16)
+    factor = Factor.of_owners(shares[0], rows, own) if owners else ring.factor(shares[0])
+    orders = {
+        "x w": (x @ w, lambda: (factor, shares[1])),
+        "d x, wide": (wide @ x, lambda: (shares[3], factor)),
+        "d x": (d @ x, lambda: (shares[2], factor)),
+        "x w again": (x @ w, lambda: (factor, shares[1])),
+        "d x again": (d @ x, lambda: (shares[2], factor)),
+    }
+    found: dict[str, Any] = {}
+    with crypten.cfg.temp_override({"communicator.verbose": True}):
+        for name, (expected, pair) in orders.items():
+            before, dealt = np.array(traffic()), corrected_bytes()
+            (result,) = ring.matmul([pair()])
+            cost = (np.array(traffic()) - before).tolist()
+            (opened,) = open_sum([result])
+            right = np.array_equal(opened.numpy(), expected)
+            found[name] = (right, *cost, corrected_bytes() - dealt)
+    return found
+
+
+def sent_by_owners(context: Context, *, count: int, unmasked: bool) -> Integers:
+    """Returns all rows of zeros that owners send to everybody, twice, in words.
+
+    Args:
+        context: this party's.
+        count: rows of each party.
+        unmasked: whether owners know zeros instead of masks.
+    """
+    source: Any = use("DEALER")
+    seen: list[torch.Tensor] = []
+    host, deal = factors.OwnersRows.all, type(source).deal_layer
+
+    def all_rows(self: factors.OwnersRows) -> torch.Tensor:
+        rows = host(self)
+        seen.append(rows.clone())
+        return rows
+
+    def zeros(self: Any, *shape: Any) -> factors.LayerMasks:
+        masks = deal(self, *shape)
+        return masks._replace(x=torch.zeros_like(masks.x))
+
+    factors.OwnersRows.all = all_rows  # type: ignore[method-assign]
+    if unmasked:
+        type(source).deal_layer = zeros
+    try:
+        ring, rows = CrypTenRing(16), [count] * context.world_size
+        for _ in range(2):
+            own = np.zeros((count, 1), dtype=np.int64)
+            x = share_rows(rows, [(1,)], [own])[0]
+            w = torch.zeros((1, 1), dtype=torch.int64)
+            ring.matmul([(Factor.of_owners(x, rows, own), w)])
+    finally:
+        factors.OwnersRows.all = host  # type: ignore[method-assign]
+        type(source).deal_layer = deal
+    return np.concatenate([rows.numpy().reshape(-1, count) for rows in seen])
