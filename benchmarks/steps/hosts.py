@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.instruments.child_process import in_child
 from benchmarks.instruments.costs import (
     PARTIES,
@@ -33,9 +35,21 @@ count, since TCP carries few words otherwise than many.
 
 
 def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) -> Found:
-    """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties."""
-    ring, shares = shared_in_crypten(context, inputs(**sizes), FRAC_BITS)
-    return parties_cost({kind: partial(step_of, ring, kind, shares) for kind in kinds}, steps)
+    """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties.
+
+    The rows are those of all parties alike, as in training.
+    """
+    from crypten_ext.ring.factors import Factor
+
+    values = inputs(**sizes)
+    ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
+    blocks = np.array_split(values[0], context.world_size)
+    rows, own = [len(block) for block in blocks], blocks[context.rank]
+
+    def act(kind: str) -> tuple[Share, Share]:
+        return step_of(ring, kind, [Factor.of_owners(x, rows, own), *others])
+
+    return parties_cost({kind: partial(act, kind) for kind in kinds}, steps)
 
 
 def in_aby3(

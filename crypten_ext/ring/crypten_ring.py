@@ -66,8 +66,8 @@ class CrypTenRing(MaskedOpening):
     def concatenate(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.cat(list(words))
 
-    def factor(self, x: torch.Tensor) -> Factor:
-        return Factor(x)
+    def factor(self, x: Operand) -> Factor:
+        return x if isinstance(x, Factor) else Factor(x)
 
     def mul(self, pairs: Sequence[tuple[Operand, Operand]]) -> list[torch.Tensor]:
         return self._open([self._triple("mul", *map(_share, pair)) for pair in pairs])

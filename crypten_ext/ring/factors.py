@@ -108,6 +108,15 @@ class Factor:
         return cls(share, rows, None if own is None else torch.from_numpy(own))
 
     @property
+    def shape(self) -> torch.Size:
+        """(rows, columns)."""
+        return self.share.shape
+
+    def reshape(self, *shape: int) -> torch.Tensor:
+        """Returns this party's share of x in another shape."""
+        return self.share.reshape(*shape)
+
+    @property
     def is_used(self) -> bool:
         """Whether a product was made of it."""
         return self._masks is not None

@@ -86,7 +86,7 @@ class Trace:
         ring: the host.
         network: the public facts about the chain.
         parameters: shares of its weights and biases.
-        inputs: shares of each layer's input, (rows, in_features).
+        inputs: each layer's input as a factor of its products, (rows, in_features).
         slopes: shares of each activation's derivative, (rows, features).
         logits: shares of the output, (rows, outputs).
     """
@@ -131,7 +131,7 @@ def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> T
     Cost:
         2 rounds a layer, and those of an activation between two layers.
     """
-    inputs, slopes = [x], []
+    inputs, slopes = [ring.factor(x)], []
     for (weight, bias), function in zip(parameters[:-1], network.activations, strict=True):
         value, slope = activate(ring, linear(ring, inputs[-1], weight, bias), function)
         inputs.append(ring.factor(value))
