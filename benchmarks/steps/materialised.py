@@ -27,8 +27,8 @@ def materialised_step(
     total = squares[0].sum(1)
     for square in squares[1:]:
         total = total + square.sum(1)
-    ratio = ratio_up(ring, total, 2 * f, plan.max_grad_norm)
-    factor = clip_factor(ring, ratio, plan.clip).reshape(-1, 1)
+    ratio, shift = ratio_up(total, f, plan.max_grad_norm, bits=2 * f)
+    factor = clip_factor(ring, ratio, plan.clip, shift).reshape(-1, 1)
     sums = [clipped.sum(0) for clipped in ring.mul([(factor, g) for g in gradients])]
     noisy = add_gaussian_noise(
         ring,

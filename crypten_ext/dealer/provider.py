@@ -65,6 +65,10 @@ class DealerProvider(TupleProvider):
         """Returns fresh masks for the two products of a layer."""
         return LayerMasks(*_deal(None, "layer", list(rows), inputs, outputs))
 
+    def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
+        """Returns this party's shares of fresh words of `crypten_ext.ring.joint`."""
+        return _deal(None, kind, *parameters)
+
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value; truncation pairs go together."""
         alike = all(isinstance(correlation, TruncationPair) for correlation, _ in wanted)

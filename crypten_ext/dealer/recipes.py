@@ -16,6 +16,7 @@ import torch
 
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
+from crypten_ext.ring.joint import JOINTS, joint_of
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import (
     BitWords,
@@ -245,6 +246,16 @@ def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
     return _correlated([WordMasks(wires, products)], [shape])
 
 
+def _joint(kind: str, *parameters: Any) -> Recipe:
+    """Returns how the words of `crypten_ext.ring.joint` are dealt."""
+    dealt = joint_of(kind, *parameters)
+    return Recipe(
+        tuple(Piece(part.shape, part.sharing) for part in dealt.masks),
+        tuple(Piece(part.shape, part.sharing) for part in dealt.dependents),
+        lambda masks, _: dealt.follow(masks),
+    )
+
+
 def requested(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Returns the kind and the parameters of one correlation, or of several truncation pairs."""
     match correlations:
@@ -273,4 +284,5 @@ _KINDS: dict[str, Callable[..., Recipe]] = {
     "truncation pairs": _truncation_pairs,
     "bit words": _bit_words,
     "word masks": _word_masks,
+    **{kind: functools.partial(_joint, kind) for kind in JOINTS},
 }

@@ -70,7 +70,7 @@ class ReLU(crypten.nn.ReLU):
         max_value: in (0, 64].
 
     Cost:
-        5 rounds forward, 1 backward.
+        4 rounds forward, 1 backward.
     """
 
     max_value = 8.0
@@ -87,7 +87,7 @@ class Sigmoid(crypten.nn.Sigmoid):
     """A five-piece sigmoid, within 0.011 of 1 / (1 + exp(-x)).
 
     Cost:
-        6 rounds forward, 2 backward (CrypTen's own: 58 with three parties).
+        5 rounds forward, 2 backward (CrypTen's own: 58 with three parties).
     """
 
     def forward(self, x: MPCTensor) -> MPCTensor:

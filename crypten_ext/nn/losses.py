@@ -106,7 +106,7 @@ class BCEWithLogitsLoss(_SummedCrossEntropy):
         reduction: "sum", the only one that keeps each example's gradient apart.
 
     Cost:
-        6 rounds: the gradient is sigmoid(logits) - targets.
+        5 rounds: the gradient is sigmoid(logits) - targets.
 
     Raises:
         GradientError: another reduction.
@@ -123,7 +123,7 @@ class CrossEntropyLoss(_SummedCrossEntropy):
         reduction: "sum", the only one that keeps each example's gradient apart.
 
     Cost:
-        13 rounds, with two classes 6: the gradient is softmax(logits) - targets, with the error
+        11 rounds, with two classes 5: the gradient is softmax(logits) - targets, with the error
         that `extensions.network.softmax` states.
 
     Raises:

@@ -50,7 +50,7 @@ class DPSGD(RecordedStep):
         overflow, norms and padding from that batch. All else is refused.
 
     Cost:
-        One step of a linear model is 16 rounds after the backward pass. For a model with hidden
+        One step of a linear model is 11 rounds after the backward pass. For a model with hidden
         layers 7 rounds more, once.
 
     Raises:

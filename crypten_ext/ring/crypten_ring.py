@@ -7,12 +7,12 @@ import torch
 from omegaconf import OmegaConf
 
 from crypten_ext.ring import opening, tuples
-from crypten_ext.ring.factors import Factor, Product
+from crypten_ext.ring.factors import Factor, Operand, Product, share_of
+from crypten_ext.ring.fused import Fused
 from crypten_ext.ring.opening import is_leader
 from extensions.errors import ArgumentError, InsecureError
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
 from extensions.ring.interface import NoiseSource
-from extensions.ring.masked_opening import MaskedOpening
 from extensions.ring.tuples import Correlation, Dealt
 from extensions.ring.words import Word
 
@@ -20,11 +20,8 @@ import crypten
 from crypten import communicator
 from crypten.mpc import MPCTensor
 
-Operand = torch.Tensor | Factor
-"""A share, or rows that are opened once for two products."""
 
-
-class CrypTenRing(MaskedOpening):
+class CrypTenRing(Fused):
     """`extensions.ring.interface.Ring` over the parties of the running CrypTen process group.
 
     A share is this party's torch.int64 tensor; bits are XOR-shared torch.int64 words.
@@ -70,7 +67,7 @@ class CrypTenRing(MaskedOpening):
         return x if isinstance(x, Factor) else Factor(x)
 
     def mul(self, pairs: Sequence[tuple[Operand, Operand]]) -> list[torch.Tensor]:
-        return self._open([self._triple("mul", *map(_share, pair)) for pair in pairs])
+        return self._open([self._triple("mul", *map(share_of, pair)) for pair in pairs])
 
     def matmul(self, pairs: Sequence[tuple[Operand, Operand]]) -> list[torch.Tensor]:
         return self._open([self._matmul(x, y) for x, y in pairs])
@@ -81,7 +78,7 @@ class CrypTenRing(MaskedOpening):
             product = x.times(y, tuples.source())
         elif isinstance(y, Factor) and not isinstance(x, Factor):
             product = y.after(x)
-        return product or self._triple("matmul", _share(x), _share(y))
+        return product or self._triple("matmul", share_of(x), share_of(y))
 
     def _triple(self, op: str, x: torch.Tensor, y: torch.Tensor) -> Product:
         """X y = c + d b + a e + d e for dealt c = a b, and opened d = x - a and e = y - b."""
@@ -122,10 +119,6 @@ class CrypTenRing(MaskedOpening):
             value + torch.from_numpy(source.gaussian(self.rank, s, tuple(value.shape)))
             for value, s in zip(x, scale, strict=True)
         ]
-
-
-def _share(x: Operand) -> torch.Tensor:
-    return x.share if isinstance(x, Factor) else x
 
 
 def check_configuration() -> None:

@@ -167,3 +167,12 @@ class Factor:
         rank = communicator.get().get_rank()
         start = sum(self._rows[:rank])
         return slice(start, start + self._rows[rank])
+
+
+Operand = torch.Tensor | Factor
+"""A share, or rows that are opened once for two products."""
+
+
+def share_of(x: Operand) -> torch.Tensor:
+    """Returns this party's share."""
+    return x.share if isinstance(x, Factor) else x

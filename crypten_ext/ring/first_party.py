@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from crypten_ext.ring.factors import LayerMasks
+from crypten_ext.ring.joint import Part, joint_of
 from crypten_ext.ring.opening import is_leader
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
@@ -36,6 +37,24 @@ class FirstParty:
             of_x, of_w, of_d = (rng.generate_random_ring_element(shape) for shape in shapes)
             x, w, d, xw, dx = x + of_x, w + of_w, d + of_d, xw + of_x @ of_w, dx + of_d @ of_x
         return LayerMasks(x, w, d, xw, dx)
+
+    def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
+        """Returns this party's shares of fresh words of `crypten_ext.ring.joint`."""
+        dealt = joint_of(kind, *parameters)
+        masks = [_zeros(part.sharing, part.shape) for part in dealt.masks]
+        followed = [_zeros(part.sharing, part.shape) for part in dealt.dependents]
+        if is_leader():
+            drawn = [rng.generate_random_ring_element(mask.shape) for mask in masks]
+            masks = _joined(dealt.masks, masks, drawn)
+            followed = _joined(dealt.dependents, followed, dealt.follow(drawn))
+        return [*masks, *followed]
+
+
+def _joined(
+    parts: Sequence[Part], shares: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    each = zip(parts, shares, values, strict=True)
+    return [_join(part.sharing, share, value) for part, share, value in each]
 
 
 def _deal(correlation: Correlation, shape: torch.Size) -> Dealt:

@@ -1,6 +1,7 @@
 """Piecewise-linear activations: every comparison at once, one product, an exact derivative."""
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,21 +141,20 @@ def piecewise(ring: Ring, x: Share, function: PiecewiseLinear, bits: int) -> tup
         bits - slope_bits); at a threshold the derivative is the one on the right.
 
     Cost:
-        The rounds of one comparison and one conversion, and a product.
+        The rounds of one selection (`Ring.select`).
     """
     thresholds, intercepts = function.integers(bits)
-    below = ring.less_than(x, thresholds)
     slopes = function.slopes
-    slope, intercept = ring.linear(
-        below,
-        [
-            [a - b for a, b in zip(slopes[:-1], slopes[1:], strict=True)],
-            [a - b for a, b in zip(intercepts[:-1], intercepts[1:], strict=True)],
-        ],
-    )
+    selected = ring.select(x, thresholds, [_falls(slopes)], [_falls(intercepts)])
+    (slope,), (product,), (intercept,) = selected[1:]
     slope = ring.add_public(slope, slopes[-1])
-    (product,) = ring.mul([(slope, x)])
+    product = product + x * slopes[-1]
     return ring.add_public(product + intercept, intercepts[-1]), slope
+
+
+def _falls(values: Sequence[int]) -> list[int]:
+    """Returns by how much each value is above the next."""
+    return [left - right for left, right in itertools.pairwise(values)]
 
 
 def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Share]:
@@ -165,8 +165,8 @@ def activate(ring: Ring, x: Share, function: PiecewiseLinear) -> tuple[Share, Sh
         a threshold the derivative is the one on the right.
 
     Cost:
-        The rounds of one comparison and one conversion, a product, and a truncation if slope_bits >
-        0. All thresholds share them.
+        The rounds of one selection (`Ring.select`), and a truncation if slope_bits > 0. All
+        thresholds share them.
     """
     value, slope = piecewise(ring, x, function, ring.frac_bits)
     if function.slope_bits:

@@ -20,6 +20,9 @@ from extensions.ring.interface import Ring, Share
 RATIO_BITS = 10
 """Significant bits of the public 1/C^2; rounding it up shrinks the factor by 0.1 % at most."""
 
+PADDING_BITS = SAFE_BITS
+"""A ratio to which 2^PADDING_BITS is added has factor 0, whatever its fractional bits are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClipPlan:
@@ -67,10 +70,15 @@ class ClipPlan:
             SAFE_BITS - 1 - self.live_bits, SAFE_BITS - 2 - self.U_BITS - self.COEFFICIENT_BITS
         )
 
+    @property
+    def factor_shift(self) -> int:
+        """Fractional bits that the factor has beyond f before it is rounded."""
+        return self.COEFFICIENT_BITS + self.U_BITS + self.scale_bits - self.frac_bits
+
     @functools.cached_property
     def fit(self) -> OneSided:
         """The polynomial in u."""
-        return one_sided(self.degree, self.COEFFICIENT_BITS)
+        return one_sided(self.degree, self.COEFFICIENT_BITS, 2.0 ** -(self.frac_bits + 1))
 
     def error_bound(self, exponent: int) -> float:
         """Returns how far rounding may lift s p(u) above its value, for r in that octave.
@@ -95,13 +103,16 @@ class ClipPlan:
         return 2 * self.error_bound(exponent) + 2.0 ** (1 - self.frac_bits)
 
 
-def clip_factor(ring: Ring, r: Share, plan: ClipPlan) -> Share:
+def clip_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Share:
     """Returns min(1, 1/sqrt(r)), never above it.
 
     Args:
         ring: the host.
-        r: shares of squared norms over squared bound, `plan.frac_bits` fractional bits, any shape.
+        r: shares of squared norms over squared bound, `plan.frac_bits` + shift fractional bits, any
+            shape.
         plan: the public constants.
+        shift: further fractional bits, in 0..62 - `plan.frac_bits`. With any of them, r must stay
+            below 2^62, or from there on below 2^63.
 
     Guarantees:
         One-sided for every rounding a host may choose; at most 0.7 % (degree 2) and two ulp below
@@ -112,40 +123,55 @@ def clip_factor(ring: Ring, r: Share, plan: ClipPlan) -> Share:
         =====================  ==============================================
         r                      factor
         =====================  ==============================================
-        0 <= r < 1             exactly 1
+        0 <= r < 1             exactly 1; with a shift, r < 1 - 2^(1 - f)
         1 <= r < 2^R           just below 1/sqrt(r)
         r >= 2^R, or negative  exactly 0: the gradient is dropped
         =====================  ==============================================
 
-        For r of -2^63 + 2^(R + f) ulp or more.
+        For r of -2^63 + 2^(R + f) ulp or more, of 0 or more with a shift.
 
     Cost:
-        The rounds of one comparison, with R + 2 thresholds, and 4 (degree 2) or 6 for the
-        arithmetic.
+        The rounds of one selection (`Ring.select`) with up to R + 2 thresholds, of one (degree 2)
+        or two products of truncated values, and of one truncation; with degree 3 or 4 two more.
 
     Source:
         Ruan et al., S&P 2023, Protocol 3, lines 9-12, with Protocol 1 inside.
     """
-    f, h = plan.frac_bits, plan.scale_bits
-    window = range(f, plan.live_bits)
-    below = ring.less_than(r, [0, *(1 << t for t in (*window, plan.live_bits))])
+    (factor,) = ring.truncate([(unrounded_factor(ring, r, plan, shift), plan.factor_shift)])
+    return factor
 
-    out_bits = plan.COEFFICIENT_BITS + plan.U_BITS + h
-    shift, one = out_bits - f, 1 << out_bits
+
+def unrounded_factor(ring: Ring, r: Share, plan: ClipPlan, shift: int = 0) -> Share:
+    """Returns `clip_factor` with `plan.factor_shift` more fractional bits: one truncation less.
+
+    With a shift the flags compare r as it is, and the polynomial takes r / 2^shift, rounded up, of
+    f fractional bits. An octave begins two ulp of those below its power of two, so that what is
+    rounded up does not leave it at its end; for what lies below its beginning see `one_sided`.
+    """
+    f, h = plan.frac_bits, plan.scale_bits
+    end = min(plan.live_bits, PADDING_BITS - shift)
+    window = range(f, end)
+    margin = 2 if shift else 0
+    starts = [(1 << t) - margin << shift for t in window]
+    pad, out_bits = plan.live_bits - 1, f + plan.factor_shift
     roots = [inverse_root_of_power(t + 1 - f, h) for t in window]
-    pad = plan.live_bits - 1
-    normaliser, scaled, constant = ring.linear(
-        below,
+    selected = ring.select(
+        r,
+        [0, *starts, 1 << (end + shift)],
         [
             _by_octave([0, *(1 << (pad - t) for t in window)]),
             _by_octave([0, *(root << (pad - t) for t, root in zip(window, roots, strict=True))]),
-            _by_octave([one, *(_constant(plan, t + 1 - f, out_bits, shift) for t in window)]),
         ],
+        [_by_octave([1 << out_bits, *(_constant(plan, t + 1 - f, out_bits) for t in window)])],
+        shift,
     )
-    bx, sbx = ring.mul([(normaliser, r), (scaled, r)])
-    u, v = ring.truncate([(bx, plan.live_bits - plan.U_BITS), (sbx, plan.live_bits)])
-    (factor,) = ring.truncate([(_times_polynomial(ring, u, v, plan) + constant, shift)])
-    return factor
+    bx, sbx = selected.products
+    if shift:
+        normaliser, scaled = selected.slopes
+        bx, sbx = bx + normaliser, sbx + scaled
+    shifts = plan.live_bits - plan.U_BITS, plan.live_bits
+    (constant,) = selected.constants
+    return _times_polynomial(ring, (bx, sbx), shifts, plan) + constant
 
 
 def _by_octave(values: Sequence[int]) -> list[int]:
@@ -157,19 +183,29 @@ def _by_octave(values: Sequence[int]) -> list[int]:
     return [left - right for left, right in itertools.pairwise(ends)]
 
 
-def _constant(plan: ClipPlan, exponent: int, out_bits: int, shift: int) -> int:
+def _constant(plan: ClipPlan, exponent: int, out_bits: int) -> int:
     value = plan.fit.constant * 2.0 ** (-exponent / 2) - plan.error_bound(exponent)
-    return math.floor(math.ldexp(value, out_bits)) - (1 << shift)
+    return math.floor(math.ldexp(value, out_bits)) - (1 << plan.factor_shift)
 
 
-def _times_polynomial(ring: Ring, u: Share, v: Share, plan: ClipPlan) -> Share:
-    """Returns v (c_1 + c_2 u + ...) where v = s u, with all fractional bits kept."""
+def _times_polynomial(
+    ring: Ring, products: tuple[Share, Share], shifts: tuple[int, int], plan: ClipPlan
+) -> Share:
+    """Returns v (c_1 + c_2 u + ...) with all fractional bits kept.
+
+    Args:
+        ring: the host.
+        products: shares of u and of v = s u, before they are truncated.
+        shifts: what truncates them.
+        plan: the public constants.
+    """
     c1, c2, c3, c4 = plan.fit.padded(4)
     one = 1 << plan.U_BITS
+    items = list(zip(products, shifts, strict=True))
     if plan.degree == 2:
-        (product,) = ring.mul([(v, ring.add_public(u * c2, c1 * one))])
-        return product
-    uv, uu = ring.mul([(u, v), (u, u)])
+        (_, v), (uv,) = ring.truncate_and_multiply(items, [(0, 1)])
+        return uv * c2 + v * (c1 * one)
+    (u, v), (uv, uu) = ring.truncate_and_multiply(items, [(0, 1), (0, 0)])
     q, w = ring.truncate([(uv, plan.U_BITS), (uu, plan.U_BITS)])
     (product,) = ring.mul([(q, ring.add_public(u * c3 + w * c4, c2 * one))])
     return product + v * (c1 * one)
@@ -191,23 +227,21 @@ def inverse_square_up(max_norm: float, *, name: str = "max_norm") -> tuple[int, 
     return numerator, denominator_bits
 
 
-def ratio_up(ring: Ring, squared: Share, bits: int, max_norm: float) -> Share:
-    """Returns squared / max_norm^2 in f fractional bits, at least the true value; 1 round or none.
+def ratio_up(squared: Share, frac_bits: int, max_norm: float, *, bits: int) -> tuple[Share, int]:
+    """Returns squared / max_norm^2, at least the true value, and its fractional bits beyond f.
+
+    Local.
 
     Args:
-        ring: the host.
         squared: shares of squared norms with `bits` fractional bits; with K of
             `inverse_square_up`, squared K must stay below 2^62, and so must the result.
-        bits: fractional bits of `squared`.
+        frac_bits: f.
         max_norm: the public bound C.
+        bits: fractional bits of `squared`.
     """
     numerator, shift = inverse_square_up(max_norm)
-    shift += bits - ring.frac_bits
-    scaled = squared * numerator
-    if shift <= 0:
-        return scaled * (1 << -shift)
-    (ratio,) = ring.truncate([(scaled, shift)])
-    return ring.add_public(ratio, 1)
+    shift += bits - frac_bits
+    return squared * (numerator << max(0, -shift)), max(0, shift)
 
 
 def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share:
@@ -232,18 +266,18 @@ def clip_by_norm(ring: Ring, x: Share, max_norm: float, plan: ClipPlan) -> Share
         ArgumentError: a bound out of range: below it, the ratio could leave the ring.
 
     Cost:
-        Five rounds more than `clip_factor`.
+        `clip_factor`, less its truncation, and a round for the squares, one for their sum, and
+        those of scaled rows (`Ring.scale_rows`) and their truncation.
     """
     f = ring.frac_bits
     if max_norm < 2.0 ** (-f / 2):
         raise ArgumentError(
             "max_norm", max_norm, f"at least 2^{-f / 2:g}", "Rescale the data, or raise frac_bits."
         )
-    (square,) = ring.mul([(x, x)])
+    rows, (square,) = ring.square_rows([x], plan.factor_shift)
     bits = min(2 * f, max(f, 2 * f - RATIO_BITS - 1))
-    (squared,) = ring.truncate([(square.sum(-1), 2 * f - bits)])
-    r = ratio_up(ring, ring.add_public(squared, 1), bits, max_norm)
-    factor = clip_factor(ring, r, plan)
-    (product,) = ring.mul([(factor[:, None], x)])
+    (squared,) = ring.truncate([(square, 2 * f - bits)])
+    ratio, shift = ratio_up(ring.add_public(squared, 1), f, max_norm, bits=bits)
+    (product,) = ring.scale_rows(rows, unrounded_factor(ring, ratio, plan, shift))
     (result,) = ring.truncate([(product, f)])
     return result

@@ -13,46 +13,46 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.network.class_weights import WEIGHT_BITS
 from extensions.network.layers import LayerGradient
-from extensions.protocols.clipping import ClipPlan, clip_factor, ratio_up
+from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.noise import add_gaussian_noise
-from extensions.ring.interface import NoiseSource, Ring, Share
+from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 
 
-def squared_norm_ratios(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> Share:
-    """Returns ||g_j||^2 / C^2 of every example, rounded up, f fractional bits; 4 rounds.
+def squared_norm_ratios(
+    ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan
+) -> tuple[Share, int, Rows]:
+    """Returns ||g_j||^2 / C^2 of every example, rounded up, and deltas that its factor can scale.
 
     ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + 1), the 1 where there is a bias.
+
+    Returns:
+        The ratios, their fractional bits beyond f, and the deltas of each layer.
+
+    Cost:
+        A round for the squares, and those of products of truncated values
+        (`Ring.truncate_and_multiply`).
     """
     f = ring.frac_bits
+    unknown = [layer.inputs for layer in layers if layer.squared_norm is None]
+    rows, squares = ring.square_rows(
+        [layer.deltas for layer in layers], plan.clip.factor_shift, unknown
+    )
+    of_deltas, of_inputs = squares[: len(layers)], iter(squares[len(layers) :])
     raw = []
-    for layer, (deltas, inputs), (delta_bits, input_bits) in zip(
-        layers, _squared_norms(ring, layers), plan.norm_bits, strict=True
-    ):
+    for layer, deltas, bits in zip(layers, of_deltas, plan.norm_bits, strict=True):
+        inputs = next(of_inputs) if layer.squared_norm is None else layer.squared_norm
         if layer.has_bias:
             inputs = ring.add_public(inputs, 1 << (2 * f))
-        raw += [(deltas, 2 * f - delta_bits), (inputs, 2 * f - input_bits)]
-    norms = [ring.add_public(value, 1) for value in ring.truncate(raw)]
-    products = ring.mul(list(zip(norms[::2], norms[1::2], strict=True)))
-    total = functools.reduce(operator.add, products)
-    return ratio_up(ring, total, sum(plan.norm_bits[0]), plan.max_grad_norm)
-
-
-def _squared_norms(ring: Ring, layers: Sequence[LayerGradient]) -> list[tuple[Share, Share]]:
-    """Returns (||delta_j||^2, ||a_j||^2) of each layer, 2f fractional bits; one round for all."""
-    unknown = [layer for layer in layers if layer.squared_norm is None]
-    vectors = [layer.deltas for layer in layers] + [layer.inputs for layer in unknown]
-    squares = [square.sum(-1) for square in ring.mul([(v, v) for v in vectors])]
-    of_deltas, of_inputs = squares[: len(layers)], iter(squares[len(layers) :])
-    return [
-        (square, next(of_inputs) if layer.squared_norm is None else layer.squared_norm)
-        for layer, square in zip(layers, of_deltas, strict=True)
-    ]
-
-
-def padding_offset(plan: ClipPlan) -> int:
-    """Returns what to add to the ratio of a padding row, so that its factor is exactly 0."""
-    return 1 << (plan.live_bits + 1)
+        raw += [(deltas, 2 * f - bits[0]), (inputs, 2 * f - bits[1])]
+    places = [(i, i + 1) for i in range(0, len(raw), 2)]
+    norms, products = ring.truncate_and_multiply(raw, places)
+    # (x + 1) (y + 1): both are rounded up.
+    total = functools.reduce(operator.add, [*products, *norms])
+    ratio, shift = ratio_up(
+        ring.add_public(total, len(layers)), f, plan.max_grad_norm, bits=sum(plan.norm_bits[0])
+    )
+    return ratio, shift, rows
 
 
 def clipped_sums(
@@ -82,21 +82,21 @@ def clipped_sums(
         of at most max_grad_norm (1 + plan.eta).
 
     Cost:
-        4 rounds for the norms, one `clip_factor`, 3 for the sums, one more with weights; one ring
-        element a row for the factor and no (rows, parameters) tensor anywhere.
+        `squared_norm_ratios`, `unrounded_factor`, the rounds of scaled rows (`Ring.scale_rows`) and
+        2 for the sums, two more with weights; one ring element a row for the factor and no (rows,
+        parameters) tensor anywhere.
     """
     _check_match(ring, layers, plan)
     f = ring.frac_bits
     extra = 0 if weights is None else WEIGHT_BITS
     if plan.private:
-        ratios = squared_norm_ratios(ring, layers, plan)
+        ratio, shift, rows = squared_norm_ratios(ring, layers, plan)
         if padding is not None:
-            ratios = ratios + padding * padding_offset(plan.clip)
-        factor = clip_factor(ring, ratios, plan.clip)
+            ratio = ratio + padding * (1 << PADDING_BITS)
+        factor = unrounded_factor(ring, ratio, plan.clip, shift)
         if weights is not None:
-            (factor,) = ring.mul([(factor, weights)])
-        factor = factor.reshape(-1, 1)
-        products = ring.mul([(factor, layer.deltas) for layer in layers])
+            factor, rows = _weighted(ring, factor, weights, rows)
+        products = ring.scale_rows(rows, factor)
         scaled = ring.truncate(
             [(product, 2 * f + extra - plan.factor_bits) for product in products]
         )
@@ -115,6 +115,13 @@ def clipped_sums(
         (weight, delta.sum(0) * (1 << f) if layer.has_bias else None)
         for weight, delta, layer in zip(weights, scaled, layers, strict=True)
     ]
+
+
+def _weighted(ring: Ring, factor: Share, weights: Share, rows: Rows) -> tuple[Share, Rows]:
+    """Returns the truncated factors times weights, and rows that these scale as they are."""
+    (factor,) = ring.truncate([(factor, rows.shift)])
+    (factor,) = ring.mul([(factor, weights)])
+    return factor, Rows(rows.values, 0)
 
 
 def _check_match(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) -> None:

@@ -37,6 +37,7 @@ class OneSided:
         coefficients: c_1..c_d times 2^coefficient_bits, rounded to integers.
         coefficient_bits: their fractional bits.
         constant: the largest c_0 for which the rounded polynomial stays below u^(-1/2).
+        below: how far below 0.5 it does so, too.
         slope_u: bound of the derivative towards u when u^2 follows u.
         slope_w: bound of the derivative towards u^2 alone (0 for degree 2).
     """
@@ -44,6 +45,7 @@ class OneSided:
     coefficients: tuple[int, ...]
     coefficient_bits: int
     constant: float
+    below: float
     slope_u: float
     slope_w: float
 
@@ -58,9 +60,13 @@ class OneSided:
 
     def relative_error(self, lowered_by: float = 0.0) -> float:
         """Returns the largest relative distance below u^(-1/2) when c_0 is lowered so much."""
-        u = np.linspace(0.5, 1.0, _GRID + 1)
+        u = _grid(self.below)
         value = self.constant - lowered_by + _without_constant(self, u)
         return float(np.max(1.0 - value * np.sqrt(u)))
+
+
+def _grid(below: float) -> np.ndarray:
+    return np.linspace(0.5 - below, 1.0, _GRID + 1)
 
 
 def _without_constant(fit: OneSided, u: np.ndarray) -> np.ndarray:
@@ -71,8 +77,13 @@ def _without_constant(fit: OneSided, u: np.ndarray) -> np.ndarray:
 
 
 @functools.cache
-def one_sided(degree: int, coefficient_bits: int) -> OneSided:
+def one_sided(degree: int, coefficient_bits: int, below: float = 0.0) -> OneSided:
     """Returns the one-sided fit of that degree with coefficients rounded to the given bits.
+
+    Args:
+        degree: of the polynomial.
+        coefficient_bits: fractional bits of its coefficients.
+        below: how far below 0.5 it is to be one-sided, too.
 
     Raises:
         ArgumentError: no such degree.
@@ -81,12 +92,13 @@ def one_sided(degree: int, coefficient_bits: int) -> OneSided:
         raise ArgumentError("degree", degree, f"one of {sorted(MINIMAX)}")
     exact = MINIMAX[degree]
     rounded = tuple(round(c * 2**coefficient_bits) for c in exact[1:])
-    u = np.linspace(0.5, 1.0, _GRID + 1)
+    u = _grid(below)
     c = exact + (0.0,) * (5 - len(exact))
     fit = OneSided(
         coefficients=rounded,
         coefficient_bits=coefficient_bits,
         constant=0.0,
+        below=below,
         slope_u=1.01 * float(np.abs(sum(k * c[k] * u ** (k - 1) for k in range(1, 5))).max()),
         slope_w=1.01 * float(np.abs(c[2] + c[3] * u + 2 * c[4] * u**2).max())
         if degree > 2

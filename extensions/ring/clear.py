@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from extensions.errors import ArgumentError
+from extensions.ring.composed import Composed
 from extensions.ring.fixed_point import RING_BITS, Integers, check_frac_bits, wrap
 from extensions.ring.integer_matmul import matmul
 from extensions.ring.interface import NoiseSource
@@ -17,7 +18,7 @@ from extensions.ring.interface import NoiseSource
 Rounding = Literal["probabilistic", "floor", "ceiling", "extreme"]
 
 
-class ClearRing:
+class ClearRing(Composed):
     """Integers modulo 2^64 in NumPy, held by nobody in particular.
 
     Args:

@@ -12,7 +12,8 @@ callers pass everything that can go together at once.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,41 @@ from extensions.ring.fixed_point import Integers
 
 Share = Any
 Bits = Any
+
+
+Weights = Sequence[Sequence[int]]
+"""Public integers by row, one for each threshold."""
+
+
+class Selected(NamedTuple):
+    """What `Ring.select` makes of x and its flags [x < t].
+
+    Attributes:
+        value: shares of x / 2^shift, rounded as `Ring.truncate` does.
+        slopes: shares of the weighted sums of the flags.
+        products: shares of each slope times the value, not truncated.
+        constants: shares of further weighted sums.
+    """
+
+    value: Share
+    slopes: list[Share]
+    products: list[Share]
+    constants: list[Share]
+
+
+@dataclass
+class Rows:
+    """Vectors, one a row, that a later factor scales.
+
+    Attributes:
+        values: shares of each matrix, (rows, columns).
+        shift: fractional bits that the factor loses first.
+        opened: what a host keeps for that.
+    """
+
+    values: list[Share]
+    shift: int
+    opened: Any = None
 
 
 class NoiseSource(Protocol):
@@ -73,6 +109,66 @@ class Ring(Protocol):
 
         A host whose programs outlive settings takes an `extensions.ring.words.Exponent` as well.
         Exact where 2^m divides z; never wrong by an ulp or more while |z| < 2^62.
+        """
+
+    def select(
+        self,
+        x: Share,
+        thresholds: Sequence[int],
+        slopes: Weights,
+        constants: Weights,
+        shift: int = 0,
+    ) -> Selected:
+        """Returns sums of the flags [x < t], and their products with x / 2^shift.
+
+        Args:
+            x: shares, of any shape; as `Ring.less_than` and, where there is a shift,
+                `Ring.truncate` ask for it.
+            thresholds: public ring integers t.
+            slopes: weights of the sums that are multiplied.
+            constants: weights of those that are not.
+            shift: in 0..62.
+
+        Cost:
+            The rounds of one comparison, a product, and a truncation where there is a shift.
+        """
+
+    def truncate_and_multiply(
+        self, items: Sequence[tuple[Share, int]], pairs: Sequence[tuple[int, int]]
+    ) -> tuple[list[Share], list[Share]]:
+        """Returns the truncated items, and the products of those that the pairs name, untruncated.
+
+        Args:
+            items: as `Ring.truncate` takes them.
+            pairs: places of two items of one shape.
+
+        Cost:
+            A truncation and a product: two rounds.
+        """
+
+    def square_rows(
+        self, rows: Sequence[Share], shift: int, beside: Sequence[Share] = ()
+    ) -> tuple[Rows, list[Share]]:
+        """Returns the rows as `scale_rows` takes them, and squared norms, (rows,), untruncated.
+
+        Args:
+            rows: shares of matrices, (rows, columns), all of the same number of rows.
+            shift: fractional bits that the factor loses before it scales them.
+            beside: further matrices, whose rows are squared but not scaled.
+
+        Cost:
+            One round.
+        """
+
+    def scale_rows(self, rows: Rows, factor: Share) -> list[Share]:
+        """Returns each matrix, each row times its own factor / 2^shift, untruncated.
+
+        Args:
+            rows: of `square_rows`; for this one factor.
+            factor: shares, (rows,).
+
+        Cost:
+            A truncation and a product: two rounds.
         """
 
     def bit_decompose(self, x: Share) -> Bits:

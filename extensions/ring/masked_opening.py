@@ -6,7 +6,7 @@ linear in r, or by the circuits of `extensions.ring.circuits`, which open words 
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.ring import circuits
 from extensions.ring.comparison import first_products, signs
+from extensions.ring.composed import Composed
 from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.interface import Bits, Share
 from extensions.ring.planes import LANES, lanes, quarter, unpacked
@@ -32,7 +33,7 @@ OFFSET_BITS = 62
 TOP = RING_BITS - 1
 
 
-class MaskedOpening(ABC):
+class MaskedOpening(Composed):
     """The methods of `extensions.ring.interface.Ring` that open masked words.
 
     A host inherits them and adds local arithmetic, openings and a source of tuples; it may replace
@@ -100,11 +101,11 @@ class MaskedOpening(ABC):
         hidden = [z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)]
         opened = self.open_sum([self.add_public(h, 1 << OFFSET_BITS) for h in hidden])
         return [
-            self._shift_opened(c, shift, *dependents)
+            self.shift_opened(c, shift, *dependents)
             for c, (_, shift), (_, dependents) in zip(opened, items, dealt, strict=True)
         ]
 
-    def _shift_opened(self, c: Word, shift: int | Exponent, shifted: Share, top: Share) -> Share:
+    def shift_opened(self, c: Word, shift: int | Exponent, shifted: Share, top: Share) -> Share:
         """Returns shares of floor(z / 2^m) or one more, from public c = z + 2^62 + r.
 
         As unsigned integers r and c differ by z + 2^62, less 2^64 where that wrapped: where the top
@@ -156,9 +157,21 @@ class MaskedOpening(ABC):
         flat = x.reshape(count)
         ((masks, dependents),) = self.deal([(RandomPlanes(first_products()), flat[:size])])
         (c,) = self.open_sum([flat + masks.T.reshape(LANES * size)[:count]])
-        column = self._column([wrap(t) for t in thresholds], flat)
-        minuends = [lane.reshape(1, size) - column for lane in lanes(c, self.concatenate)]
-        own = list(dependents)
+        return self.signs_below(c, thresholds, dependents)
+
+    def signs_below(self, c: Word, thresholds: Sequence[int], dealt: Bits) -> Bits:
+        """Returns the signs of x - t for each public t, given x + r; 2 rounds.
+
+        Args:
+            c: the opened x + r, of one axis.
+            thresholds: t.
+            dealt: what followed from r, by `RandomPlanes`.
+        """
+        (count,) = c.shape
+        column = self._column([wrap(t) for t in thresholds], c)
+        own = list(dealt)
+        each = [lane.reshape(1, quarter(count)) for lane in lanes(c, self.concatenate)]
+        minuends = [lane - column for lane in each]
         return signs(self, minuends, own[:LANES], own[LANES:])
 
     def suffix_or(self, bits: Bits) -> Bits:
@@ -176,7 +189,7 @@ class MaskedOpening(ABC):
         public = (opened >> self._column(positions, bits)) & 1
         return self.add_public(dealt - dealt * public * 2, public)
 
-    def _column(self, integers: Sequence[int], x: Share | Bits) -> Any:
+    def _column(self, integers: Sequence[int], x: Share | Bits | Word) -> Any:
         """Returns public integers along a new leading axis before the shape of x."""
         column = np.array(integers, dtype=np.int64)
         return self.constant(column.reshape(-1, *(1 for _ in x.shape)))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from crypten_ext.ring.joint import JOINTS
 from extensions.ring.fixed_point import Integers
 from extensions.ring.planes import LANES
 from tests.conformance.budgets.comparison import compared
@@ -18,9 +19,9 @@ from tests.helpers.strategies import ALARM
 from tests.helpers.toy_ext.ring import ToyRing
 
 TASK = "tests.helpers.{}_tasks.openings:opened"
-BLOCKS = 2 + (1 + 4) + 3 + 1 + compared(LANES * COUNT, THRESHOLDS).converted // COUNT
+BLOCKS = 4 + (1 + 4) + 3 + 1 + 3 * compared(LANES * COUNT, THRESHOLDS).converted // COUNT
 """Openings of the blocks, COUNT words each: of truncations, a decomposition, a suffix-or, a
-conversion and a comparison. A host may add those of products."""
+conversion, a comparison and two selections. A host may add those of products."""
 
 Open = Callable[[str], Integers]
 
@@ -60,4 +61,10 @@ def test_every_opened_word_is_masked(open_words: Open):
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_that_are_not_masked_are_found(open_words: Open, kind: str):
+    assert uniform_p_value(open_words(kind)) < ALARM
+
+
+@pytest.mark.parametrize("open_words", ["crypten-2", "crypten-3"], indirect=True)
+@pytest.mark.parametrize("kind", JOINTS)
+def test_words_that_are_dealt_jointly_and_not_masked_are_found(open_words: Open, kind: str):
     assert uniform_p_value(open_words(kind)) < ALARM

@@ -172,16 +172,16 @@ def test_plain_sgd_is_that_of_pytorch(pools, parties, case):
 @pytest.mark.parametrize(
     ("case", "cost"),
     [
-        ("some clipped", [2, 6, 0, 16]),
-        ("hidden, 16 bits", [9, 6, 3, 16]),
-        ("all clipped", [2, 6, 0, 18]),
-        ("hidden sigmoid", [10, 6, 4, 18]),
-        ("softmax", [2, 13, 0, 16]),
-        ("SGD", [2, 6, 0, 4]),
+        ("some clipped", [2, 5, 0, 11]),
+        ("hidden, 16 bits", [8, 5, 3, 11]),
+        ("all clipped", [2, 5, 0, 13]),
+        ("hidden sigmoid", [9, 5, 4, 13]),
+        ("softmax", [2, 11, 0, 11]),
+        ("SGD", [2, 5, 0, 4]),
     ],
 )
 def test_a_step_takes_exactly_these_rounds(pools, parties, case, cost):
-    """Forward, loss, backward, step: 24 for a linear model, 34 with one hidden layer; 31, softmax.
+    """Forward, loss, backward, step: 18 for a linear model, 27 with one hidden layer; 24, softmax.
 
     The clip factor's degree is 2 in these, 4 in "all clipped". In the first step parties compare
     their settings in one round more.

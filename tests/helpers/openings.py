@@ -34,13 +34,16 @@ def record_openings(
     Args:
         ring: the host's, which is of no use afterwards.
         zeros: shares of COUNT zeros.
-        unmasked: name of a correlation of which zeros are dealt; results are as right with it.
+        unmasked: name of a correlation, or of what is dealt jointly, of which zeros are dealt;
+            results are as right with it.
         seen: the list to fill.
     """
     seen = [] if seen is None else seen
     ring.open_sum, ring.open_xor = noting(ring.open_sum, seen), noting(ring.open_xor, seen)
     ring.deal = _cancelling(ring.deal, unmasked)
-    row = zeros.reshape(1, COUNT)
+    if hasattr(ring, "deal_joint"):
+        ring.deal_joint = _cancelling_joint(ring.deal_joint, unmasked)
+    row, column = zeros.reshape(1, COUNT), zeros.reshape(COUNT, 1)
     for _ in range(2):
         ring.mul([(zeros, zeros)])
     ring.matmul([(row, row.T)])
@@ -50,6 +53,11 @@ def record_openings(
     ring.less_than(many, range(THRESHOLDS))
     ring.suffix_or(bits)
     ring.bits_to_arithmetic(bits, [0, 40])
+    for shift in (0, 20):
+        ring.select(many, range(THRESHOLDS), [range(THRESHOLDS)], [], shift)
+    ring.truncate_and_multiply([(zeros, 5), (zeros, 20)], [(0, 1)])
+    rows, _ = ring.square_rows([column], 20, [column])
+    ring.scale_rows(rows, zeros)
     return seen
 
 
@@ -76,6 +84,14 @@ def _cancelling(deal: Callable[..., list[Dealt]], unmasked: str) -> Callable[...
             else d
             for (c, _), d in zip(wanted, dealt, strict=True)
         ]
+
+    return run
+
+
+def _cancelling_joint(deal: Callable[..., Any], unmasked: str) -> Callable[..., Any]:
+    def run(kind: str, *parameters: Any) -> Any:
+        dealt = deal(kind, *parameters)
+        return [words - words for words in dealt] if dealt and kind == unmasked else dealt
 
     return run
 

@@ -77,8 +77,9 @@ class Functions:
         """
         ring = self.ring
         plan = ClipPlan(frac_bits=ring.frac_bits, range_bits=range_bits, degree=degree)
-        ratio = clipping.ratio_up(ring, share_of(ring, x), ring.frac_bits, max_norm)
-        return tensor_of(self, clipping.clip_factor(ring, ratio, plan))
+        squared = share_of(ring, x)
+        ratio, shift = clipping.ratio_up(squared, ring.frac_bits, max_norm, bits=ring.frac_bits)
+        return tensor_of(self, clipping.clip_factor(ring, ratio, plan, shift))
 
     def clip_by_norm(
         self,

@@ -47,6 +47,26 @@ def truncate(ring: Ring, z: Share, *, shifts: Sequence[int]) -> Shares:
     return ring.truncate([(z, shift) for shift in shifts])
 
 
+def select(
+    ring: Ring, x: Share, *, thresholds: Any, slopes: Any, constants: Any, shift: int
+) -> Shares:
+    found = ring.select(x, thresholds, slopes, constants, shift)
+    return [found.value, *found.slopes, *found.products, *found.constants]
+
+
+def truncate_and_multiply(ring: Ring, *items: Share, shifts: Any, pairs: Any) -> Shares:
+    values, products = ring.truncate_and_multiply(list(zip(items, shifts, strict=True)), pairs)
+    return [*values, *products]
+
+
+def scaled_rows(
+    ring: Ring, first: Share, second: Share, beside: Share, factor: Share, *, shift: int
+) -> Shares:
+    """Returns squared norms, the scaled rows, and these once more."""
+    rows, squares = ring.square_rows([first, second], shift, [beside])
+    return [*squares, *ring.scale_rows(rows, factor), *ring.scale_rows(rows, factor)]
+
+
 def products(ring: Ring, x: Share, y: Share) -> Shares:
     column = y[:, :1]
     return [
@@ -111,11 +131,6 @@ def linear(ring: Ring, inputs: Share, weight: Share, bias: Share | None = None) 
 
 def backpropagate(ring: Ring, deltas: Share, weight: Share) -> Shares:
     return [layers.backpropagate(ring, deltas, weight)]
-
-
-def norm_ratios(ring: Ring, *given: Share, plan: StepPlan, supplied: bool = False) -> Shares:
-    gradients, _ = _gradients(given, plan, supplied)
-    return [dpsgd.squared_norm_ratios(ring, gradients, plan)]
 
 
 def dpsgd_step(
@@ -229,6 +244,9 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         word_operations,
         less_than,
         truncate,
+        select,
+        truncate_and_multiply,
+        scaled_rows,
         products,
         local_operations,
         noise,
@@ -243,7 +261,6 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         weighted_sums,
         linear,
         backpropagate,
-        norm_ratios,
         dpsgd_step,
         model_gradients,
         initialize,

@@ -10,7 +10,7 @@ import numpy as np
 
 from extensions.network.layers import LayerGradient
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.protocols.dpsgd import padding_offset, squared_norm_ratios
+from extensions.protocols.dpsgd import squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.noise import summand_scale
 from extensions.ring.clear import ClearRing
@@ -23,14 +23,19 @@ def ratio_range(layers: Layers, plan: StepPlan, padding: Integers | None) -> lis
     """Returns the least and largest ratio of each example that any host may compute.
 
     Ratios are sums of products of values that are not negative, so rounding every one of them
-    down, or every one up, is the extreme.
+    down, or every one up, is the extreme. What compares them may take one for two ulp more than it
+    is. Padding rows lie beyond the range.
     """
     low, high = (
-        squared_norm_ratios(ClearRing(plan.frac_bits, rounding=rounding), layers, plan)
-        + (0 if padding is None else padding * padding_offset(plan.clip))
+        squared_norm_ratios(ClearRing(plan.frac_bits, rounding=rounding), layers, plan)[:2]
         for rounding in ("floor", "ceiling")
     )
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    least = low[0] >> low[1]
+    largest = -(-high[0] >> high[1]) + (2 if high[1] else 0)
+    if padding is not None:
+        beyond = 1 << (plan.clip.live_bits + 1)
+        least, largest = (np.where(padding == 1, beyond, x) for x in (least, largest))
+    return list(zip(least.tolist(), largest.tolist(), strict=True))
 
 
 def is_exact(low: int, high: int, plan: StepPlan) -> bool:

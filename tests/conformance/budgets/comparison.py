@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from math import ceil
 
+from extensions.protocols.clipping import inverse_square_up
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.ring.fixed_point import SAFE_BITS
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -35,3 +39,14 @@ def compared(elements: int, thresholds: int) -> Compared:
     third = ceil(second / 4)
     dealt = (4 + 11) * first + 22 * second + 15 * third
     return Compared(elements + 7 * second + 6 * third, dealt, third)
+
+
+def thresholds_of(plan: StepPlan) -> int:
+    """Returns with how many thresholds a step compares a ratio: 0, each octave and their end.
+
+    A ratio is below 2^62 with all its fractional bits, so that octaves beyond need none.
+    """
+    _, bits = inverse_square_up(plan.max_grad_norm)
+    beyond = max(0, bits + sum(plan.norm_bits[0]) - plan.frac_bits)
+    assert beyond, "such a ratio is not truncated"
+    return 2 + min(plan.clip.live_bits, SAFE_BITS - beyond) - plan.frac_bits

@@ -88,7 +88,7 @@ def test_a_killed_party_and_a_resumed_run(tmp_path):
     report = report_of(tmp_path / "report.json")
     assert report["resumed_from"] == [base]
     assert report["steps"] == STEPS
-    assert report["rounds"] == (STEPS - base) * 24 + 3, "one round to agree, two for checkpoints"
+    assert report["rounds"] == (STEPS - base) * 18 + 3, "one round to agree, two for checkpoints"
     assert report["epsilon"] == uninterrupted(**STARTED)["epsilon"]
     assert sorted(path.name for path in folder.iterdir()) == [
         f"party-{rank}{name}" for rank in range(2) for name in ("-result.json", ".finished")

@@ -60,7 +60,7 @@ def test_parties_started_by_hand_report_alike(tmp_path):
     first, second = (report_of(tmp_path / f"report-{rank}.json") for rank in range(2))
     first.pop("seconds"), second.pop("seconds")
     assert first == second
-    assert first["rounds"] == 3 * 24 + 1
+    assert first["rounds"] == 3 * 18 + 1
 
 
 def test_a_party_that_never_comes_is_missed(tmp_path):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from extensions.errors import ArgumentError
 from extensions.protocols.clipping import (
+    PADDING_BITS,
     ClipPlan,
     clip_by_norm,
     clip_factor,
@@ -102,6 +103,82 @@ def test_factor_is_one_sided_for_every_plan(data, frac_bits, degree, rounding):
     assert_factor_guarantee(r, clip_factor(ring, r, plan), plan)
 
 
+@PROPERTY
+@given(st.data(), st.integers(8, 24), st.sampled_from(DEGREES), st.sampled_from(ROUNDINGS))
+def test_factor_of_a_ratio_with_more_bits_is_one_sided(data, frac_bits, degree, rounding):
+    """Where an octave begins, just before and just after what is rounded up, and anywhere."""
+    shift = data.draw(st.integers(1, SAFE_BITS - frac_bits - 1))
+    plan = widest(frac_bits, degree)
+    most = min(plan.live_bits + shift + 1, SAFE_BITS)
+    octaves = range(frac_bits, plan.live_bits + 1)
+    near = [(1 << t) + ulp << shift for t in octaves for ulp in (0, -2)]
+    near = [x + step for x in near for step in (-1, 0, 1, -(1 << shift), (1 << shift) - 1)]
+    drawn = data.draw(live_integers(most)).tolist()
+    r = np.array([x for x in (*near, *drawn, 0) if 0 <= x < 1 << most], dtype=np.int64)
+    ring = ClearRing(frac_bits, rounding=rounding, seed=data.draw(st.integers(0, 2**32)))
+    factor = clip_factor(ring, r, plan, shift)
+    limit = 1 << (3 * frac_bits + shift)
+    for ratio, found in zip(r.tolist(), factor.tolist(), strict=True):
+        below, beyond = (ratio >> shift) + 2 < 1 << frac_bits, ratio >> shift >= 1 << plan.live_bits
+        if below or beyond:
+            assert found == (1 << frac_bits if below else 0)
+        assert 0 <= found <= 1 << frac_bits
+        assert ratio < 1 << (frac_bits + shift) or found * found * ratio <= limit
+        assert beyond or found >= _least(ratio, shift, plan)
+
+
+class Recording(ClearRing):
+    """A clear ring that keeps what it truncates and multiplies."""
+
+    def truncate_and_multiply(self, items, pairs):
+        self.seen = items
+        return super().truncate_and_multiply(items, pairs)
+
+
+@roundings
+@presets
+@pytest.mark.parametrize("shift", [1, 9, 25])
+def test_ratio_is_rounded_up_and_stays_in_its_octave(frac_bits, rounding, shift):
+    """What becomes u is at least the ratio over its octave's end, and within the fit's range."""
+    plan = ClipPlan(frac_bits=frac_bits)
+    powers = [1 << (t + shift) for t in range(frac_bits, plan.live_bits)]
+    ends = [x + (ulp << shift) for x in powers for ulp in range(-4, 3)]
+    near = [x + step for x in ends for step in (-1, 0, 1)]
+    r = np.array(sorted(x for x in near if x >> shift >= 1 << frac_bits), dtype=np.int64)
+    ring = Recording(frac_bits, rounding=rounding, seed=3)
+    clip_factor(ring, r, plan, shift)
+    (bx, _), _ = ring.seen
+    least = math.ceil((0.5 - plan.fit.below) * 2**plan.live_bits)
+    for ratio, found in zip(r.tolist(), bx.tolist(), strict=True):
+        assert least <= found < 1 << plan.live_bits
+        end = (ratio >> shift).bit_length()
+        places = [plan.live_bits - end, plan.live_bits - end - 1]
+        up = ratio + (2 << shift)
+        assert any(ratio << p <= found << shift <= up << p for p in places if p >= 0)
+
+
+def _least(ratio: int, shift: int, plan: ClipPlan) -> float:
+    """Returns the least factor of a ratio that is rounded up by two ulp at most."""
+    f = plan.frac_bits
+    r = max(ratio / 2.0**shift, (1 << f) - 2.0) + 2
+    octave = math.floor(math.log2(r)) + 1 - f
+    if octave > plan.range_bits:
+        return 0.0  # its end is two ulp away
+    root = (1 - plan.fit.relative_error()) * math.sqrt(2.0**f / r)
+    return math.ldexp(root - plan.shortfall(octave), f) - 1e-6
+
+
+@roundings
+@degrees
+@presets
+def test_padding_lies_beyond_every_ratio(frac_bits, degree, rounding):
+    plan = ClipPlan(frac_bits=frac_bits, degree=degree)
+    ring = ClearRing(frac_bits, rounding=rounding)
+    for shift in range(SAFE_BITS - frac_bits + 1):
+        r = np.array([0, 1, (1 << SAFE_BITS) - 1]) + (1 << PADDING_BITS)
+        assert not clip_factor(ring, r, plan, shift).any()
+
+
 @roundings
 @degrees
 @presets
@@ -160,16 +237,17 @@ def test_public_ratio_is_rounded_up_where_a_double_cannot_tell(j):
 
 
 @PROPERTY
-@given(st.data(), st.floats(2.0**-16, 2.0**16), st.sampled_from(ROUNDINGS), st.integers(8, 24))
-def test_ratio_is_never_below_the_truth(data, max_norm, rounding, frac_bits):
+@given(st.data(), st.floats(2.0**-16, 2.0**16), st.integers(8, 24))
+def test_ratio_is_never_below_the_truth(data, max_norm, frac_bits):
     bits = data.draw(st.integers(frac_bits, 2 * frac_bits))
     _, shift = inverse_square_up(max_norm)
     room = min(SAFE_BITS - 11, SAFE_BITS - 11 + shift + bits - frac_bits)
     squared = data.draw(live_integers(max(room, 1)))
-    ratio = ratio_up(ClearRing(frac_bits, rounding=rounding, seed=1), squared, bits, max_norm)
+    ratio, beyond = ratio_up(squared, frac_bits, max_norm, bits=bits)
+    assert 0 <= beyond <= max(0, shift + bits - frac_bits)
     for got, square in zip(ratio.tolist(), squared.tolist(), strict=True):
-        truth = square * Fraction(2) ** (frac_bits - bits) / Fraction(max_norm) ** 2
-        assert truth <= got <= truth * (1 + Fraction(1, 512)) + 2
+        truth = square * Fraction(2) ** (frac_bits + beyond - bits) / Fraction(max_norm) ** 2
+        assert truth <= got <= truth * (1 + Fraction(1, 512))
 
 
 @pytest.mark.parametrize("max_norm", [0.0, -1.0, 2.0**-17, 2.0**17, math.inf, math.nan])

@@ -236,7 +236,7 @@ def test_secure_and_plaintext_runs_start_alike(tmp_path):
         assert done.returncode == 0, done.stderr
         reports.append(report_of(path))
     secure, clear = reports
-    assert secure["rounds"] == 2 * 24 + 1 + 2 + 19
+    assert secure["rounds"] == 2 * 18 + 1 + 2 + 19
     assert secure["opened"] == ["the number of correct predictions on held-out records"]
     assert secure["epsilon"] == clear["epsilon"]
     assert 3.99 < secure["epsilon"] <= 4.0
@@ -270,7 +270,7 @@ def test_parties_started_by_hand_train_their_own_models(tmp_path):
     first, second = (report_of(tmp_path / f"report-{rank}.json") for rank in range(2))
     first.pop("seconds"), second.pop("seconds")
     assert first == second
-    assert first["rounds"] == 2 * 24 + 1 + 2 + 19
+    assert first["rounds"] == 2 * 18 + 1 + 2 + 19
 
 
 # --- in a script --------------------------------------------------------------------------------

@@ -61,6 +61,17 @@ def test_relative_errors(degree, percent):
     assert f"{100 * one_sided(degree, 16).relative_error():.2g}" == percent
 
 
+@pytest.mark.parametrize("below", [2.0**-9, 2.0**-17])
+@pytest.mark.parametrize("degree", DEGREES)
+def test_fits_are_one_sided_as_far_below_a_half_as_asked(degree, below):
+    fit = one_sided(degree, 16, below)
+    u = np.concatenate([np.linspace(0.5 - below, 0.5, 1000), FINE])
+    room = u**-0.5 - (fit.constant + without_constant(fit, u))
+    assert 0 < room.min() < 3e-8
+    largest = float((1 - (fit.constant + without_constant(fit, u)) * np.sqrt(u)).max())
+    assert fit.relative_error() == pytest.approx(largest, abs=1e-8)
+
+
 @pytest.mark.parametrize("coefficient_bits", [8, 12, 16, 20])
 @pytest.mark.parametrize("degree", DEGREES)
 def test_rounded_fits_stay_below_and_could_not_be_higher(degree, coefficient_bits):

@@ -86,7 +86,7 @@ def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     clear = run(tmp_path, *fixed, "--backend", "clear")
     for report in (secure, clear):
         check(report, steps=steps, floor=FLOOR if steps == 120 else 0.5)
-    assert secure["rounds"] == steps * 24 + 1
+    assert secure["rounds"] == steps * 18 + 1
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
     assert secure["epsilon"] == clear["epsilon"]
     assert secure["noise_multiplier"] == clear["noise_multiplier"]
@@ -135,7 +135,7 @@ def test_with_softmax_secure_and_plaintext_runs_agree(tmp_path):
     for report in (secure, clear):
         check(report)
         assert report["loss"] == "softmax"
-    assert secure["rounds"] == 120 * 34 + 1
+    assert secure["rounds"] == 120 * 24 + 1
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
 
 
@@ -145,6 +145,6 @@ def test_a_hidden_layer_trains_alike_under_secure_computation(tmp_path):
     options = ("--insecure-fixed-randomness", 7, "--model", "mlp:16", "--lr", 1)
     secure = run(tmp_path, *options)
     clear = run(tmp_path, *options, "--backend", "clear")
-    assert secure["rounds"] == 120 * 37 + 1
+    assert secure["rounds"] == 120 * 27 + 1
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
     assert secure["accuracy"] > 0.72

@@ -11,6 +11,7 @@ from crypten_ext import dealer
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
+from crypten_ext.ring.joint import JointSource, joint_of
 from crypten_ext.ring.opening import open_sum, open_xor
 from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError
@@ -127,8 +128,36 @@ def own_tuples(context: Context, provider: str) -> dict[str, bool]:
     )
     masks, products = deal(WordMasks(2, ()), 3)
     right["no products"] = len(masks) == 2 and len(products) == 0
+    right |= _joint_words()
     mixed = tuples.source().deal([(BitWords((1,)), torch.empty(2)), wanted[1]])
     right["several at once"] = [len(dealt.dependents) for dealt in mixed] == [1, 2]
+    return right
+
+
+JOINT = {
+    "selection": [(9, 3, 0), (9, 3, 20), (4, 1, 62)],
+    "truncations": [([(3,), (2, 2), (3,)], [5, 7, 40], [(0, 2), (1, 1)])],
+    "scaled rows": [(4, [3, 1], [2], 11), (4, [3], [], 0)],
+}
+"""Parameters for each kind of `crypten_ext.ring.joint`."""
+
+
+def _joint_words() -> dict[str, bool]:
+    """Returns whether opened words that are dealt jointly follow from the opened masks."""
+    source, right = tuples.source(), {}
+    if not isinstance(source, JointSource):
+        return {}
+    for kind, each in JOINT.items():
+        for parameters in each:
+            joint = joint_of(kind, *parameters)
+            shares = source.deal_joint(kind, *parameters)
+            opened = [
+                (open_sum if part.sharing == "sum" else open_xor)([share])[0]
+                for part, share in zip((*joint.masks, *joint.dependents), shares, strict=True)
+            ]
+            masks = opened[: len(joint.masks)]
+            followed = zip(joint.follow(masks), opened[len(masks) :], strict=True)
+            right[f"{kind} {parameters}"] = all(torch.equal(*pair) for pair in followed)
     return right
 
 
