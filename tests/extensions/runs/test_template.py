@@ -1,5 +1,6 @@
 """Copies of a process that imported what they need: separate in all but that, and never orphans."""
 
+import atexit
 import os
 import pickle
 import random
@@ -7,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
@@ -148,6 +150,35 @@ def test_a_copy_ends_as_any_process_does(template):
     copies[2].process.wait(PATIENCE)
     assert copies[2].process.status == 0
     assert not any(is_alive(copy.process.pid) for copy in copies)
+
+
+class Left:
+    """What the interpreter takes apart at its own end, if it comes to that."""
+
+    def __del__(self):
+        print("was taken apart")
+
+
+def leave_things_to_do(emit):
+    def after_the_main_thread():
+        threading.main_thread().join()
+        print("a thread was waited for")
+
+    global left
+    left = Left()
+    threading.Thread(target=after_the_main_thread).start()
+    atexit.register(print, "and this was done")
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_process_that_is_told_to_leave_does_what_is_left_and_is_not_taken_apart(copied, template):
+    process = Copied(template if copied else None)
+    process.ask("leave_things_to_do")
+    process.process.send(b"")
+    process.process.wait(PATIENCE)
+    process.process.end()
+    assert process.process.status == 0
+    assert process.process.last_lines() == "a thread was waited for\nand this was done"
 
 
 def test_a_copy_inherits_the_descriptors_that_it_is_given_and_no_other(template):
