@@ -6,11 +6,13 @@ import pickle
 import socket
 from collections.abc import Callable, Sequence
 
-from crypten_ext.dealer import ADDRESS, BACKLOG
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.runs.processes import Process, Template, describe_ending
 from extensions.runs.providers import Provider, check_provider
+
+ADDRESS = "DEALER_ADDRESS"
+"""`crypten_ext.dealer.ADDRESS`, which a launcher cannot read: it does without CrypTen."""
 
 
 class DealingProcess:
@@ -100,7 +102,7 @@ def start_dealing(
         template: What it is a copy of, if anything.
     """
     if provider == "dealer":
-        with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as listener:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
             host, port = listener.getsockname()
             descriptor = listener.fileno()
             dealer = DealingProcess(

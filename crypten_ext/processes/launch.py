@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pickle
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -21,19 +20,17 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
-from crypten_ext.dealer import ADDRESS
 from crypten_ext.processes.dealing import DealingProcess, check_dealing, start_dealing
 from crypten_ext.processes.failures import PartyFailedError, root_cause
-from crypten_ext.processes.worker import environment_of
+from crypten_ext.processes.template import template_of
+from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
-from extensions.runs.processes import Failure, Process, Silences, shared_template
+from extensions.runs.processes import Failure, Process, Silences
 from extensions.runs.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
 
-_PROGRAM = "crypten_ext.processes.worker"
-_MODULES = (_PROGRAM, "crypten")  # ours first: it keeps out what CrypTen loads in vain
 _TICK = 0.1
 _SETTLING = 1.5
 _LEAVING = 5.0
@@ -55,9 +52,8 @@ class Parties:
             a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
             beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
-            is, and for all pools that are open at once with equal `modules` and `env`, the address
-            of a dealer apart. That spares processor time and memory
-            (`extensions.runs.processes.shared_template`).
+            is, and for all pools that are open at once with equal `modules` and `env`: that spares
+            processor time and memory (`crypten_ext.processes.template.template_of`).
 
     Guarantees:
         traffic between the parties stays on the loopback interface; what they print is kept out of
@@ -106,17 +102,13 @@ class Parties:
         with self._busy, self._all_or_none():
             self._directory = tempfile.mkdtemp(prefix="parties-")
             common = environment_of(self.world_size, self._directory, self._env)
-            own = None
-            if sys.platform == "linux":
-                early = self._env.items() - {(ADDRESS, self._env.get(ADDRESS))}
-                kind = (common["OMP_NUM_THREADS"], frozenset(early))
-                imported = shared_template(*_MODULES, *self._modules, env=common, key=kind)
-                own = self._stack.enter_context(imported)
+            imported = template_of(self.world_size, env=self._env, modules=self._modules)
+            own = self._stack.enter_context(imported)
             self._dealing = start_dealing(self._provider, self.world_size, common, own)
             for rank in range(self.world_size):
                 env = {**common, "RANK": str(rank)}
                 receive = partial(self._hear, rank)
-                self._parties.append(Process(_PROGRAM, env=env, receive=receive, template=own))
+                self._parties.append(Process(PROGRAM, env=env, receive=receive, template=own))
             self._gather(self._timeout, None)
             self._closed = ""
         return self

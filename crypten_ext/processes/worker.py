@@ -12,6 +12,7 @@ from typing import Any
 
 from extensions.runs.processes import Channel, open_channel, serve
 
+PROGRAM = "crypten_ext.processes.worker"
 THIRD_PARTY = "CRYPTEN_THIRD_PARTY"
 """Set in the environment where CrypTen's third party joins too."""
 

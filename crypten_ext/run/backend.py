@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.template import template_of
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
+from extensions.privacy.accounting import Answers, take
+from extensions.runs.budget.planned import foreseen
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import MAX_PARTIES, TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
@@ -50,6 +55,19 @@ def noise_failure(config: TrainConfig, features: int) -> float:
     return 0.0
 
 
+@contextmanager
+def at_hand(config: TrainConfig, options: RunOptions) -> Iterator[None]:
+    """In the block CrypTen is imported for the parties of a run, in a process beside this one."""
+    with template_of(config.parties, modules=_modules(config, options)):
+        yield
+
+
+def _modules(config: TrainConfig, options: RunOptions) -> tuple[str, ...]:
+    """What the parties need: the accountant too, if they ask it more than is `foreseen`."""
+    asks = any(options.ledgers) or config.evaluate == "noisy"
+    return (_TRAINING, *(["dp_accounting"] if asks else []))
+
+
 def train(
     config: TrainConfig, files: Sequence[Path], progress: Progress, options: RunOptions
 ) -> dict[str, Any]:
@@ -72,8 +90,6 @@ def train(
         ThirdPartyLostError: the third party died or stopped answering.
     """
     check(config, options)
-    from crypten_ext.processes.launch import Parties
-
     started = time.perf_counter()
 
     def first_party(rank: int, event: dict[str, Any]) -> None:
@@ -85,12 +101,13 @@ def train(
         check_files(options.checkpoints, manifest.kept, config.steps, files)
     ledgers = options.ledgers or [None] * config.parties
     prepared = _prepared(config, options.material)
+    answers = foreseen(config)
     beside = config.provider if options.material is None else "tfp"
     pool = Parties(
         config.parties,
         timeout=options.timeout,
         provider=beside,
-        modules=(_TRAINING, "dp_accounting"),
+        modules=_modules(config, options),
     )
     with pool as parties:
         reports = parties.run(
@@ -101,6 +118,7 @@ def train(
             ],
             on_event=first_party,
             config=config.to_dict(),
+            answers=answers,
             save=options.save,
             checkpoints=options.checkpoints,
         )
@@ -109,10 +127,10 @@ def train(
 
 def _prepared(config: TrainConfig, material: Path | None) -> list[Path | None]:
     """Each party's file of prepared tuples, checked; None without one."""
-    from crypten_ext import dealer as dealing
-
     if material is None:
         return [None] * config.parties
+    from crypten_ext import dealer as dealing
+
     paths = dealing.paths_in(material, config.parties)
     for rank, path in enumerate(paths):
         _check_material(path, rank, config)
@@ -123,6 +141,7 @@ def train_task(
     context: Context,
     *,
     config: dict[str, Any],
+    answers: Answers,
     records: Path,
     material: Path | None,
     save: Path | None,
@@ -130,6 +149,7 @@ def train_task(
     ledgers: Sequence[Path],
 ) -> dict[str, Any]:
     """Returns one party's report, from inside its process."""
+    take(answers)
     from crypten_ext.run.training import train as train_here
 
     options = RunOptions(save=save, material=material, checkpoints=checkpoints, ledgers=ledgers)

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from extensions.owners.data import Split, is_table, read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find_for
+from extensions.runs.hosts import at_hand, find_for
 from extensions.runs.options import Meeting, RunOptions
 
 
@@ -71,10 +72,12 @@ def train(
     console.check_results(report, options.save)
     sources = records.read(config.parties)
     settings = replace(config, **sources[0].settings)
-    settings.resolved()
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
     options = replace(options, ledgers=ledgers)
-    with tempfile.TemporaryDirectory(prefix="pea-") as folder:
+    with ExitStack() as stack:
+        stack.enter_context(at_hand(engine, settings, options))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pea-"))
+        settings.resolved()
         with console.extracting() as extracted:
             parts = extraction.extract([source.stated for source in sources], extracted)
         files = write_parts(parts, Path(folder))

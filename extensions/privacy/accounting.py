@@ -1,5 +1,6 @@
 """Privacy accounting: epsilon of a run, noise for a wanted epsilon, and the ledger of it all."""
 
+from extensions.privacy.answers import Answers, answers, take
 from extensions.privacy.calibration import CALIBRATIONS, calibrate_noise, epsilon
 from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
 from extensions.privacy.ledger import Charge, GaussianPhase, Ledger
@@ -11,14 +12,17 @@ __all__ = [
     "CALIBRATIONS",
     "FILTER",
     "NEIGHBOURS",
+    "Answers",
     "Charge",
     "GaussianPhase",
     "Ledger",
     "Neighbours",
     "SubsampledGaussian",
     "allowed_overflow",
+    "answers",
     "calibrate_noise",
     "check_real",
     "epsilon",
+    "take",
     "total_epsilon",
 ]

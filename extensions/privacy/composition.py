@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from extensions.errors import ArgumentError
+from extensions.privacy.answers import answer
 from extensions.privacy.mechanisms import (
     LESS_OVERFLOW,
     NEIGHBOURS,
@@ -151,11 +152,29 @@ def total_epsilon(
 ) -> float:
     """An upper bound on epsilon of the mechanisms beside releases that cost `offset` in all.
 
+    It is found once for equal arguments (`extensions.privacy.answers`).
+
     Raises:
         ArgumentError: delta is too small for the accountant, the overflow leaves nothing of it, or
             the accountant knows nothing of these neighbours.
     """
     check_pair(accountant, neighbours)
+    steps = tuple(
+        (m.noise_multiplier, m.sample_rate, m.steps, m.overflow_probability) for m in mechanisms
+    )
+    return answer(
+        (steps, delta, accountant, neighbours, offset),
+        lambda: _find_epsilon(mechanisms, delta, accountant, neighbours, offset),
+    )
+
+
+def _find_epsilon(
+    mechanisms: Sequence[SubsampledGaussian],
+    delta: float,
+    accountant: str,
+    neighbours: Neighbours,
+    offset: float,
+) -> float:
     least = smallest_delta(mechanisms, accountant)
     if delta <= least:
         raise ArgumentError(

@@ -1,6 +1,7 @@
 """Hosts of `pea train`, found by entry point, so that one can be added without the core."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -74,3 +75,15 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     backend = find(config.backend)
     backend.check(config, options or RunOptions())
     return backend
+
+
+def at_hand(
+    backend: Backend, config: TrainConfig, options: RunOptions
+) -> AbstractContextManager[None]:
+    """Returns a block in which what a run needs is begun, whatever its records and its noise are.
+
+    Whoever opens it reads and calibrates meanwhile, and calls `train` in it. A backend that has
+    something to begin offers a function of this name, which takes config and options.
+    """
+    begin = getattr(backend, "at_hand", None)
+    return nullcontext() if begin is None else begin(config, options)

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from crypten_ext.processes import launch
+from crypten_ext import dealer
+from crypten_ext.processes import dealing, launch
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
+from crypten_ext.processes.template import template_of
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure, Process
 from tests.helpers.commands import assert_all_end, is_alive
@@ -280,6 +282,29 @@ def test_the_root_cause_comes_before_its_echoes(
     assert str(error) == text
 
 
+# --- what parties are copies of ----------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="copies are Linux only")
+def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
+    env = {"NAME": "of this test"}
+    with template_of(2, env=env, modules=["wave"]) as begun:
+        assert begun is not None
+        with Parties(2, env={**env, dealing.ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
+            of_parties = {parent_of(pid) for pid in pool.pids}
+            elsewhere = [Parties(2, env=env), Parties(2, env={"NAME": "x"}, modules=["wave"])]
+            for other in elsewhere:
+                with template_of(2, env=other._env, modules=other._modules) as another:
+                    assert another is not begun
+        assert of_parties == {begun._process.pid}
+        assert not begun.has_ended
+    assert begun.has_ended
+
+
+def test_the_launcher_knows_the_dealers_variable() -> None:
+    assert dealing.ADDRESS == dealer.ADDRESS
+
+
 # --- parties started by hand -------------------------------------------------------------------
 
 ENDINGS = (1, PARTY_LOST_STATUS)
@@ -319,6 +344,10 @@ def by_hand(
         for process in processes:
             process.kill()
             process.communicate()
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def last_line(process: subprocess.Popen[str]) -> str:

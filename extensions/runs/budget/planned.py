@@ -6,13 +6,14 @@ from pathlib import Path
 
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Split
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import Answers, Ledger, answers
 from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
 from extensions.runs.budget.account import RECORD, Entry
 from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
 from extensions.runs.local_training import account_for_local_training
 from extensions.runs.outputs import account_for_count, titles_of
+from extensions.runs.report import epsilons_of, epsilons_without_noise
 
 
 def entries_of(
@@ -79,3 +80,21 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
         )
     account_for_count(ledger, host, config)
     return ledger
+
+
+def foreseen(config: TrainConfig) -> Answers:
+    """Returns what the accountant will say of a run's model, for the processes of its parties.
+
+    They find it all anew where noise may fail, since that is then in their ledgers.
+
+    Args:
+        config: resolved settings.
+    """
+    ledger = Ledger()
+    if config.strategy is not None:
+        account_for_local_training(ledger, config)
+    for _ in range(config.steps):  # one by one, as in the run: sums of probabilities are rounded
+        account(ledger, TRAINING, config, 1)
+    epsilons_of(config, ledger)
+    epsilons_without_noise(config, ledger)
+    return answers()

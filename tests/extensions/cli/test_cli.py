@@ -2,11 +2,14 @@
 
 import stat
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from extensions.privacy import planning
 from extensions.ring.fixed_point import encode
+from extensions.runs import clear_backend
 from tests.conftest import SHARED
 from tests.helpers.commands import once, pea, report_of
 from tests.helpers.digits import correct
@@ -154,3 +157,31 @@ def test_what_is_being_typed_is_completed(monkeypatch, words, completed):
     monkeypatch.setenv("COMP_WORDS", " ".join(words))
     monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
     assert sorted(pea().stdout.split()) == completed
+
+
+def test_a_host_begins_before_noise_is_calibrated_which_happens_once(monkeypatch):
+    happened = []
+
+    @contextmanager
+    def at_hand(config, options):
+        assert (config.noise_multiplier, options.ledgers) == (None, [None] * 3)
+        happened.append("begun")
+        yield
+        happened.append("ended")
+
+    def told(module, name):
+        function = getattr(module, name)
+
+        def tell(*args, **named):
+            happened.append(name)
+            return function(*args, **named)
+
+        monkeypatch.setattr(module, name, tell)
+
+    monkeypatch.setattr(clear_backend, "at_hand", at_hand, raising=False)
+    told(planning, "calibrate_noise")
+    told(clear_backend, "train")
+    wanted = ("--epsilon", 2.25, "--delta", 1e-5, "--steps", 2, "--budget", "none")
+    assert pea("train", "--backend", "clear", *wanted).returncode == 0
+    rough_and_settled = ["calibrate_noise"] * 2
+    assert happened == ["begun", *rough_and_settled, "train", "ended"]

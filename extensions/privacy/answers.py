@@ -1,0 +1,41 @@
+"""What an accountant found: no process asks it again, nor do those that take it from there."""
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+
+Answers = Mapping[Hashable, float]
+"""Epsilons, by all that they depend on."""
+
+_MOST = 1000
+_found: dict[Hashable, float] = {}
+_lock = threading.Lock()
+
+
+def answer(question: Hashable, find: Callable[[], float]) -> float:
+    """Returns the answer to a question, which is found at most once while it is remembered.
+
+    Args:
+        question: all that the answer depends on.
+        find: what finds it; an error is no answer.
+    """
+    known = _found.get(question)
+    return known if known is not None else take({question: find()})[question]
+
+
+def answers() -> Answers:
+    """Returns all that is remembered, for a process that trusts this one."""
+    with _lock:
+        return dict(_found)
+
+
+def take(given: Answers) -> Answers:
+    """Remembers the answers, and returns them; of a thousand, those that came first are forgotten.
+
+    Args:
+        given: found here, or by a process that is trusted as the run's settings are.
+    """
+    with _lock:
+        _found.update(given)
+        for question in list(_found)[:-_MOST]:
+            del _found[question]
+    return given
