@@ -1,6 +1,7 @@
 """Poisson batches from every party's own records, shared without a message."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from extensions.privacy.sampling import (
     check_records,
     check_sample_rate,
     draw_rows,
+    encode_targets,
 )
 from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.ring.fixed_point import ENCODING_SLACK, Integers
@@ -185,15 +187,15 @@ def _prepare(
 ) -> tuple[OwnRecords | None, list[Announcement]]:
     """Checks this party's records and compares shapes with the others, in one round.
 
-    The labels are encoded only once the number of classes is agreed.
+    The labels are encoded anew if the others have labels of further classes.
     """
     problem: ArgumentError | None = None
-    own = Announcement()
+    own, records = Announcement(), None
     try:
         features, labels = as_arrays(x, y)
         if features is not None and labels is not None:
             needed = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
-            check_records(
+            records = check_records(
                 features,
                 labels,
                 frac_bits=ring.frac_bits,
@@ -217,13 +219,9 @@ def _prepare(
     announcements = agree_on_records(exchange, [own], settings, problem)
     if not any(a.records for a in announcements):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
-    if features is None or labels is None:
-        return None, announcements
-    records = check_records(
-        features,
-        labels,
-        frac_bits=ring.frac_bits,
-        classes=classes or max(a.classes for a in announcements),
-        max_feature_norm=max_feature_norm,
-    )
+    agreed = classes or max(a.classes for a in announcements)
+    if records is not None and labels is not None and agreed > own.classes:
+        bits = ring.frac_bits
+        more = encode_targets(labels, len(records), frac_bits=bits, classes=agreed)
+        records = replace(records, labels=more)
     return records, announcements

@@ -2,6 +2,7 @@
 
 import bisect
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from extensions.ring.interface import NoiseSource
 
 OVERFLOW_PROBABILITY = 1e-9
 """Most that it may be probable that any batch of a run has more records than rows."""
+
+_BLOCK = 1 << 16  # words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,32 +78,78 @@ def check_records(
         classes: number of outputs of the model.
         max_feature_norm: public bound of the Euclidean norm of a row.
 
+    Cost:
+        Memory of the result, and little beside it.
+
     Raises:
         ArgumentError: a wrong shape, NaN or infinity, a norm beyond the bound, a label outside its
             range.
     """
-    x = np.asarray(features, dtype=np.float64)
+    x = np.asarray(features)
     if x.ndim != 2 or 0 in x.shape:
         raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
-    if not np.isfinite(x).all():
-        row, column = np.argwhere(~np.isfinite(x))[0].tolist()
-        raise ArgumentError(
-            "features",
-            "NaN or infinity",
-            "finite",
-            f"Look at row {row}, column {column}; impute or drop it.",
-        )
+    for block in _blocks(x.shape):
+        finite = np.isfinite(x[block].astype(np.float64))
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0].tolist()
+            raise ArgumentError(
+                "features",
+                "NaN or infinity",
+                "finite",
+                f"Look at row {block.start + row}, column {column}; impute or drop it.",
+            )
+    targets = encode_targets(labels, len(x), frac_bits=frac_bits, classes=classes)
+    return OwnRecords(
+        features=_encode_features(x, frac_bits, max_feature_norm),
+        labels=targets,
+        frac_bits=frac_bits,
+    )
+
+
+def encode_targets(
+    labels: npt.ArrayLike, records: int, *, frac_bits: int, classes: int
+) -> Integers:
+    """Returns the targets of so many records as ring integers, (records, classes).
+
+    Args:
+        labels: as in `check_records`.
+        records: number of records.
+        frac_bits: fractional bits f.
+        classes: number of outputs of the model.
+
+    Raises:
+        ArgumentError: a wrong shape, or a label outside its range.
+    """
     y = np.asarray(labels)
-    if y.shape not in ((len(x),), (len(x), classes)):
-        raise ArgumentError("labels", y.shape, f"a shape ({len(x)},) or ({len(x)}, {classes})")
+    if y.shape not in ((records,), (records, classes)):
+        raise ArgumentError("labels", y.shape, f"a shape ({records},) or ({records}, {classes})")
     if classes == 1:
-        y = y.reshape(len(x), 1)
-    targets = _one_hot(y, classes) if y.ndim == 1 else y.astype(np.float64)
-    if not ((targets >= 0.0) & (targets <= 1.0)).all():
-        raise ArgumentError("labels", "targets outside their range", "in [0, 1]")
-    encoded = encode(x, frac_bits, name="features")
-    norms = np.sqrt((np.ldexp(encoded.astype(np.float64), -frac_bits) ** 2).sum(axis=1))
-    slack = math.sqrt(x.shape[1]) * 2.0**-frac_bits
+        y = y.reshape(records, 1)
+    encoded = np.zeros((records, classes), dtype=np.int64)
+    for block in _blocks(encoded.shape):
+        if y.ndim == 1:
+            check_labels(y[block], classes)
+            own = y[block].astype(np.int64)
+            encoded[block][np.arange(len(own)), own] = 1 << frac_bits
+            continue
+        targets = y[block].astype(np.float64)
+        if not ((targets >= 0.0) & (targets <= 1.0)).all():
+            raise ArgumentError("labels", "targets outside their range", "in [0, 1]")
+        encoded[block] = encode(targets, frac_bits, name="labels")
+    return encoded
+
+
+def _encode_features(
+    features: npt.NDArray[np.generic], frac_bits: int, max_feature_norm: float
+) -> Integers:
+    """Returns rows as ring integers, whose norms are at most the bound but for rounding."""
+    encoded = np.empty(features.shape, dtype=np.int64)
+    norms = np.empty(len(features))
+    for block in _blocks(features.shape):
+        encoded[block] = encode(features[block], frac_bits, name="features")
+        reals = np.ldexp(encoded[block].astype(np.float64), -frac_bits)
+        norms[block] = np.sqrt((reals**2).sum(axis=1))
+    slack = math.sqrt(features.shape[1]) * 2.0**-frac_bits
     if not norms.max() <= max_feature_norm + slack:
         row = int(norms.argmax())
         raise ArgumentError(
@@ -109,9 +158,15 @@ def check_records(
             f"rows of norm at most max_feature_norm = {max_feature_norm:g}",
             f"Look at row {row}; rescale the rows or declare a larger bound.",
         )
-    return OwnRecords(
-        features=encoded, labels=encode(targets, frac_bits, name="labels"), frac_bits=frac_bits
-    )
+    return encoded
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Yields rows in turn, so many that what is computed of them takes little memory."""
+    rows, width = shape
+    step = max(1, _BLOCK // width)
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def check_labels(labels: npt.NDArray[np.generic], classes: int) -> None:
@@ -123,11 +178,6 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int) -> None:
     wrong = ~np.isin(labels, np.arange(classes))
     if wrong.any():
         raise ArgumentError("labels", labels[wrong][0].item(), f"an integer in 0..{classes - 1}")
-
-
-def _one_hot(labels: npt.NDArray[np.generic], classes: int) -> npt.NDArray[np.float64]:
-    check_labels(labels, classes)
-    return np.eye(classes)[labels.astype(np.int64)]
 
 
 def check_sample_rate(sample_rate: float) -> float:

@@ -144,6 +144,15 @@ def test_a_rate_of_one_is_everything_without_padding(pools):
     assert not batch["padding"].any()
 
 
+def test_a_party_without_the_last_class_has_a_target_of_it_all_the_same(pools):
+    """Nobody says how many classes there are."""
+    options = {"steps": 1, "sample_rate": 1.0}
+    own = [{"x": np.full((2, 1), 0.25), "y": np.array([0, last])} for last in (1, 3, 0)]
+    (batch,) = pools.run(3, f"{TASKS}:sample", per_party=own, **options)[0]["batches"]
+    expected = np.eye(4)[[0, 1, 0, 3, 0, 0]]
+    np.testing.assert_array_equal(batch["y"], expected)
+
+
 GOOD = {"x": np.full((5, 3), 0.25), "y": np.arange(5) % 3, "classes": 3}
 NAN = np.where(np.eye(5, 3) > 0, np.nan, 0.25)
 OWN = {

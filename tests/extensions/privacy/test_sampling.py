@@ -7,7 +7,9 @@ binomial tails (`ALARM` each).
 import functools
 import math
 import re
+import tracemalloc
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from extensions.privacy.sampling import (
     check_sample_rate,
     draw_rows,
 )
+from extensions.ring.fixed_point import encode
 from tests.helpers.strategies import (
     ALARM,
     PRESETS,
@@ -211,3 +214,53 @@ def test_labels_that_are_no_class_are_named(bad):
 def test_targets_outside_their_range_are_refused(bad):
     with pytest.raises(ArgumentError, match=r"^labels = .*must be in \[0, 1\]"):
         check_records([[1.0]], [[0.0, bad, 0.0]], **GOOD)
+
+
+SEVERAL_BLOCKS = 40_000, 4
+"""Records that are checked in more than one block."""
+
+
+def test_blocks_are_those_of_the_whole():
+    x = np.random.default_rng(0).uniform(-2.0, 2.0, SEVERAL_BLOCKS)
+    y = np.arange(len(x)) % 3
+    records = check_records(x, y, **GOOD)
+    np.testing.assert_array_equal(records.features, encode(x, 16))
+    np.testing.assert_array_equal(records.labels, np.eye(3, dtype=np.int64)[y] << 16)
+    targets = np.linspace(0.0, 1.0, 3 * len(x)).reshape(-1, 3)
+    np.testing.assert_array_equal(check_records(x, targets, **GOOD).labels, encode(targets, 16))
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [(math.nan, "row 39998, column 2;"), (1e300, "must be below 2"), (6.0, "norm 6.*row 39998;")],
+)
+def test_a_value_in_a_late_block_is_named_with_its_place(bad, told):
+    x, y = np.zeros(SEVERAL_BLOCKS), np.zeros(SEVERAL_BLOCKS[0])
+    x[39_998, 2] = bad
+    with pytest.raises(ArgumentError, match=f"^features = .*{told}"):
+        check_records(x, y, **GOOD)
+    y[39_999] = 3
+    with pytest.raises(ArgumentError, match=r"^labels = 3\.0: "):
+        check_records(np.zeros(SEVERAL_BLOCKS), y, **GOOD)
+
+
+def peak_of(call):
+    """The most bytes that a call has allocated at once."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("targets", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_records_are_checked_in_one_and_a_half_of_their_memory(targets, dtype):
+    """Their memory is that of 64-bit words, which the result alone takes once."""
+    records, features, classes = 40_000, 64, 10
+    x = np.full((records, features), 0.1, dtype=dtype)
+    y = np.full((records, classes), 0.1) if targets else np.zeros(records)
+    whole = 8 * records * (features + classes)
+    check = partial(check_records, x, y, **{**GOOD, "classes": classes})
+    check()
+    assert whole <= peak_of(check) < 1.5 * whole
