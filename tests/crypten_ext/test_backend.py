@@ -20,7 +20,6 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.local_training import account_for_local_training
 from extensions.runs.options import RunOptions
 from extensions.runs.report import epsilons_of, epsilons_without_noise
-from tests.conftest import SHARED
 
 LAUNCHES = """
 import sys
@@ -88,7 +87,6 @@ def config_of(seed: int) -> TrainConfig:
     ).resolved()
 
 
-@pytest.mark.xdist_group(SHARED["pools"])
 def test_parties_are_told_what_the_launcher_found(dealer_pool: Parties, tmp_path: Path) -> None:
     config = config_of(seed=1)
     draw = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from crypten_ext.processes.peers import Peers, farewell_of
 from crypten_ext.processes.template import template_of
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure, Process
-from tests.helpers.commands import assert_all_end, is_alive
+from tests.helpers.commands import assert_all_end, is_alive, parent_of
 from tests.helpers.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("imported")
@@ -344,10 +344,6 @@ def by_hand(
         for process in processes:
             process.kill()
             process.communicate()
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def last_line(process: subprocess.Popen[str]) -> str:

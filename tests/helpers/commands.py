@@ -74,6 +74,11 @@ def _marked(mark: str) -> list[int]:
     return sorted(found)
 
 
+def parent_of(pid: int) -> int:
+    """Returns the id of the process of which a live process is a child."""
+    return int(_status(pid)[1])
+
+
 def _status(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 

@@ -51,6 +51,8 @@ def _begin(
     for name in without:
         del os.environ[name]
     np.random.seed()  # Python's own generator begins anew by itself
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.seed()
     return module, [*arguments, *map(str, descriptors[:inherited])]
 
 

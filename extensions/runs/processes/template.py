@@ -80,8 +80,9 @@ class Template:
     """A process that imports modules, once, and becomes as many programmes as are asked for.
 
     A module that cannot be imported is left to the programmes. Copies share the memory of what was
-    imported, and nothing that is drawn: generators of Python and of NumPy begin anew in each. They
-    die with their template, and it dies with this process, whatever state each is in. Linux only.
+    imported, and nothing that is drawn: the generators that Python, NumPy and torch draw from where
+    no other is named begin anew in each, from the operating system. Copies die with their template,
+    and it dies with this process, whatever state each is in. Linux only.
 
     Args:
         modules: none of them may start a thread that copies would miss, or draw what must differ
