@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.template import template_of
+from crypten_ext.run.using import use as use
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
@@ -250,13 +251,6 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         )
     if material is not None and not material.is_file():
         raise ArgumentError("material", str(material), "this party's file of `pea prepare`")
-
-
-def use(*arguments: Any, **settings: Any) -> Any:
-    """Returns what all parties' shares of a model say (`crypten_ext.run.model.use`)."""
-    from crypten_ext.run.model import use as use_here
-
-    return use_here(*arguments, **settings)
 
 
 def use_party(*arguments: Any, **settings: Any) -> Any:

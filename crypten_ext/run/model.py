@@ -1,12 +1,10 @@
-"""Parties of CrypTen with shares of a model: all on this machine, or one of them."""
+"""One party of CrypTen with its shares of a model, in a pool or started by hand."""
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from crypten_ext import dealer
 from crypten_ext.processes.joining import joined
-from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
 from crypten_ext.registry import enable
 from crypten_ext.run.host import CrypTenHost
@@ -19,30 +17,6 @@ from extensions.runs.options import Meeting
 from extensions.runs.providers import DEALINGS, Provider
 
 import crypten
-
-
-def use(
-    request: Request, files: Sequence[PartyFiles], computing: Computing
-) -> list[dict[str, Any]]:
-    """Returns what each party gets, by rank, with one process for each, and for who deals.
-
-    Raises:
-        ArgumentError: of `extensions.runs.model.together.perform`.
-        PartyLostError: a party died, stopped answering or ran out of time; it is named.
-        DealerLostError: the dealer died.
-        ThirdPartyLostError: the third party died or stopped answering.
-    """
-    for own in files:
-        own.read()
-    pool = Parties(len(files), timeout=computing.timeout, provider=computing.provider)
-    with pool as parties:
-        found: list[dict[str, Any]] = parties.run(
-            "crypten_ext.run.model:use_task",
-            per_party=[{"files": own} for own in files],
-            request=request,
-            provider=computing.provider,
-        )
-    return found
 
 
 def use_task(

@@ -23,6 +23,7 @@ from extensions.runs.report import epsilons_of, epsilons_without_noise
 
 LAUNCHES = """
 import sys
+from types import SimpleNamespace
 from extensions.runs import hosts
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
@@ -38,6 +39,12 @@ assert backend.Parties.__module__ == "crypten_ext.processes.launch"
 backend.Parties = Parties
 config = TrainConfig(noise_multiplier=1.0, delta=1e-5, steps=2).resolved()
 backend.train(config, ["0.npz", "1.npz", "2.npz"], print, RunOptions())
+
+class Files:
+    def read(self): pass
+
+sys.modules[backend.use.__module__].Parties = Parties
+backend.use(None, [Files()] * 2, SimpleNamespace(timeout=60.0, provider="dealer"))
 print(sorted({"torch", "crypten", "crypten_ext"} & {*sys.modules}), "dp_accounting" in sys.modules)
 """
 
