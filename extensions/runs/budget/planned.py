@@ -58,6 +58,24 @@ def unit_of(config: TrainConfig) -> str:
     return RECORD if unit is None else f"person of column {unit['column']}"
 
 
+def foreseen(config: TrainConfig) -> Answers:
+    """Returns what the accountant will say of a run's model, for the processes of its parties.
+
+    They find it all anew where noise may fail, since that is then in their ledgers.
+
+    Args:
+        config: resolved settings.
+    """
+    ledger = Ledger()
+    if config.strategy is not None:
+        account_for_local_training(ledger, config)
+    for _ in range(config.steps):  # one by one, as in the run: sums of probabilities are rounded
+        account(ledger, TRAINING, config, 1)
+    epsilons_of(config, ledger)
+    epsilons_without_noise(config, ledger)
+    return answers()
+
+
 def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
     """Returns all that a run may cost a record, from its start to what it opens.
 
@@ -80,21 +98,3 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
         )
     account_for_count(ledger, host, config)
     return ledger
-
-
-def foreseen(config: TrainConfig) -> Answers:
-    """Returns what the accountant will say of a run's model, for the processes of its parties.
-
-    They find it all anew where noise may fail, since that is then in their ledgers.
-
-    Args:
-        config: resolved settings.
-    """
-    ledger = Ledger()
-    if config.strategy is not None:
-        account_for_local_training(ledger, config)
-    for _ in range(config.steps):  # one by one, as in the run: sums of probabilities are rounded
-        account(ledger, TRAINING, config, 1)
-    epsilons_of(config, ledger)
-    epsilons_without_noise(config, ledger)
-    return answers()
