@@ -31,9 +31,7 @@ def apply() -> None:
     Raises:
         MissingExtraError: torch or CrypTen is not installed.
     """
-    for package in ("torch", "crypten"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtraError(package, "crypten")
+    check_installed()
     importlib.import_module("torch")
     if "crypten" not in sys.modules:
         forget_failed_import()
@@ -45,6 +43,17 @@ def apply() -> None:
     copy_onnx_arrays(converter)
     load_own_classes()
     meet_by_torchrun()
+
+
+def check_installed() -> None:
+    """Returns only if torch and CrypTen can be imported; neither is.
+
+    Raises:
+        MissingExtraError: one of them is not installed.
+    """
+    for package in ("torch", "crypten"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(package, "crypten")
 
 
 def meet_by_torchrun() -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from crypten_ext.compat import check_installed
 from crypten_ext.processes.dealing import ADDRESS
 from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.runs.processes import Template, shared_template
@@ -27,7 +28,11 @@ def template_of(
         parties: Their number.
         env: Environment variables for the parties, over those of this process.
         modules: That tasks will need, beside CrypTen.
+
+    Raises:
+        MissingExtraError: torch or CrypTen is not installed.
     """
+    check_installed()
     if sys.platform != "linux":
         yield None
         return

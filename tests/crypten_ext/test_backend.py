@@ -54,6 +54,28 @@ def test_the_launcher_imports_no_host_and_asks_the_accountant() -> None:
     assert (done.stdout, done.stderr) == ("[] True\n", "")
 
 
+@pytest.mark.parametrize("package", ["torch", "crypten"])
+def test_a_launcher_without_its_host_says_what_to_install(package: str) -> None:
+    """Before it starts anything."""
+    code = (
+        "import importlib.util as finding, subprocess\n"
+        "from extensions.errors import MissingExtraError\n"
+        "from extensions.runs import hosts\n"
+        "from extensions.runs.config import TrainConfig\n"
+        "from extensions.runs.options import RunOptions\n"
+        "subprocess.Popen = None\n"
+        "find = finding.find_spec\n"
+        f"finding.find_spec = lambda name, *of: None if name == {package!r} else find(name, *of)\n"
+        "config = TrainConfig(noise_multiplier=1.0, delta=1e-5)\n"
+        "try:\n"
+        "    with hosts.at_hand(hosts.find('crypten'), config, RunOptions()): pass\n"
+        "except MissingExtraError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"{package} is not installed" in done.stdout, done.stderr
+    assert "pip install 'pea-mpl[crypten]'" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "evaluate", "needed"),
     [
