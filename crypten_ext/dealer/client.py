@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from crypten_ext.dealer import messages
 from crypten_ext.dealer.connection import connect
 from crypten_ext.dealer.connection.handshake import NO_RUN
 from crypten_ext.dealer.corrections import Corrections
@@ -18,7 +16,7 @@ from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
-from crypten_ext.dealer.streams import tuple_stream
+from crypten_ext.dealer.streams import portion, tuple_stream
 from extensions.errors import MaterialError, PeaError
 
 from crypten import communicator
@@ -27,10 +25,10 @@ ADDRESS = "DEALER_ADDRESS"
 
 
 class Source(Protocol):
-    """Where this party learns which tuple is next, or what its share of it lacks."""
+    """Where this party learns what its share of a tuple lacks."""
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
-        """Returns the correction, `words` long, of the tuple that has this number."""
+        """Returns this party's `words` of the correction of the tuple that has this number."""
 
     def begin_step(self, sequence: int) -> None:
         """A step begins with the tuple of this number."""
@@ -42,8 +40,8 @@ class Client:
     Args:
         key: of this party's streams.
         rank: of this party.
-        corrected: whether this party, the last one, receives the corrections.
-        source: of the corrections; None where this party needs none and nothing is checked.
+        parties: their number.
+        source: of this party's portions of the corrections.
         leave: called once, when no more tuples are needed.
     """
 
@@ -51,14 +49,13 @@ class Client:
         self,
         key: bytes,
         rank: int,
+        parties: int,
         *,
-        corrected: bool,
-        source: Source | None,
+        source: Source,
         leave: Callable[[], None],
     ) -> None:
         self._key = key
-        self._rank = rank
-        self._corrected = corrected
+        self._rank, self._parties = rank, parties
         self._leave = leave
         self._sequence = 0
         self._rehearsal: list[list[Request]] | None = None
@@ -71,7 +68,7 @@ class Client:
 
         Args:
             address: "HOST:PORT" of the dealer.
-            rank: of this party; the last one receives the corrections.
+            rank: of this party.
             parties: number of parties.
             run: digest of the manifest of the run.
 
@@ -80,16 +77,8 @@ class Client:
             PartyLostError: another party did not come to the dealer within 300 s.
         """
         link, key = connect(address, rank, parties, run=run)
-        if rank == parties - 1:
-            corrections = Corrections(link)
-            return cls(key, rank, corrected=True, source=corrections, leave=corrections.finish)
-
-        def leave() -> None:
-            with suppress(OSError):
-                link.send(messages.BYE)
-            link.close()
-
-        return cls(key, rank, corrected=False, source=None, leave=leave)
+        corrections = Corrections(link)
+        return cls(key, rank, parties, source=corrections, leave=corrections.finish)
 
     @classmethod
     def prepared(cls, material: Material) -> Client:
@@ -98,15 +87,13 @@ class Client:
         Raises:
             MaterialError: it was used before.
         """
-        last = material.header.rank == material.header.parties - 1
+        header = material.header
         try:
             key = material.begin()
         except MaterialError:
             material.finish()
             raise
-        return cls(
-            key, material.header.rank, corrected=last, source=material, leave=material.finish
-        )
+        return cls(key, header.rank, header.parties, source=material, leave=material.finish)
 
     def deal(self, kind: str, *parameters: object) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple: masks, then the words that depend on them.
@@ -120,10 +107,9 @@ class Client:
         if self._rehearsal is not None:
             self._rehearsal[-1].append(request)
         share = recipe.expand(tuple_stream(self._key, self._sequence, request), self._rank)
-        if self.source is not None:
-            due = recipe.corrected_words if self._corrected else 0
-            words = self.source.take(self._sequence, request, due)
-            share = recipe.correct(share, words) if self._corrected else share
+        own = portion(recipe.corrected_words, self._sequence, self._rank, self._parties)
+        words = self.source.take(self._sequence, request, own.stop - own.start)
+        recipe.correct(share, words, own.start)
         self._sequence += 1
         self.corrected_bytes += 8 * recipe.corrected_words
         return share
@@ -132,8 +118,7 @@ class Client:
         """A step begins (see `crypten_ext.dealer.begin_step`)."""
         if self._rehearsal is not None:
             self._rehearsal.append([])
-        if self.source is not None:
-            self.source.begin_step(self._sequence)
+        self.source.begin_step(self._sequence)
 
     def rehearse(self) -> list[list[Request]]:
         """Returns a list that grows: the requests before the first step, then those of each."""
@@ -212,5 +197,5 @@ def disconnect() -> None:
 
 
 def corrected_bytes() -> int:
-    """Returns the bytes of all corrections so far that the dealer sent the last party."""
+    """Returns the bytes of all corrections so far, those of all parties together."""
     return _client.corrected_bytes if _client is not None else 0

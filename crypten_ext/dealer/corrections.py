@@ -1,8 +1,9 @@
-"""The corrections that the last party receives: asked for one by one, or streamed ahead of need.
+"""The corrections that a party receives: asked for one by one, or streamed ahead of need.
 
 After a whole step the next one is expected to need the same tuples, and the dealer sends their
 corrections without being asked. A correction is used only for the tuple that its tag names; those
-of an outdated plan are dropped.
+of an outdated plan are dropped. All parties ask for the same, each on its own: the dealer follows
+the first.
 """
 
 import threading
@@ -10,6 +11,7 @@ import time
 from collections import deque
 from contextlib import suppress
 
+import numpy as np
 import torch
 
 from crypten_ext.dealer import messages
@@ -24,7 +26,7 @@ _LEAVING = 10.0
 
 
 class Corrections:
-    """The last party's end of its link, read by a thread that holds at most `QUEUE_BYTES` ahead.
+    """A party's end of its link, read by a thread that holds at most `QUEUE_BYTES` ahead.
 
     Args:
         link: to the dealer.
@@ -50,10 +52,10 @@ class Corrections:
         self._reader.start()
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
-        """Returns the correction, `words` long, of the tuple that has this number.
+        """Returns this party's `words` of the correction of the tuple that has this number.
 
         Raises:
-            DealerLostError: it is late, or what came cannot be used.
+            DealerLostError: they are late, or what came cannot be used.
             PartyLostError: the dealer ended because a party is lost.
         """
         if self._recorded is not None and len(self._recorded) <= LONGEST_STEP:
@@ -64,16 +66,24 @@ class Corrections:
             self._plan = []
             self.announced += 1
             self._announce(sequence, [request], plan=False)
+        due = Tag(self._generation, sequence, request.digest)
+        correction = np.empty(words, dtype=np.int64)
+        for piece in messages.pieces(words):
+            correction[piece] = np.frombuffer(self._piece(due, correction[piece].nbytes), np.int64)
+        return torch.from_numpy(correction)
+
+    def _piece(self, due: Tag, size: int) -> memoryview:
+        """Returns the next message's words, so many bytes, if they are due."""
         tag, payload = self._next()
-        if tag != Tag(self._generation, sequence, request.digest):
-            raise DealerLostError(f"sent a correction for another tuple than number {sequence}.")
-        if len(payload) != 8 * words:
+        if tag != due:
             raise DealerLostError(
-                f"sent a correction of {len(payload)} bytes where {8 * words} were due."
+                f"sent a correction for another tuple than number {due.sequence}."
             )
-        if not words:
-            return torch.empty(0, dtype=torch.int64)
-        return torch.frombuffer(bytearray(payload), dtype=torch.int64)
+        if len(payload) != size:
+            raise DealerLostError(
+                f"sent a correction of {len(payload)} bytes where {size} were due."
+            )
+        return payload
 
     def begin_step(self, sequence: int) -> None:
         """A step begins; if one was just completed, the next are expected to ask for the same."""
@@ -100,11 +110,14 @@ class Corrections:
         self._link.close()
 
     def _outdate(self) -> None:
-        """The corrections for all announcements so far are dropped, also those still to come."""
+        """The corrections for all announcements so far are dropped, also those still to come.
+
+        Another party may have made the next announcement before: its answer stays.
+        """
         with self._changed:
             self._generation += 1
-            self._queue.clear()
-            self._queued = 0
+            self._queue = deque(one for one in self._queue if one[0].generation >= self._generation)
+            self._queued = sum(len(payload) for _, payload in self._queue)
             self._changed.notify_all()
 
     def _announce(self, sequence: int, requests: list[Request], *, plan: bool) -> None:
@@ -150,7 +163,7 @@ class Corrections:
     def _put(self, tag: Tag, payload: memoryview) -> None:
         """The correction is queued once there is room, or dropped if a later plan replaced it."""
         with self._changed:
-            while tag.generation == self._generation and self._queued > QUEUE_BYTES:
+            while tag.generation >= self._generation and self._queued > QUEUE_BYTES:
                 self._changed.wait()
             if tag.generation >= self._generation:
                 self._queue.append((tag, payload))

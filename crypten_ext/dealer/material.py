@@ -1,7 +1,7 @@
 """Tuples dealt beforehand and kept on disk: one file a party, each of use for one run.
 
 A file holds the party's key and one sealed frame for every tuple of the run: which tuple it is
-and, in the last party's file, its correction. The first use overwrites the key, so that what stays
+and this party's portion of its correction. The first use overwrites the key, so that what stays
 on disk opens nothing.
 """
 
@@ -164,7 +164,7 @@ class Material:
         return key
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
-        """Returns the correction, `words` long, of the tuple that has this number.
+        """Returns this party's `words` of the correction of the tuple that has this number.
 
         Raises:
             MaterialError: the run asks for another tuple than the one that was prepared.

@@ -1,4 +1,4 @@
-"""What the last party tells the dealer, and how a correction is tagged."""
+"""What the parties tell the dealer, and how corrections are tagged."""
 
 import json
 import struct
@@ -10,6 +10,8 @@ from extensions.errors import PartyLostError
 
 LONGEST_STEP = 100_000
 """Tuples of a step that is announced at once."""
+PIECE_WORDS = 1 << 17
+"""Words of a message, so that no party's link is idle while another one's is filled."""
 _TAG = struct.Struct(f">QQ{DIGEST_BYTES}s")
 
 _FAREWELL = (1 << 64) - 1
@@ -24,7 +26,7 @@ STEP = json.dumps({"say": "step"}).encode()
 
 @dataclass(frozen=True)
 class Tag:
-    """What a correction is for: the announcement it answers, the tuple's number and its digest."""
+    """What words are for: the announcement they answer, the tuple's number and its digest."""
 
     generation: int
     sequence: int
@@ -83,9 +85,15 @@ def parse(message: bytes) -> Announcement:
         raise ValueError("its requests are nested too deeply") from None
 
 
-def pack(tag: Tag, correction: bytes) -> bytes:
-    """Returns a tagged correction."""
-    return _TAG.pack(tag.generation, tag.sequence, tag.digest) + correction
+def pieces(words: int) -> list[slice]:
+    """Returns which of a party's words of a correction each message has; one message at least."""
+    starts = range(0, max(1, words), PIECE_WORDS)
+    return [slice(start, min(start + PIECE_WORDS, words)) for start in starts]
+
+
+def pack(tag: Tag, words: bytes) -> bytes:
+    """Returns tagged words."""
+    return _TAG.pack(tag.generation, tag.sequence, tag.digest) + words
 
 
 def unpack(message: bytes) -> tuple[Tag, memoryview]:

@@ -25,8 +25,9 @@ class DealerProvider(TupleProvider):
         shapes, never a value.
 
     Cost:
-        No round among the parties; one word from the dealer to the last party for each element that
-        depends on others (a product, a wrap count, a shifted mask).
+        No round among the parties; one word from the dealer to one party for each element that
+        depends on others (a product, a wrap count, a shifted mask): of n parties each is sent an
+        n-th of those of a tuple, within one word.
     """
 
     NAME = "DEALER"

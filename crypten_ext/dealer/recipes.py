@@ -1,8 +1,8 @@
 """How each kind of tuple is dealt: which words are drawn, and which follow from them.
 
 Every party draws a share of every word from its own stream. The masks are what those shares add
-(or XOR) up to; the words that depend on them are put right by one correction, which the last party
-adds to its share: (value - sum of the drawn shares) for each dependent word.
+(or XOR) up to; the words that depend on them are put right by a correction: (value - sum of the
+drawn shares) for each dependent word, which one of the parties adds to its share.
 """
 
 import functools
@@ -72,9 +72,12 @@ class Piece:
         join = torch.add if self.sharing == "sum" else torch.bitwise_xor
         return functools.reduce(join, shares)
 
-    def correct(self, share: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
-        """Returns the share with which the value is right."""
-        return share + correction if self.sharing == "sum" else share ^ correction
+    def correct(self, share: torch.Tensor, correction: torch.Tensor) -> None:
+        """Changes words of a share so that the value is right."""
+        if self.sharing == "sum":
+            share += correction
+        else:
+            share ^= correction
 
 
 @dataclass(frozen=True)
@@ -111,15 +114,12 @@ class Recipe:
             parts.append(value - drawn if piece.sharing == "sum" else value ^ drawn)
         return torch.cat([part.reshape(-1) for part in parts])
 
-    def correct(self, share: Shares, correction: torch.Tensor) -> Shares:
-        """Returns the last party's shares, put right."""
-        count = len(self.masks)
-        parts = torch.split_with_sizes(correction, [piece.words for piece in self.dependents])
-        fixed = [
-            piece.correct(own, part.reshape(piece.shape))
-            for piece, own, part in zip(self.dependents, share[count:], parts, strict=True)
-        ]
-        return [*share[:count], *fixed]
+    def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:
+        """Puts right a party's shares of the dependent words from number `start` on."""
+        for piece, own in zip(self.dependents, share[len(self.masks) :], strict=True):
+            words = own.view(-1)[start:][: len(correction)]
+            piece.correct(words, correction[: len(words)])
+            correction, start = correction[len(words) :], max(0, start - piece.words)
 
 
 @functools.lru_cache(maxsize=256)

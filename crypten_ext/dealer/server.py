@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import selectors
 import socket
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from crypten_ext.dealer import messages
 from crypten_ext.dealer.connection import BrokenFrameError, Door, Link
 from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
-from crypten_ext.dealer.streams import correction_of
+from crypten_ext.dealer.streams import correction_of, portion
 from extensions.errors import ArgumentError, PartyLostError
+from extensions.ring.fixed_point import Integers
 
 BACKLOG = 1024
 """Connections that wait to be let in, so that a crowd of strangers does not keep parties out."""
@@ -25,6 +28,7 @@ View = Callable[[int, bytes], None]
 
 @dataclass
 class _Plan:
+    rank: int
     generation: int
     sequence: int
     requests: tuple[Request, ...]
@@ -61,7 +65,8 @@ def serve(
 
     Raises:
         PartyLostError: a party did not come in time; or one closed its connection without a goodbye
-            after all had come, did not complete a message, or sent one that cannot be used.
+            after all had come, did not complete a message, sent one that cannot be used, or asked
+            for other tuples than another party.
     """
     if not 1 <= parties <= 64:
         raise ArgumentError("parties", parties, "in 1..64")
@@ -75,6 +80,7 @@ class _Dealer:
         self._view = view
         self._links: dict[int, Link] = {}
         self._keys: dict[int, bytes] = {}
+        self._repeats: dict[int, deque[Announcement]] = {rank: deque() for rank in range(parties)}
         self._plan: _Plan | None = None
         self._tuples = self._bytes = 0
         self._listener = listener
@@ -85,7 +91,8 @@ class _Dealer:
         try:
             self._serve()
         except PartyLostError as lost:
-            self._links[self._parties - 1].send_last(messages.farewell(lost))
+            for link in self._links.values():
+                link.send_last(messages.farewell(lost))
             raise
         finally:
             for link in self._links.values():
@@ -102,7 +109,7 @@ class _Dealer:
                 for key, _ in readable:
                     if self._hear(key.data):
                         present.unregister(key.fileobj)
-                        self._links[key.data].close()
+                        self._links.pop(key.data).close()
                 if busy and not readable:
                     self._stream()
 
@@ -121,49 +128,64 @@ class _Dealer:
             reason = f"sent the dealer an unusable message: {_brief(error)}"
             raise PartyLostError(rank, reason) from error
         if said.say == "bye":
-            self._plan = self._plan if rank != self._parties - 1 else None
+            self._plan = None
             return True
-        if rank != self._parties - 1:
-            raise PartyLostError(rank, "asked the dealer for what only the last party may")
-        self._follow(said)
+        if not self._repeats[rank]:
+            for other in self._repeats.keys() - {rank}:
+                self._repeats[other].append(said)
+            self._follow(rank, said)
+        elif self._repeats[rank].popleft() != said:
+            raise PartyLostError(rank, "asked the dealer for other tuples than another party")
         return False
 
-    def _follow(self, said: Announcement) -> None:
+    def _follow(self, rank: int, said: Announcement) -> None:
+        """Does what a party says that is the first to say it."""
         if said.say == "step" and self._plan is not None:
             self._plan.steps += 1
         elif said.say == "plan":
-            self._plan = _Plan(said.generation, said.sequence, said.requests)
+            self._plan = _Plan(rank, said.generation, said.sequence, said.requests)
         elif said.say == "tuple":
             self._plan = None
             (request,) = said.requests
-            self._deal(request, said.generation, said.sequence)
+            self._deal(rank, request, said.generation, said.sequence)
 
     def _stream(self) -> None:
         plan = self._plan
         assert plan is not None
-        self._deal(plan.requests[plan.position], plan.generation, plan.sequence)
+        self._deal(plan.rank, plan.requests[plan.position], plan.generation, plan.sequence)
         plan.sequence += 1
         plan.position += 1
         if plan.position == len(plan.requests):
             plan.position = 0
             plan.steps -= 1
 
-    def _deal(self, request: Request, generation: int, sequence: int) -> None:
+    def _deal(self, asker: int, request: Request, generation: int, sequence: int) -> None:
         keys = [self._keys[rank] for rank in range(self._parties)]
-        last = self._parties - 1
         try:
             correction = correction_of(keys, sequence, request)
         except Exception as error:  # whatever a request of nonsense makes torch raise
             reason = f"asked the dealer for what cannot be dealt: {_brief(error)}"
-            raise PartyLostError(last, reason) from error
-        try:
-            self._links[last].send(
-                messages.pack(Tag(generation, sequence, request.digest), correction)
-            )
-        except OSError as error:
-            raise PartyLostError(last, f"broke its connection to the dealer: {error}") from error
+            raise PartyLostError(asker, reason) from error
+        self._send(Tag(generation, sequence, request.digest), correction)
         self._tuples += 1
-        self._bytes += len(correction)
+        self._bytes += correction.nbytes
+
+    def _send(self, tag: Tag, correction: Integers) -> None:
+        """Sends each party its words; those of a large tuple in turns, so that all links work."""
+        words = {
+            rank: correction[portion(len(correction), tag.sequence, rank, self._parties)]
+            for rank in self._links
+        }
+        for turn in zip_longest(*(messages.pieces(len(own)) for own in words.values())):
+            for rank, piece in zip(words, turn, strict=True):
+                if piece is not None:
+                    self._send_to(rank, messages.pack(tag, words[rank][piece].tobytes()))
+
+    def _send_to(self, rank: int, message: bytes) -> None:
+        try:
+            self._links[rank].send(message)
+        except OSError as error:
+            raise PartyLostError(rank, f"broke its connection to the dealer: {error}") from error
 
 
 def _brief(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream, derive_key
+from extensions.ring.fixed_point import Integers
 
 
 def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
@@ -16,10 +17,22 @@ def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
     return Keystream(derive_key(key, f"tuple {sequence} {request.digest.hex()}"))
 
 
-def correction_of(keys: Sequence[bytes], sequence: int, request: Request) -> bytes:
-    """Returns the last party's correction of one tuple; `keys` are all parties', by rank."""
+def portion(words: int, sequence: int, rank: int, parties: int) -> slice:
+    """Returns which words of the correction of one tuple this party is sent.
+
+    Guarantees:
+        Each word goes to one party. The portions of a tuple differ by at most one word, and the
+        longer ones go round with its number, so that a tuple that is dealt again is dealt alike.
+    """
+    place = (rank + sequence) % parties
+    return slice(words * place // parties, words * (place + 1) // parties)
+
+
+def correction_of(keys: Sequence[bytes], sequence: int, request: Request) -> Integers:
+    """Returns the words of the correction of one tuple; `keys` are all parties', by rank."""
     recipe = recipe_of(request)
     shares = [
         recipe.expand(tuple_stream(key, sequence, request), rank) for rank, key in enumerate(keys)
     ]
-    return recipe.correction(shares).numpy().tobytes()
+    words: Integers = recipe.correction(shares).numpy()
+    return words

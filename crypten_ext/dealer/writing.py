@@ -14,7 +14,7 @@ from crypten_ext.dealer import messages
 from crypten_ext.dealer.material import FRESH, GENERATION, LENGTH, MAGIC, Header, Seal
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.requests import Request
-from crypten_ext.dealer.streams import correction_of
+from crypten_ext.dealer.streams import correction_of, portion
 from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import ArgumentError
 
@@ -55,9 +55,9 @@ def prepare(
             for sequence, request in enumerate(requests):
                 tag = Tag(GENERATION, sequence, request.digest)
                 correction = correction_of(keys, sequence, request)
-                for file in files[:-1]:
-                    file.write(messages.pack(tag, b""))
-                files[-1].write(messages.pack(tag, correction))
+                for rank, file in enumerate(files):
+                    own = portion(len(correction), sequence, rank, parties)
+                    file.write(messages.pack(tag, correction[own].tobytes()))
                 progress(sequence + 1)
         for path, final in zip(partial, paths, strict=True):
             path.rename(final)

@@ -25,7 +25,13 @@ from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.template import template_of
 from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.checks import check_seconds
-from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
+from extensions.errors import (
+    ArgumentError,
+    DealerLostError,
+    LostError,
+    PartyLostError,
+    PeaError,
+)
 from extensions.runs.processes import Failure, Process, Silences
 from extensions.runs.providers import Provider
 
@@ -220,7 +226,8 @@ class Parties:
             loss = self._dealing.loss() if self._dealing is not None else None
             if failures or ended or loss:
                 settling += step
-                if settling >= _SETTLING or len(failures) + len(ended) >= self.world_size:
+                told = len(failures) + len(ended) >= self.world_size
+                if settling >= _SETTLING or (told and not self._may_know_more(failures, loss)):
                     if loss is not None and not ended:
                         raise loss
                     raise root_cause(failures, ended, self.world_size)
@@ -232,6 +239,11 @@ class Parties:
                 others = "".join(f", nor had party {rank}" for rank in late[1:])
                 raise PartyLostError(late[0], f"had not finished after {limit:g} s{others}")
         return [answers[rank] for rank in range(self.world_size)]
+
+    def _may_know_more(self, failures: dict[int, Failure], loss: LostError | None) -> bool:
+        """Whether the end of who deals is still to say why the parties lost it."""
+        lost = [isinstance(failure.error, DealerLostError) for failure in failures.values()]
+        return self._dealing is not None and loss is None and any(lost)
 
     def _silences(self) -> Silences:
         """Who is silent from now on: the parties by rank, then who deals."""

@@ -49,7 +49,7 @@ class Traffic(NamedTuple):
     Attributes:
         rounds: of this program's parties.
         bytes: that one party sent and received among the parties.
-        corrections: bytes from a dealer to the last party; None without a dealer.
+        corrections: bytes from a dealer to all parties; None without a dealer.
     """
 
     rounds: int = 0

@@ -403,10 +403,12 @@ def test_what_cannot_be_dealt_ends_the_run_and_names_its_party(dealer, kind, par
         dealer.dealt.result(PATIENCE)
 
 
-def test_only_the_last_party_may_ask(dealer):
-    first, _ = dealer.meet()
+def test_all_parties_must_ask_for_the_same(dealer):
+    first, last = dealer.meet()
     first.send(but())
-    with pytest.raises(PartyLostError, match="^party 0 asked the dealer for what only the last"):
+    first.receive()
+    last.send(but(requests=[["square", [[5]]]]))
+    with pytest.raises(PartyLostError, match="^party 1 asked the dealer for other tuples than"):
         dealer.dealt.result(PATIENCE)
 
 
