@@ -131,7 +131,7 @@ class _Dealer:
             self._plan = None
             return True
         if not self._repeats[rank]:
-            for other in self._repeats.keys() - {rank}:
+            for other in self._links.keys() - {rank}:
                 self._repeats[other].append(said)
             self._follow(rank, said)
         elif self._repeats[rank].popleft() != said:
