@@ -11,12 +11,12 @@ import torch
 import typer
 
 import crypten_ext
-from benchmarks.instruments.sockets import carried, peak_memory, ports_of
+from benchmarks.instruments.memory import peak_memory
 from benchmarks.tables import publish
 from crypten_ext import dealer, nn, optim, vouch_for
 from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
-from crypten_ext.world import traffic
 from extensions.runs.providers import DEALINGS, Provider
 
 import crypten
@@ -37,38 +37,33 @@ def measure(
     batch: int,
     features: int,
     classes: int,
-    dealer_pid: int | None,
 ) -> dict[str, Any]:
     """Returns one party's costs of steps, dealt ahead where the provider can; runs in every party.
 
-    Seconds are listed, one a step. Rounds are CrypTen's count and bytes the kernel's, a step.
+    Seconds are listed, one a step. Rounds are CrypTen's count and bytes the kernel's, a step;
+    those exchanged with who deals are apart.
     """
     crypten_ext.enable()
     crypten.cfg.mpc.provider = DEALINGS[provider].host_name
     crypten.cfg.encoder.precision_bits = 20
-    crypten.cfg.communicator.verbose = True
     act = _step(batch, features, classes) if work == STEP else _root(batch)
     for _ in range(WARM_UP):
         act()
-    communicator.get().barrier()
-    ports = ports_of(dealer_pid) if dealer_pid is not None else set()
-    crypten.reset_communication_stats()
-    before = carried(), carried(ports), dealer.corrected_bytes()
-    seconds = []
+    meter, seconds = Meter(), []
+    before = dealer.corrected_bytes()
     for _ in range(steps):
         started = time.perf_counter()
         act()
         seconds.append(time.perf_counter() - started)
-    rounds, _ = traffic()
+    rounds = meter.read().rounds
     communicator.get().barrier()
-    after = carried(), carried(ports), dealer.corrected_bytes()
-    own, dealt, corrected = ((b - a) / steps for a, b in zip(before, after, strict=True))
+    (carried,) = meter.read().carried
     return {
         "seconds": seconds,
         "rounds": rounds / steps,
-        "bytes": own,
-        "dealer_bytes": dealt,
-        "corrected_bytes": corrected,
+        "bytes": carried.bytes / steps,
+        "dealer_bytes": carried.dealt / steps,
+        "corrected_bytes": (dealer.corrected_bytes() - before) / steps,
         "memory": peak_memory(os.getpid()),
     }
 
@@ -120,7 +115,6 @@ def main(
                     work=work,
                     provider=provider,
                     steps=steps,
-                    dealer_pid=pool.dealer_pid,
                     **sizes,
                 )
                 pid = pool.dealer_pid
@@ -133,7 +127,8 @@ def main(
         frac_bits=20,
         steps=steps,
         network="loopback",
-        bytes="the kernel's count of what TCP carried: sent and received, a step",
+        bytes="what TCP carried a step: sent to and received from the other parties; the dealer's: "
+        "sent to and received from it, by all parties",
         rounds="CrypTen's count in the last party: without party 0's requests to a third party",
         dealer="the dealer's process, or the third party's",
         memory="largest resident set, imports included",

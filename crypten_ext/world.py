@@ -1,4 +1,4 @@
-"""What a party tells all others in the clear, and what it sent so far."""
+"""What a party tells all others in the clear."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,3 @@ def exchange(own: Sequence[Words]) -> list[list[int]]:
     (words,) = own
     message = torch.tensor(list(words), dtype=torch.int64)
     return [each.tolist() for each in communicator.get().all_gather(message)]
-
-
-def traffic() -> tuple[int, int]:
-    """Returns rounds and bytes of this party by CrypTen's own count (sent and received)."""
-    statistics = communicator.get().get_communication_stats()
-    return int(statistics["rounds"]), int(statistics["bytes"])

@@ -66,5 +66,7 @@ def _row(data: str, backend: str, reports: list[dict[str, Any]]) -> dict[str, An
         "steps": first["steps"],
         "rounds": first["rounds"],
         "GB/party": first["bytes_per_party"] / 1e9,
+        "largest GB": first["bytes_of_largest_party"] / 1e9,
+        "GB dealt": sum(first["dealt_bytes"]) / 1e9,
         "seconds": float(np.median([report["seconds"] for report in reports])),
     }

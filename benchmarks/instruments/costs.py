@@ -1,6 +1,5 @@
 """What functions on shares cost in either host: rounds, bytes and time."""
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,10 @@ from extensions.ring.interface import Ring, Share
 
 HOSTS = ("CrypTen", "ABY3")
 PARTIES = 3
+BYTES = (
+    "sent and received by a party, the mean and the largest of the parties: what TCP carried in "
+    "CrypTen, the graph's count in ABY3; dealt: the dealer's corrections to the last party"
+)
 Act = Callable[[], Any]
 """A function of shares that were shared before; in ABY3 it returns the shares of its results."""
 
@@ -32,7 +35,6 @@ def shared_in_crypten(
 
     crypten_ext.enable()
     crypten.cfg.mpc.provider = "DEALER"
-    crypten.cfg.communicator.verbose = True
     crypten.cfg.encoder.precision_bits = frac_bits
     shares = []
     for value in values:
@@ -42,45 +44,42 @@ def shared_in_crypten(
 
 
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
-    """Returns one party's rounds, bytes by TCP's count and seconds of each act; in all parties.
+    """Returns one party's rounds, bytes and seconds of each act; in all parties.
 
-    "opened" are the bytes of openings, sent and received, by CrypTen's count. The dealer works
-    ahead: in place of its bytes, the corrections that an act uses are counted at the last party,
-    which gets them.
+    "bytes" are sent to and received from the other parties; "opened" are those of openings by
+    CrypTen's count, each word sent once and received once. The dealer works ahead: "dealt" are, in
+    place of its bytes, those of the corrections that an act uses.
     """
-    from benchmarks.instruments.sockets import carried
     from crypten_ext import dealer
-    from crypten_ext.world import traffic
+    from crypten_ext.processes.meter import Meter
 
-    import crypten
     from crypten import communicator
 
-    dealers = {int(os.environ[dealer.ADDRESS].rpartition(":")[2])}
-    last = communicator.get().get_rank() == communicator.get().get_world_size() - 1
+    world, found = communicator.get(), {}
 
-    def so_far() -> int:
-        corrections = dealer.corrected_bytes() if last else 0
-        return carried() - carried(dealers) + corrections
+    def opened() -> int:
+        return int(world.get_communication_stats()["bytes"])
 
-    found = {}
     for name, act in acts.items():
         for _ in range(3):
             dealer.begin_step()
             act()
-        communicator.get().barrier()
-        crypten.reset_communication_stats()
-        before, seconds = so_far(), []
+        meter, seconds = Meter(), []
+        before = opened(), dealer.corrected_bytes()
         for _ in range(times):
             started = time.perf_counter()
             dealer.begin_step()
             act()
             seconds.append(time.perf_counter() - started)
-        rounds, opened = traffic()
-        communicator.get().barrier()
+        after = opened(), dealer.corrected_bytes()
+        rounds = meter.read().rounds
+        world.barrier()
+        (carried,) = meter.read().carried
         found[name] = {
             "rounds": rounds // times,
-            "opened": opened / times,
-            "bytes": (so_far() - before) / times,
+            "opened": (after[0] - before[0]) / times,
+            "bytes": carried.bytes / times,
+            "dealt": (after[1] - before[1]) / times,
             "seconds": seconds,
         }
     return found
@@ -120,7 +119,7 @@ def shared_in_aby3(
 
 
 def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
-    """Returns rounds and a server's bytes by the graph's count, and seconds of each act.
+    """Returns rounds and bytes by the graph's count, and seconds of each act.
 
     An act has ended when this process has received a number of each server's share of each result.
     """
@@ -151,7 +150,9 @@ def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, di
             seconds.append(time.perf_counter() - started)
         found[name] = {
             "rounds": cost.rounds,
-            "bytes": 2 * cost.bytes / PARTIES,
+            "bytes": cost.traffic.mean,
+            "largest": cost.traffic.largest,
+            "dealt": 0.0,
             "seconds": seconds,
             "tracing": tracing,
         }
@@ -162,8 +163,8 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
     """Returns rounds, seconds and bytes a party, sent and received, of what a module runs.
 
     Its `in_crypten` runs in three parties, its `in_aby3` in a process of its own, since TensorFlow
-    fixes its devices once. Bytes are the mean of the parties: what TCP carried in CrypTen,
-    corrections included, and what the graph counts in ABY3.
+    fixes its devices once. Bytes are what TCP carried in CrypTen, and what the graph counts in
+    ABY3, as `over_parties` says.
     """
     if host == "ABY3":
         in_one: dict[str, dict[str, Any]] = in_child(f"{module}:in_aby3", **options)
@@ -172,7 +173,10 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
 
     with Parties(PARTIES, provider="dealer") as parties:
         found = parties.run(f"{module}:in_crypten", **options)
-    return {
-        name: {**own, "bytes": statistics.mean(party[name]["bytes"] for party in found)}
-        for name, own in found[0].items()
-    }
+    return {name: over_parties([party[name] for party in found]) for name in found[0]}
+
+
+def over_parties(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the first party's costs, but of bytes the mean and the "largest" of all parties."""
+    each = [party["bytes"] for party in found]
+    return {**found[0], "bytes": statistics.mean(each), "largest": max(each)}

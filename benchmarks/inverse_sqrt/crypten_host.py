@@ -20,13 +20,12 @@ from benchmarks.inverse_sqrt.session import (
 )
 from crypten_ext import dealer
 from crypten_ext.processes.launch import Parties
+from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
-from crypten_ext.world import traffic
 from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
 
 import crypten
-from crypten import communicator
 
 START, ITERATIONS = 0.08, 16
 """Newton's method converges from START while x < 3 / START^2 = 468; at 0.01 it takes 16 steps."""
@@ -60,7 +59,6 @@ def _configure(frac_bits: int) -> None:
     crypten_ext.enable()
     crypten.cfg.mpc.provider = "DEALER"
     crypten.cfg.encoder.precision_bits = frac_bits
-    crypten.cfg.communicator.verbose = True
 
 
 def approximate(context: Context, *, frac_bits: int, count: int) -> dict[str, list[float]]:
@@ -79,14 +77,13 @@ def call(
     """Returns the seconds from the end of one call to that of the next, and rounds a call."""
     _configure(frac_bits)
     x = crypten.cryptensor(torch.from_numpy(batch_of(frac_bits, batch)))
-    communicator.get().barrier()
-    crypten.reset_communication_stats()
+    meter = Meter()
     ends = [time.perf_counter()]
     for _ in range(calls):
         dealer.begin_step()
         METHODS[method](x)
         ends.append(time.perf_counter())
-    return {"seconds": np.diff(ends).tolist(), "rounds": traffic()[0] // calls}
+    return {"seconds": np.diff(ends).tolist(), "rounds": meter.read().rounds // calls}
 
 
 class HostSession:

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from benchmarks.instruments.child_process import in_child
+from benchmarks.instruments.costs import BYTES, over_parties
 from benchmarks.noise.hosts import FLOATS, PROTOCOL2, RANDN
 from benchmarks.noise.statistics import summary
 from benchmarks.tables import publish
@@ -33,15 +34,13 @@ def in_crypten(parties: int, options: dict[str, Any]) -> dict[tuple[str, float],
         runs = [(PROTOCOL2, sigma) for sigma in SIGMAS] + [(FLOATS, 1.0), (RANDN, 1.0)]
         for method, sigma in runs:
             task = "benchmarks.noise.hosts:in_crypten"
-            found[method, sigma] = _mean(pool.run(task, method=method, sigma=sigma, **options))
+            found[method, sigma] = over_parties(
+                pool.run(task, method=method, sigma=sigma, **options)
+            )
     with Parties(parties) as pool:
         stock = pool.run("benchmarks.noise.hosts:in_stock_crypten", **options)
-        found[STOCK, 1.0] = _mean(stock)
+        found[STOCK, 1.0] = over_parties(stock)
     return found
-
-
-def _mean(found: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**found[0], "bytes": statistics.mean(party["bytes"] for party in found)}
 
 
 def total_variance(method: str, parties: int) -> float:
@@ -80,6 +79,8 @@ def main(
                     **who,
                     "rounds": own["rounds"],
                     "bytes/element": own["bytes"],
+                    "largest bytes/element": own["largest"],
+                    "dealt bytes/element": own["dealt"],
                     f"median ms of {size}": 1000 * statistics.median(own["seconds"]),
                     "variance / sigma²": total,
                     "what a party knows": KNOWN[method].format(rest=rest),
@@ -90,8 +91,7 @@ def main(
         **common,
         "seed": "the operating system's",
         "network": "loopback for CrypTen, one process for ABY3",
-        "bytes": "a party's mean, sent and received; CrypTen's count with the dealer's "
-        "corrections, the graph's in ABY3",
+        "bytes": BYTES,
     }
     publish("noise-statistics", laws, **settings)
     print()

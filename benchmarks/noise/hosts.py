@@ -76,25 +76,25 @@ def _measure(
     import numpy as np
 
     from crypten_ext import dealer
-    from crypten_ext.world import traffic
+    from crypten_ext.processes.meter import Meter
 
-    import crypten
+    from crypten import communicator
 
-    crypten.cfg.communicator.verbose = True
     draw(size)
-    crypten.reset_communication_stats()
-    before, seconds = dealer.corrected_bytes(), []
+    meter, before, seconds = Meter(), dealer.corrected_bytes(), []
     for _ in range(repeats):
         started = time.perf_counter()
         draw(size)
         seconds.append(time.perf_counter() - started)
-    rounds, exchanged = traffic()
-    corrected = dealer.corrected_bytes() - before
+    rounds, corrected = meter.read().rounds, dealer.corrected_bytes() - before
+    communicator.get().barrier()
+    (carried,) = meter.read().carried
     opened = [draw(min(chunk, draws - at)).reveal().numpy() for at in range(0, draws, chunk)]
     return {
         "draws": np.concatenate(opened) if context.rank == 0 else None,
         "rounds": rounds // repeats,
-        "bytes": (exchanged + corrected) / repeats / size,
+        "bytes": carried.bytes / repeats / size,
+        "dealt": corrected / repeats / size,
         "seconds": seconds,
     }
 
@@ -165,7 +165,9 @@ def in_aby3(
             {
                 "draws": (opened.numpy() * 2.0**frac_bits).round().astype(int).tolist(),
                 "rounds": cost.rounds,
-                "bytes": 2 * cost.bytes / 3 / size,
+                "bytes": (cost.traffic.mean or 0) / size,
+                "largest": (cost.traffic.largest or 0) / size,
+                "dealt": 0.0,
                 "seconds": seconds,
             }
         )

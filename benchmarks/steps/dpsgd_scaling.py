@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.instruments.costs import PARTIES
+from benchmarks.instruments.costs import BYTES, PARTIES
 from benchmarks.instruments.plots import Panel, draw
 from benchmarks.steps.growth import multilinear, power_law
 from benchmarks.steps.hosts import ABY3, CRYPTEN, Found, sweep
@@ -63,7 +63,8 @@ def growth_rows(host: str, series: Series, kinds: Sequence[str]) -> list[dict[st
                     "step": kind,
                     "varied": f"{name} {values[0]}..{values[-1]}",
                     "rounds": "..".join(map(str, dict.fromkeys((rounds[0], rounds[-1])))),
-                    "MB/party": f"{own[0]['bytes'] / 1e6:.3g}..{own[-1]['bytes'] / 1e6:.3g}",
+                    "MB/party": _range([own[0]["bytes"], own[-1]["bytes"]]),
+                    "largest MB": _range([own[0]["largest"], own[-1]["largest"]]),
                     "exponent of bytes": size.exponent,
                     "R² of bytes": size.r_squared,
                     "exponent of time": time.exponent,
@@ -73,12 +74,16 @@ def growth_rows(host: str, series: Series, kinds: Sequence[str]) -> list[dict[st
     return rows
 
 
+def _range(ends: Sequence[float]) -> str:
+    return "..".join(f"{size / 1e6:.3g}" for size in ends)
+
+
 def law_rows(
     host: str, points: Sequence[Sizes], found: Sequence[Found], kinds: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Returns, for each kind, the bytes a party as a law in batch B, features F and classes K.
 
-    In CrypTen they are those of openings, by its own count.
+    In CrypTen they are those of openings: each word is sent once and received once.
     """
     rows = []
     for kind in kinds:
@@ -142,12 +147,13 @@ def main(
         "steps": steps,
         "seed": 0,
         "network": "loopback for CrypTen, one process for ABY3",
-        "bytes": "a party's mean, sent and received; TCP's count in CrypTen, the graph's in ABY3",
+        "bytes": BYTES,
         **base,
     }
     publish("dpsgd-scaling", growth, samples=samples, **settings)
     settings["bytes"] = (
-        "a party's, sent and received; CrypTen's count of openings, the graph's in ABY3"
+        "a party's mean, sent and received: of openings in CrypTen, each word once to another "
+        "party; the graph's count in ABY3"
     )
     publish("dpsgd-law", laws, fitted_to=points, **settings)
     draw("dpsgd-scaling", panels)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.instruments import spu
-from benchmarks.instruments.costs import PARTIES
+from benchmarks.instruments.costs import BYTES, PARTIES
 from benchmarks.network import current
 from benchmarks.steps.hosts import ABY3, CRYPTEN, SPU, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
@@ -17,17 +17,17 @@ MB = 1e6
 NAME = "dpsgd-step-3-parties"
 
 
-CHANNELS = {CRYPTEN: 6, ABY3: 4, SPU: 4}
-"""Ways of a party's bytes: from and to each other party, and in CrypTen the dealer."""
+CHANNELS = 4
+"""Ways of a party's bytes: from and to each other party."""
 
 
-def floor_ms(host: str, own: dict[str, Any], network: dict[str, Any]) -> float:
+def floor_ms(own: dict[str, Any], network: dict[str, Any]) -> float:
     """Returns the milliseconds below which no step can be on a network, for its rounds and bytes.
 
-    Every round waits for one delay, and a party's bytes go over all its `CHANNELS` at once, each at
-    the full rate.
+    Every round waits for one delay, and the largest party's bytes go over all its `CHANNELS` at
+    once, each at the full rate, while a dealer's come over another one.
     """
-    bits = 8 * own["bytes"] / CHANNELS[host]
+    bits = 8 * max(own["largest"] / CHANNELS, own["dealt"])
     sending = 0.0 if network["Mbit/s"] is None else bits / network["Mbit/s"] / 1000
     return float(own["rounds"] * network["one-way ms"] + sending)
 
@@ -44,6 +44,8 @@ def rows_of(host: str, found: Found, network: dict[str, Any] | None = None) -> l
             "step": kind,
             "rounds": "-" if own["rounds"] is None else own["rounds"],
             "MB/party": own["bytes"] / MB,
+            "largest MB": own["largest"] / MB,
+            "MB dealt": own["dealt"] / MB,
             "bytes / plain": own["bytes"] / plain["bytes"],
             "median ms": 1000 * statistics.median(own["seconds"]),
             "time / plain": statistics.median(own["seconds"]) / statistics.median(plain["seconds"]),
@@ -53,7 +55,7 @@ def rows_of(host: str, found: Found, network: dict[str, Any] | None = None) -> l
     if network is not None:
         for row, own in zip(rows, found.values(), strict=True):
             known = own["rounds"] is not None
-            row["floor ms"] = floor_ms(host, own, network) if known else "-"
+            row["floor ms"] = floor_ms(own, network) if known else "-"
     return rows
 
 
@@ -84,8 +86,7 @@ def main(
         steps=steps,
         seed=0,
         network="loopback, a process for each party",
-        bytes="a party's mean, sent and received; TCP's count in CrypTen and SPU, the graph's in "
-        "ABY3",
+        bytes=f"{BYTES}; SPU's as CrypTen's",
         of_spu="18 fractional bits, its sigmoid of three segments, rsqrt of lower accuracy",
         **sizes,
         **(peer or {}),

@@ -1,6 +1,5 @@
 """What a step of `benchmarks.steps.linear_step` costs in CrypTen and ABY3, at one size or many."""
 
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from benchmarks.instruments.costs import (
     PARTIES,
     aby3_ring,
     in_variables,
+    over_parties,
     parties_cost,
     servers_cost,
     shared_in_crypten,
@@ -27,7 +27,7 @@ CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
 HOSTS = (CRYPTEN, ABY3, SPU)
 
 Found = dict[str, dict[str, Any]]
-"""For each kind of step: "rounds" or None, "bytes" a party, in and out, "seconds" of each.
+"""For each kind of step: "rounds" or None, "seconds" of each, "bytes" and others by `over_parties`.
 
 "opened" are those bytes of them that a law can be given for: in CrypTen what is opened, by its own
 count, since TCP carries few words otherwise than many.
@@ -97,18 +97,9 @@ def in_spu(
                 kind: parties.run(task="measure", kind=kind, steps=steps, sizes=sizes, sigma=1.0)
                 for kind in kinds
             }
-            found.append({kind: _mean(own) for kind, own in answers.items()})
+            costs = {kind: [one["cost"] for one in own] for kind, own in answers.items()}
+            found.append({kind: over_parties(own) for kind, own in costs.items()})
     return found
-
-
-def _mean(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    first = found[0]
-    return {
-        "rounds": first.get("rounds"),
-        "bytes": statistics.mean(one["bytes"] for one in found),
-        "opened": first.get("opened"),
-        "seconds": first["seconds"],
-    }
 
 
 def sweep(
@@ -123,7 +114,7 @@ def sweep(
 ) -> list[Found]:
     """Returns what each kind of step costs at each size, in one set of processes.
 
-    Bytes are the mean of the parties: what TCP carried in CrypTen, corrections included, and in
+    Bytes are the mean of the parties, and those of the largest: what TCP carried in CrypTen and in
     SPU; what the graph counts in ABY3.
 
     Args:
@@ -147,7 +138,7 @@ def sweep(
     with Parties(parties, provider="dealer") as pool:
         task = "benchmarks.steps.hosts:in_crypten"
         runs = [pool.run(task, sizes=sizes, **options) for sizes in points]
-    return [{kind: _mean([one[kind] for one in found]) for kind in kinds} for found in runs]
+    return [{kind: over_parties([one[kind] for one in found]) for kind in kinds} for found in runs]
 
 
 def measure(

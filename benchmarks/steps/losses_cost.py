@@ -152,10 +152,13 @@ def cost_rows(sizes: dict[str, int], times: int) -> list[dict[str, Any]]:
                     "loss": method,
                     "rounds": alone["rounds"],
                     "KB/party": alone["bytes"] / 1e3,
+                    "largest KB": alone["largest"] / 1e3,
                     "largest error": largest_error(method, alone["predicted"], sizes),
                     "ms": 1000 * statistics.median(alone["seconds"]),
                     "rounds of a step": step["rounds"],
                     "MB/party of a step": step["bytes"] / 1e6,
+                    "largest MB of a step": step["largest"] / 1e6,
+                    "MB dealt of a step": step["dealt"] / 1e6,
                     "ms of a step": 1000 * statistics.median(step["seconds"]),
                 }
             )

@@ -2,7 +2,7 @@
 
 `benchmarks.instruments.spu.SpuParties` runs it by an interpreter that has the package `spu`; it
 imports nothing of this project but `benchmarks.instruments.spu_party` and
-`benchmarks.instruments.sockets`.
+`extensions.runs.processes.wire`.
 """
 
 from functools import partial
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.instruments.sockets import carried
 from benchmarks.instruments.spu_party import SpuParty, compiled, serve, timed
+from extensions.runs.processes.wire import carried, connections
 
 PARTIES = 3
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
@@ -87,12 +87,18 @@ class Party(SpuParty):
 
         timed(act, WARM_UP)
         self.link.barrier()
-        before = carried()
+        before = _carried()
         seconds = timed(act, steps)
         self.link.barrier()
-        sent = (carried() - before) / steps
+        size = (_carried() - before) / steps
         found = [self.opened(io, runtime, name) for name in programme.output_names]
-        return {"bytes": sent, "seconds": seconds, "weight": found[0], "bias": found[1]}
+        cost = {"rounds": None, "bytes": size, "dealt": 0.0, "seconds": seconds}
+        return {"cost": cost, "weight": found[0], "bias": found[1]}
+
+
+def _carried() -> int:
+    """What all connections of this process sent and received."""
+    return sum(carried(one.descriptor for one in connections()))
 
 
 def _configuration() -> Any:

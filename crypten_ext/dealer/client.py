@@ -43,6 +43,7 @@ class Client:
         parties: their number.
         source: of this party's portions of the corrections.
         leave: called once, when no more tuples are needed.
+        descriptor: of the file of the connection to the dealer; None without one.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Client:
         *,
         source: Source,
         leave: Callable[[], None],
+        descriptor: int | None = None,
     ) -> None:
         self._key = key
         self._rank, self._parties = rank, parties
@@ -60,6 +62,7 @@ class Client:
         self._sequence = 0
         self._rehearsal: list[list[Request]] | None = None
         self.source = source
+        self.descriptor = descriptor
         self.corrected_bytes = 0
 
     @classmethod
@@ -77,8 +80,9 @@ class Client:
             PartyLostError: another party did not come to the dealer within 300 s.
         """
         link, key = connect(address, rank, parties, run=run)
-        corrections = Corrections(link)
-        return cls(key, rank, parties, source=corrections, leave=corrections.finish)
+        own = link.fileno()
+        ahead = Corrections(link)
+        return cls(key, rank, parties, source=ahead, leave=ahead.finish, descriptor=own)
 
     @classmethod
     def prepared(cls, material: Material) -> Client:
@@ -194,6 +198,11 @@ def disconnect() -> None:
     if _client is not None:
         _client.close()
         _client = None
+
+
+def connection() -> int | None:
+    """Returns the descriptor of this party's connection to the dealer; None without one."""
+    return _client.descriptor if _client is not None else None
 
 
 def corrected_bytes() -> int:

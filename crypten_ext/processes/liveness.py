@@ -24,6 +24,7 @@ from typing import Any, Self
 from crypten_ext.processes.connections import Connections
 from crypten_ext.processes.failures import is_connection_loss
 from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
+from crypten_ext.processes.store import default_store
 from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, LostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure
@@ -256,8 +257,6 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
         PeaError: CrypTen is not initialised with one process a party.
     """
     import torch.distributed as dist
-    from torch._C._distributed_c10d import PrefixStore, TCPStore
-    from torch.distributed.distributed_c10d import _get_default_store
 
     from crypten import communicator
 
@@ -266,13 +265,10 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
         raise ArgumentError("silence", silence, f"at least three intervals, {3 * interval:g} s")
     if not (communicator.is_initialized() and dist.is_initialized()):
         raise PeaError("CrypTen is not initialised: call crypten.init() before watch_parties().")
-    store: Any = _get_default_store()
-    base = store
-    while isinstance(base, PrefixStore):
-        base = base.underlying_store
+    store, port = default_store()
     return Watch(
         store,
-        has_host=isinstance(base, TCPStore),
+        has_host=port is not None,
         rank=communicator.get().get_rank(),
         world_size=communicator.get().get_world_size(),
         interval=interval,

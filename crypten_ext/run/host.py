@@ -8,10 +8,11 @@ import torch
 
 from crypten_ext import dealer
 from crypten_ext.nn.batches import share_rows
+from crypten_ext.processes.meter import Meter
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
-from crypten_ext.world import SOFTWARE, exchange, traffic
+from crypten_ext.world import SOFTWARE, exchange
 from extensions.network.chain import Parameters
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
@@ -26,21 +27,25 @@ class CrypTenHost(Host):
     Args:
         frac_bits: fractional bits.
         source: of this party's sampling and noise.
-        dealt: whether a dealer's corrections belong to the traffic.
     """
 
     software = SOFTWARE
 
-    def __init__(self, frac_bits: int, source: NoiseSource, *, dealt: bool) -> None:
+    def __init__(self, frac_bits: int, source: NoiseSource) -> None:
         ring = CrypTenRing(frac_bits)
         self.ring = ring
         self.noise = source
         self.ranks = self.holders = (ring.rank,)
-        self._dealt = dealt
+        self._meter: Meter | None = None
 
     def begin(self, run: str) -> None:
-        """The dealer, if there is one, deals for this run and no other."""
+        """The dealer, if there is one, deals for this run and no other; traffic counts from here.
+
+        Cost:
+            Two rounds, which do not count.
+        """
         dealer.begin_run(run)
+        self._meter = Meter()
 
     def exchange(self, own: Sequence[Words]) -> list[list[int]]:
         """Returns every party's words by rank; one round."""
@@ -75,8 +80,8 @@ class CrypTenHost(Host):
         return [opened.numpy() for opened in open_sum(_tensors(summands))]
 
     def traffic(self) -> Traffic:
-        """Returns what this party sent and received by CrypTen's own count."""
-        return Traffic(*traffic(), dealer.corrected_bytes() if self._dealt else None)
+        """Returns what this party sent and received, by the kernel's count, since `begin`."""
+        return Traffic() if self._meter is None else self._meter.read()
 
 
 def _tensors(summands: Sequence[Sequence[Integers]]) -> list[torch.Tensor]:

@@ -66,6 +66,6 @@ def _use_here(request: Request, files: PartyFiles, provider: Provider) -> dict[s
     enable()
     crypten.cfg.mpc.provider = DEALINGS[provider].host_name
     crypten.cfg.encoder.precision_bits = own.shared.header.frac_bits
-    host = CrypTenHost(own.shared.header.frac_bits, SystemSource(), dealt=provider == "dealer")
+    host = CrypTenHost(own.shared.header.frac_bits, SystemSource())
     (found,) = perform(host, request, [own])
     return found

@@ -27,7 +27,7 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
     Args:
         config: resolved settings, the same at every party.
         records: this party's own file.
-        emit: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
+        emit: called after each step, as `extensions.runs.keep.Following` says.
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
     host, own = _join(config, records, options)
@@ -48,15 +48,13 @@ def _join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[Cryp
     enable()
     crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     crypten.cfg.encoder.precision_bits = config.frac_bits
-    crypten.cfg.communicator.verbose = True
     own = read_party_file(records)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    host = CrypTenHost(config.frac_bits, source, dealt=config.provider == "dealer")
+    host = CrypTenHost(config.frac_bits, source)
     if options.material is not None:
         training.check(host, config, [own], options)
         facts = own.facts(communicator.get().get_rank())
         settings = of_tuples(settings_of(config, host.software))
         dealer.use_material(options.material, settings | facts)
-    crypten.reset_communication_stats()
     return host, own

@@ -68,15 +68,22 @@ def progress(config: TrainConfig) -> Iterator[Callable[[dict[str, Any]], None]]:
 
         def show(event: dict[str, Any]) -> None:
             nonlocal last
-            sent, padding = event["bytes"] / 1e6, event["padding"] / 1e6
-            traffic = f"{event['rounds']} rounds, {sent:.1f} MB ({padding:.1f} of padding)"
-            bar.update(task, completed=event["step"], traffic=traffic)
+            bar.update(task, completed=event["step"], traffic=_traffic(event))
             now = time.monotonic()
             if now - last > EPSILON_EVERY or event["step"] == config.steps:
                 bar.update(task, spent=_spent(config, event["step"]))
                 last = now
 
         yield show
+
+
+def _traffic(event: Mapping[str, Any]) -> str:
+    rounds = f"{event['rounds']} rounds"
+    if event["bytes"] is None:
+        return rounds
+    mean, largest, padding = (event[name] / 1e6 for name in ("bytes", "largest", "padding"))
+    most = f", {largest:.1f} at most" if event["largest"] > event["bytes"] else ""
+    return f"{rounds}, {mean:.1f} MB a party{most} ({padding:.1f} of padding)"
 
 
 @contextmanager

@@ -43,18 +43,58 @@ class Batch:
     padding: Share | None
 
 
+class Carried(NamedTuple):
+    """Bytes of one party's messages, as TCP carries them.
+
+    Attributes:
+        sent: to the other parties, and to whoever gives them records or gets results.
+        received: from them.
+        dealt: sent to and received from who deals correlated randomness and is no party.
+    """
+
+    sent: int = 0
+    received: int = 0
+    dealt: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What it sent and received, but for what was dealt."""
+        return self.sent + self.received
+
+
 class Traffic(NamedTuple):
     """What a run took so far.
 
     Attributes:
         rounds: of this program's parties.
-        bytes: that one party sent and received among the parties.
-        corrections: bytes from a dealer to all parties; None without a dealer.
+        carried: bytes of each of them, in order; empty where the system does not count them.
     """
 
     rounds: int = 0
-    bytes: int = 0
-    corrections: int | None = None
+    carried: Sequence[Carried] = ()
+
+    @property
+    def mean(self) -> int | None:
+        """Bytes that one of these parties sent and received on the average; None if not counted."""
+        return mean([one.bytes for one in self.carried])
+
+    @property
+    def largest(self) -> int | None:
+        """Bytes of the party that sent and received most; None if not counted."""
+        return max((one.bytes for one in self.carried), default=None)
+
+    def plus(self, other: "Traffic", times: int = 1) -> "Traffic":
+        """Returns the sum of this and so many times the other; of equally many parties."""
+        carried = [
+            Carried(*(a + times * b for a, b in zip(*pair, strict=True)))
+            for pair in zip(self.carried, other.carried, strict=True)
+        ]
+        return Traffic(self.rounds + times * other.rounds, carried)
+
+
+def mean(values: Sequence[int]) -> int | None:
+    """Returns the mean, rounded; None of nothing."""
+    return round(sum(values) / len(values)) if values else None
 
 
 def flat(model: Parameters) -> list[Share]:
@@ -87,7 +127,10 @@ class Host(Protocol):
         return own
 
     def begin(self, run: str) -> None:
-        """Takes note of what a run is known by, for whoever deals to its parties."""
+        """Takes note of what a run is known by, for whoever deals to its parties.
+
+        Traffic counts from here.
+        """
         return
 
     def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
@@ -176,8 +219,8 @@ class Host(Protocol):
         return [np.sum(column, axis=0) for column in zip(*summands, strict=True)]
 
     def traffic(self) -> Traffic:
-        """Returns what was sent since the host was made."""
-        return Traffic()
+        """Returns what this program's parties sent and received so far; of every holder."""
+        return Traffic(0, [Carried() for _ in self.holders])
 
     def noise_failure(self, parameters: int) -> float:
         """Returns how probable it is that one step's noise deviates from a discrete Gaussian."""

@@ -29,7 +29,7 @@ def train(
     Args:
         config: resolved settings; `parties` decides over how many draws the noise is summed.
         parts: every party's records.
-        progress: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
+        progress: called after each step, as `extensions.runs.keep.Following` says.
         options: where and how often the model is kept, or None.
         ledgers: as in `RunOptions`.
 

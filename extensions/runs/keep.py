@@ -8,7 +8,7 @@ from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Host, Traffic, named, unnamed
+from extensions.protocols.host import Carried, Host, Traffic, mean, named, unnamed
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.runs.budget import Reservations
@@ -28,6 +28,8 @@ Progress = Callable[[dict[str, Any]], None]
 Names = Sequence[str]
 Words = list[list[Integers]]
 Compute = Callable[[], Words]
+_NOT_COUNTED = [-1, -1, -1, -1]
+"""What a party says that cannot tell its bytes."""
 
 
 class Following:
@@ -37,7 +39,9 @@ class Following:
         host: of the run.
         config: of the run.
         manifest: of the run.
-        progress: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
+        progress: called after each step with "step", "steps", "rounds" and, as means of this
+            program's parties, "bytes" and "padding" of them; "largest" is what the one of them sent
+            and received that did most. Bytes are None where they are not counted.
 
     Attributes:
         manifest: of the run.
@@ -58,7 +62,7 @@ class Following:
         self.sizes: Sequence[int] = ()
         self._config = config
         self._progress = progress
-        self._before, self._padding = 0, 0.0
+        self._before, self._padding = Traffic(), 0.0
 
     @property
     def kept(self) -> bool:
@@ -76,15 +80,29 @@ class Following:
     def begin(self, records: Announced) -> None:
         """Takes note of the records, and of which part of the steps' rows is padding."""
         self.sizes = records.sizes
-        self._before = self._host.traffic().bytes
+        self._before = self._host.traffic()
         self._padding = records.padding(self._config)
 
-    def padded(self, traffic: Traffic) -> int:
-        """Returns how many of the bytes so far padding takes, in proportion to its rows.
+    def _padded(self, traffic: Traffic) -> list[int]:
+        """How many of each holder's bytes so far padding takes, in proportion to its rows.
 
         Some 32 bytes a weight and step do not depend on the rows, and are divided like the others.
         """
-        return round((traffic.bytes - self._before) * self._padding)
+        steps = traffic.plus(self._before, times=-1)
+        return [round(one.bytes * self._padding) for one in steps.carried]
+
+    def traffic(self) -> tuple[Traffic, int | None]:
+        """Returns that of all parties so far, and the mean of what padding takes of it; one round.
+
+        No bytes if a party cannot count them.
+        """
+        own = self._host.traffic()
+        words = [[*one, part] for one, part in zip(own.carried, self._padded(own), strict=True)]
+        everybody = self._host.exchange(words or [_NOT_COUNTED] * len(self._host.holders))
+        if any([*row] == _NOT_COUNTED for row in everybody):
+            return Traffic(own.rounds), None
+        carried = [Carried(*row[:-1]) for row in everybody]
+        return Traffic(own.rounds, carried), mean([row[-1] for row in everybody])
 
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         """Shows that so many steps are made."""
@@ -95,8 +113,9 @@ class Following:
                     "step": step,
                     "steps": self._config.steps,
                     "rounds": traffic.rounds,
-                    "bytes": traffic.bytes,
-                    "padding": self.padded(traffic),
+                    "bytes": traffic.mean,
+                    "largest": traffic.largest,
+                    "padding": mean(self._padded(traffic)),
                 }
             )
 

@@ -26,8 +26,9 @@ class Outcome:
         held_out_epsilon: what a noised count costs a held-out record; None without one.
         epsilons: what was spent on the model, in all processes; None without privacy.
         epsilons_without_noise: that, if noise of parties is missing; None without privacy.
-        traffic: of training, its start included, of one party.
-        padding: bytes of it that rows beyond the expected samples take.
+        traffic: of training, its start included, of all parties.
+        padding: bytes of it that rows beyond the expected samples take, the mean of the parties;
+            None if they are not counted.
         seconds: of this process.
         opened: what was opened.
         resumed_from: steps from which an interrupted run was continued, in order.
@@ -42,7 +43,7 @@ class Outcome:
     epsilons: Mapping[Neighbours, float] | None
     epsilons_without_noise: Mapping[str, float] | None
     traffic: Traffic
-    padding: int
+    padding: int | None
     seconds: float
     opened: Sequence[str]
     resumed_from: Sequence[int] = ()
@@ -113,13 +114,16 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "steps": config.steps,
         "resumed_from": list(outcome.resumed_from) or None,
         "rounds": outcome.traffic.rounds,
-        "bytes_per_party": outcome.traffic.bytes,
+        "bytes_per_party": outcome.traffic.mean,
+        "bytes_of_largest_party": outcome.traffic.largest,
         "padding_bytes_per_party": outcome.padding,
+        "sent_bytes": [one.sent for one in outcome.traffic.carried],
+        "received_bytes": [one.received for one in outcome.traffic.carried],
+        "dealt_bytes": [one.dealt for one in outcome.traffic.carried],
         "seconds": round(outcome.seconds, 3),
         "parties": config.parties,
         "backend": config.backend,
         "provider": outcome.provider,
-        "correction_bytes": outcome.traffic.corrections,
         "data": config.data,
         "records": list(outcome.records),
         "held_out_records": list(outcome.held_out),

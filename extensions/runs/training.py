@@ -45,7 +45,7 @@ def run(
         host: whose parties own the records.
         config: resolved settings, the same at every party.
         parts: records of each rank of the host.
-        progress: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
+        progress: called after each step, as `Following` says.
         options: where shares, checkpoints and ledgers are.
         provider: who deals correlated randomness, for the report.
 
@@ -154,7 +154,7 @@ def _run(
     model, ledger = pea.train(host, config, own, keep)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
-    traffic = host.traffic()
+    traffic, padding = keep.traffic()
     held_out = announce(host.exchange, own.held_out, {})
     outputs = Outputs(host, config, held_out)
     held_out_epsilon = outputs.epsilon
@@ -170,7 +170,7 @@ def _run(
             epsilons=epsilons,
             epsilons_without_noise=without,
             traffic=traffic,
-            padding=keep.padded(traffic),
+            padding=padding,
             seconds=time.perf_counter() - started,
             opened=outputs.titles,
             resumed_from=keep.resumed,

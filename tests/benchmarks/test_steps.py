@@ -53,7 +53,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dic
 def cost(point: dict[str, int], extra: float = 0.0) -> dict[str, Any]:
     """Made-up costs of a known law."""
     size = 500 + 24 * point["batch"] * point["features"] + extra
-    return {"rounds": 27, "bytes": size, "seconds": [9.0, 1e-3 * point["batch"] ** 0.5, 0.0]}
+    seconds = [9.0, 1e-3 * point["batch"] ** 0.5, 0.0]
+    return {"rounds": 27, "bytes": size, "largest": size, "seconds": seconds}
 
 
 def test_the_sweep_determines_the_law_that_made_its_figures():
@@ -83,11 +84,12 @@ def test_rounds_that_change_are_shown():
 
 
 def test_the_physical_floor_by_hand():
-    """27 rounds of 20 ms; 4 MB over four ways of 100 Mbit/s, 80 ms each."""
+    """27 rounds of 20 ms; 4 MB over four ways of 100 Mbit/s, 80 ms each; 2 MB dealt over one."""
     wan = {"one-way ms": 20.0, "Mbit/s": 100.0}
-    own = {"rounds": 27, "bytes": 4e6, "seconds": [1.0]}
-    assert math.isclose(floor_ms("ABY3", own, wan), 27 * 20 + 80)
-    assert floor_ms("ABY3", own, {"one-way ms": 0.0, "Mbit/s": None}) == 0.0
+    own = {"rounds": 27, "bytes": 3e6, "largest": 4e6, "dealt": 0.0, "seconds": [1.0]}
+    assert math.isclose(floor_ms(own, wan), 27 * 20 + 80)
+    assert math.isclose(floor_ms({**own, "dealt": 2e6}, wan), 27 * 20 + 160)
+    assert floor_ms(own, {"one-way ms": 0.0, "Mbit/s": None}) == 0.0
     (row,) = rows_of("SPU ABY3", {PLAIN: {**own, "rounds": None}}, wan)
     assert (row["rounds"], row["floor ms"], row["median ms"]) == ("-", "-", 1000.0)
 

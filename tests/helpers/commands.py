@@ -21,6 +21,7 @@ from tests.helpers.patience import PATIENCE, wait_until
 PROGRAM = "from extensions.cli.main import main; main()"
 KEYS = {"accuracy", "epsilon", "delta", "steps", "rounds", "bytes_per_party", "seconds"}
 KEYS |= {"parties", "backend", "data", "opened"}
+KEYS |= {"bytes_of_largest_party", "sent_bytes", "received_bytes", "dealt_bytes"}
 MARK = "PEA_TEST_RUN"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -192,9 +193,17 @@ def _written(file: TextIO) -> str:
 
 
 def report_of(path: Path) -> dict[str, Any]:
-    """Returns the report that a run wrote; it has at least the documented keys."""
+    """Returns the report that a run wrote; it has at least the documented keys.
+
+    What its parties sent they received, but for an opening that is on its way.
+    """
     report: dict[str, Any] = json.loads(path.read_text())
     assert report.keys() >= KEYS
+    sent, received = report["sent_bytes"], report["received_bytes"]
+    each = [a + b for a, b in zip(sent, received, strict=True)]
+    assert report["bytes_of_largest_party"] == max(each)
+    assert report["bytes_per_party"] == round(sum(each) / len(each))
+    assert abs(sum(sent) - sum(received)) <= 0.01 * sum(sent)
     return report
 
 

@@ -45,7 +45,7 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(tmp_path, tfe_proc
     for key in KEYS:
         assert key.replace("_", " ") in out
     assert (report["backend"], report["parties"], report["provider"]) == ("tfe", 3, None)
-    assert report["correction_bytes"] is None
+    assert report["dealt_bytes"] == [0, 0, 0]
     assert report["rounds"] == steps * 24
     assert report["bytes_per_party"] > 0.8e6 * steps
     assert report["opened"] == ["the number of correct predictions on held-out records"]

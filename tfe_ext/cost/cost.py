@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
+from extensions.protocols.host import Carried, Traffic
 from tfe_ext.cost.graph_walk import Message, Walk, canonical
 
 import tf_encrypted as tfe
@@ -22,12 +23,15 @@ class Cost:
             sent at the same time counts once, and a message that depends on no other, such as
             dealt randomness, is under way from the start.
         messages: number of tensors, each of which counts once for each server that gets it.
-        sent: bytes that each server sends.
+        sent: bytes that each server sends another one.
         numbers: how many execution numbers of random streams are sent, of 8 bytes each. They are
-            public and depend on nothing, and count in no other figure but this and the next.
+            public and depend on nothing, and count in no other figure but this, the next and
+            `carried`.
         rounds_from_start: the longest chain if no execution number has arrived when the run begins.
         outside: bytes between a server and anyone else, such as inputs that are shared within the
-            function, and results that are revealed. They count in no other figure.
+            function, and results that are revealed. They count in no other figure but `carried`.
+        carried: everything that each server sends and receives, to and from the others, owners and
+            the client.
         nodes: of the graph, each of which TensorFlow makes and prepares before the first run: about
             half a millisecond. They are no part of what a run costs.
     """
@@ -38,12 +42,18 @@ class Cost:
     numbers: int
     rounds_from_start: int
     outside: int
+    carried: tuple[Carried, ...]
     nodes: int
 
     @property
     def bytes(self) -> int:
-        """Bytes that all servers send."""
+        """Bytes that all servers send each other."""
         return sum(self.sent)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What a run takes of the three servers, as runs on any host tell it."""
+        return Traffic(self.rounds, self.carried)
 
 
 def cost(function: Callable[..., Any], *args: Any) -> Cost:
@@ -102,6 +112,10 @@ def _tally(messages: Sequence[Message], servers: Sequence[str], nodes: int) -> C
     total = _Tally()
     for message in messages:
         ends = message.sender in servers, message.receiver in servers
+        if ends[0]:
+            total.out[servers.index(message.sender)] += message.size
+        if ends[1]:
+            total.into[servers.index(message.receiver)] += message.size
         if ends == (True, True) and message.is_number:
             total.numbers += 1
             total.from_start = max(total.from_start, message.depth_from_start)
@@ -119,6 +133,7 @@ def _tally(messages: Sequence[Message], servers: Sequence[str], nodes: int) -> C
         numbers=total.numbers,
         rounds_from_start=total.from_start,
         outside=total.outside,
+        carried=tuple(map(Carried, total.out, total.into)),
         nodes=nodes,
     )
 
@@ -131,6 +146,8 @@ class _Tally:
     numbers: int = 0
     outside: int = 0
     sent: list[int] = field(default_factory=lambda: [0, 0, 0])
+    out: list[int] = field(default_factory=lambda: [0, 0, 0])
+    into: list[int] = field(default_factory=lambda: [0, 0, 0])
 
 
 def _native(results: Any) -> list[tf.Tensor]:

@@ -51,7 +51,7 @@ class ABY3Host(Host):
         self._servers = prot.ring.servers
         self._names = [server.name for server in prot.servers]
         self._on = prot.ring.servers.devices
-        self._sent = Traffic()
+        self._traffic = super().traffic()
 
     def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
@@ -121,10 +121,9 @@ class ABY3Host(Host):
             nonlocal traced, each
             if traced is None:
                 traced = _traced(lambda: self._store(model, step(_read(model))))
-                cost = cost_of_graph(traced.graph)
-                each = Traffic(cost.rounds, round(2 * cost.bytes / ABY3Ring.parties))
+                each = cost_of_graph(traced.graph).traffic
             traced()
-            self._sent = Traffic(self._sent.rounds + each.rounds, self._sent.bytes + each.bytes)
+            self._traffic = self._traffic.plus(each)
             return model
 
         return run
@@ -136,8 +135,8 @@ class ABY3Host(Host):
                     variable.assign(part)
 
     def traffic(self) -> Traffic:
-        """Returns the rounds, and the bytes of a server on the average of the three."""
-        return self._sent
+        """Returns what the servers sent and received in all compiled steps, by their graphs."""
+        return self._traffic
 
     def noise_failure(self, parameters: int) -> float:
         """Returns a bound of the probability that a draw of one step lies beyond its table."""

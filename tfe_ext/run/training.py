@@ -28,7 +28,7 @@ def train(
     Args:
         config: resolved settings.
         files: each server's records.
-        emit: called with {"step", "steps", "rounds", "bytes", "padding"} after each step.
+        emit: called after each step, as `extensions.runs.keep.Following` says.
         options: with players in processes of their own, or else with devices of this one.
 
     Raises:

@@ -23,7 +23,6 @@ def measured(pool: Parties, provider: Provider, steps: int, **sizes: int) -> lis
         work=STEP,
         provider=provider,
         steps=steps,
-        dealer_pid=pool.dealer_pid,
         **sizes,
     )
     return found

@@ -8,9 +8,9 @@ import torch
 from benchmarks.providers import STEP, measure
 from crypten_ext import dealer
 from crypten_ext.dealer import provider as dealing
+from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
-from crypten_ext.world import traffic
 from extensions.ring.circuits import first_monomials
 from extensions.ring.tuples import BitWords, RandomWords, TruncationPair, WordMasks
 from tests.helpers.party_tasks.dealer import use
@@ -21,10 +21,10 @@ Asked = tuple[str, list[int]]
 
 
 def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
-    """Returns rounds and bytes, by CrypTen's count, of drawing each kind of tuple of a step."""
+    """Returns rounds of drawing each kind of tuple of a step, and bytes sent to the parties."""
     source = use(provider)
-    with crypten.cfg.temp_override({"communicator.verbose": True}):
-        crypten.reset_communication_stats()
+    with crypten.cfg.temp_override({"communicator.verbose": False}):
+        meter = Meter()
         for op in ("mul", "matmul"):
             source.generate_additive_triple((4, 4), (4, 4), op, device=torch.device("cpu"))
         for correlation in (
@@ -34,7 +34,8 @@ def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
             WordMasks(2, (((0, 0), (1, 3)),)),
         ):
             tuples.source().deal([(correlation, torch.empty(5))])
-        return traffic()
+        rounds, (carried,) = meter.read()
+        return rounds, carried.sent
 
 
 def words_of_step(context: Context, **sizes: int) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def words_of_step(context: Context, **sizes: int) -> dict[str, Any]:
     before = dealer.corrected_bytes()
     dealing._deal = deal
     try:
-        measure(context, work=STEP, provider="dealer", steps=1, dealer_pid=None, **sizes)
+        measure(context, work=STEP, provider="dealer", steps=1, **sizes)
     finally:
         dealing._deal = host
     return {"asked": asked, "corrected": dealer.corrected_bytes() - before}

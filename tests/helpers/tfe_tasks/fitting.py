@@ -179,9 +179,10 @@ def callbacks_are_told_what_epochs_cost():
     steps = [call[2] for call in told.calls if call[0] == "batch"]
     assert [each["step"] for each in steps] == list(range(1, 11))
     rows = capacity(len(one.x), 0.3, optimizer.settings.overflow_probability / 10)
-    padding = round(2 * step.bytes * (1 - 0.3 * len(one.x) / rows))
-    traffic = {"rounds": 3 * step.rounds, "bytes": 2 * step.bytes, "padding": padding}
-    assert steps[2] == {"step": 3, **traffic}
+    each = [server.sent + server.received for server in step.carried]
+    padding = round(round(sum(each) / 3) * 3 * (1 - 0.3 * len(one.x) / rows))
+    traffic = {"rounds": 3 * step.rounds, "bytes": sum(each), "largest": 3 * max(each)}
+    assert steps[2] == {"step": 3, **traffic, "padding": padding}
     assert history is model.history
     assert history.epoch == [0, 1, 2]
     found = history.history

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from extensions.network.chain import Parameters
-from extensions.protocols.host import Compute, Host, Placed, Traffic, flat, pairs
+from extensions.protocols.host import Carried, Compute, Host, Placed, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Share
 
@@ -40,4 +40,5 @@ class ToyHost(Host):
         return pairs([Shares(np.stack(column)) for column in zip(*summands, strict=True)])
 
     def traffic(self) -> Traffic:
-        return Traffic(self.ring.rounds, 8 * self.ring.words)
+        each = Carried(sent=8 * self.ring.words, received=8 * self.ring.words)
+        return Traffic(self.ring.rounds, [each] * self.ring.parties)

@@ -12,7 +12,6 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from tfe_ext.keras.counting import Count
 from tfe_ext.keras.fitting.training import Training
-from tfe_ext.ring.aby3_ring import ABY3Ring
 
 _UNFIT: dict[type, str] = {
     keras.ModelCheckpoint: "It writes weights in the clear: take tfe_ext.keras.Checkpoints.",
@@ -91,10 +90,11 @@ class Fitting:
 
     At the end of an epoch they are told ``epsilon`` of everything so far, at ``delta``; what this
     call took, ``rounds`` and ``bytes``, which a server sent and received on the average of the
-    three, and how many of these rows beyond the expected samples take, ``padding``, in proportion
-    to all rows; ``lr`` of the last step; with counts ``val_accuracy``, and ``val_epsilon``, which
-    all counts so far cost a record that is held out. At the end of a step: ``step``, the number of
-    steps made, rounds, bytes and padding.
+    three, and ``largest``, those of the server that sent and received most; how many of the bytes
+    rows beyond the expected samples take, ``padding``, in proportion to all rows; ``lr`` of the
+    last step; with counts ``val_accuracy``, and ``val_epsilon``, which all counts so far cost a
+    record that is held out. At the end of a step: ``step``, the number of steps made, rounds,
+    bytes, largest and padding.
 
     Args:
         model: that callbacks get; one that sets its `stop_training` ends the training.
@@ -174,16 +174,16 @@ class Fitting:
             spent |= {"val_epsilon": _epsilon(held_out, delta), "delta": delta}
         return spent
 
-    def _traffic(self) -> dict[str, int]:
-        pairs = [(self._model.step_cost(), self._steps)]
+    def _traffic(self) -> dict[str, int | None]:
+        step = self._model.step_cost().traffic
+        total = step.plus(step, self._steps - 1)
         if self._validation.count is not None and self._counts:
-            pairs.append((self._validation.count.program.cost, self._counts))
-        sent = sum(cost.bytes * times for cost, times in pairs)
-        padding = self._model.step_cost().bytes * self._padded
+            total = total.plus(self._validation.count.program.cost.traffic, self._counts)
         return {
-            "rounds": sum(cost.rounds * times for cost, times in pairs),
-            "bytes": round(2 * sent / ABY3Ring.parties),
-            "padding": round(2 * padding / ABY3Ring.parties),
+            "rounds": total.rounds,
+            "bytes": total.mean,
+            "largest": total.largest,
+            "padding": round((step.mean or 0) * self._padded),
         }
 
     def _charge_the_rest(self, training: Training) -> None:
