@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.instruments.ports import free_addresses
+from extensions.errors import PeaError
 
 SERVERS = ("server0", "server1", "server2")
 _PLAYERS = (
@@ -19,24 +21,15 @@ _PLAYERS = (
     "from extensions.cli.main import main; main()"
 )
 """`pea players`, which ends with the process that started it."""
+_LISTENS = re.compile(r"player (?P<name>\w+) listens on port \d+, process (?P<process>\d+)$")
 
 
 @dataclass(frozen=True)
 class Players:
-    """Servers that run, the configuration that leads to them, and the process that started them."""
+    """Servers that run, the configuration that leads to them, and their processes, in order."""
 
     config: Any
-    command: int
-
-    @property
-    def pids(self) -> list[int]:
-        """The servers' process ids, in their order."""
-        found = {}
-        threads = Path(f"/proc/{self.command}/task").glob("*/children")
-        for pid in (int(child) for thread in threads for child in thread.read_text().split()):
-            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-            found[next(name for name in SERVERS if name in arguments)] = pid
-        return [found[name] for name in SERVERS]
+    pids: list[int]
 
 
 @contextmanager
@@ -52,11 +45,25 @@ def local_players() -> Iterator[Players]:
             [sys.executable, "-c", _PLAYERS, str(os.getpid()), "players", "--players", str(file)],
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         try:
+            found = _processes(command)
             with tfe_ext.remote_config(file) as config:
-                yield Players(config, command.pid)
+                yield Players(config, [found[name] for name in SERVERS])
         finally:
             command.terminate()
-            command.wait()
+            command.communicate()
+
+
+def _processes(command: subprocess.Popen[str]) -> dict[str, int]:
+    """Returns the players' process ids by name, once all of them listen."""
+    assert command.stdout is not None
+    found: dict[str, int] = {}
+    for line in command.stdout:
+        if told := _LISTENS.match(line):
+            found[told["name"]] = int(told["process"])
+        if len(found) == len(SERVERS):
+            return found
+    raise PeaError("The players ended before all of them listened.")

@@ -1,4 +1,4 @@
-"""Bytes that other processes sent over TCP, by the kernel's count; Linux only.
+"""Bytes that other processes sent and received over TCP, by the kernel's count; Linux only.
 
 The kernel's socket monitor (linux/inet_diag.h) is asked for the connections of this network
 namespace; /proc says whose they are.
@@ -15,23 +15,28 @@ _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY = 4, 20
 _REQUEST_DUMP, _ERROR, _DONE = 0x301, 2, 3
 _HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 _INFO = 2
-"""INET_DIAG_INFO: struct tcp_info, in which tcpi_bytes_acked begins at byte 120."""
-_BYTES_ACKED = 120
+"""INET_DIAG_INFO: struct tcp_info."""
+_BYTES = struct.Struct("=120xQQ")
+"""Its tcpi_bytes_acked and tcpi_bytes_received."""
 _INODE, _MESSAGE = 68, 72
 """Where struct inet_diag_msg has the inode, and how long it is."""
 
 
-def sent(pids: Sequence[int]) -> list[int]:
-    """Returns the bytes that each process sent, over its present connections.
+def carried(pids: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the bytes that each process sent and received, over its present connections.
 
-    Bytes that are not acknowledged yet are left out. TCP counts the opening of a connection as one
+    What is sent and not acknowledged yet is left out. TCP counts the opening of a connection as one
     byte of the side that opens it.
 
     Raises:
         OSError: the kernel refuses to tell, or a process is not this user's or has gone.
     """
     by_inode = dict(row for family in (socket.AF_INET, socket.AF_INET6) for row in _dump(family))
-    return [sum(by_inode.get(inode, 0) for inode in _inodes(pid)) for pid in pids]
+    found = []
+    for pid in pids:
+        own = [by_inode[inode] for inode in _inodes(pid) if inode in by_inode]
+        found.append((sum(sent for sent, _ in own), sum(received for _, received in own)))
+    return found
 
 
 def _inodes(pid: int) -> set[int]:
@@ -45,8 +50,8 @@ def _inodes(pid: int) -> set[int]:
     return inodes
 
 
-def _dump(family: int) -> Iterator[tuple[int, int]]:
-    """The inode of each TCP socket, and the bytes that it sent."""
+def _dump(family: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    """The inode of each TCP socket, and the bytes that it sent and received."""
     body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 1 << (_INFO - 1), 0, 0xFFFFFFFF)
     body += bytes(48)
     with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)) as kernel:
@@ -62,13 +67,14 @@ def _dump(family: int) -> Iterator[tuple[int, int]]:
                 if kind == _ERROR:
                     number = -struct.unpack_from("=i", message)[0]
                     raise OSError(number, f"no list of TCP sockets: {os.strerror(number)}")
-                yield struct.unpack_from("=I", message, _INODE)[0], _bytes_sent(message[_MESSAGE:])
+                yield struct.unpack_from("=I", message, _INODE)[0], _bytes(message[_MESSAGE:])
 
 
-def _bytes_sent(attributes: bytes) -> int:
+def _bytes(attributes: bytes) -> tuple[int, int]:
     while len(attributes) >= _ATTRIBUTE.size:
         size, kind = _ATTRIBUTE.unpack_from(attributes)
-        if kind == _INFO and size >= _ATTRIBUTE.size + _BYTES_ACKED + 8:
-            return int(struct.unpack_from("=Q", attributes, _ATTRIBUTE.size + _BYTES_ACKED)[0])
+        if kind == _INFO and size >= _ATTRIBUTE.size + _BYTES.size:
+            sent, received = _BYTES.unpack_from(attributes, _ATTRIBUTE.size)
+            return sent, received
         attributes = attributes[(size + 3) & ~3 :]
-    return 0
+    return 0, 0

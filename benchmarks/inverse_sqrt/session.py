@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from benchmarks.instruments.socket_diag import sent
+from benchmarks.instruments.socket_diag import carried
 
 PARTIES = 3
 CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
@@ -56,11 +56,11 @@ def measure(session: Session, method: str, batch: int, repeats: int) -> dict[str
     count = session.warm_up(method, batch)
     dealer = [] if session.dealer_pid is None else [session.dealer_pid]
     time.sleep(_SETTLING)
-    before = sent([*session.pids, *dealer])
+    before = carried([*session.pids, *dealer])
     seconds = session.call(method, batch, repeats)
     time.sleep(_SETTLING)
-    after = sent([*session.pids, *dealer])
-    carried = [(b - a) / repeats for a, b in zip(before, after, strict=True)]
+    after = carried([*session.pids, *dealer])
+    sent = [(b - a) / repeats for (a, _), (b, _) in zip(before, after, strict=True)]
     return {
         "host": session.host,
         "method": method,
@@ -68,6 +68,6 @@ def measure(session: Session, method: str, batch: int, repeats: int) -> dict[str
         "seconds": seconds,
         "rounds": count.rounds,
         "messages": count.messages,
-        "sent": carried[:PARTIES],
-        "dealt": sum(carried[PARTIES:]),
+        "sent": sent[:PARTIES],
+        "dealt": sum(sent[PARTIES:]),
     }

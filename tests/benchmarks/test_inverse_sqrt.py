@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks import tables
-from benchmarks.instruments.socket_diag import sent
+from benchmarks.instruments.socket_diag import carried
 from benchmarks.inverse_sqrt import error, hosts, runtime
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, batch_of, points
 from benchmarks.inverse_sqrt.session import ABY3, CRYPTEN, INV_SQRT, OURS, PAPER, SPU
@@ -183,7 +183,7 @@ def test_a_table_has_the_papers_rows_where_the_paper_has_figures():
     assert len(table([sample()], link("loopback"))) == 1
 
 
-def test_bytes_that_another_process_sent_are_counted():
+def test_bytes_of_another_process_are_counted():
     code = "import socket, sys; peer = socket.create_connection(('127.0.0.1', int(sys.argv[1])));"
     code += "peer.sendall(bytes(int(sys.argv[2]))); sys.stdin.readline()"
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -195,13 +195,15 @@ def test_bytes_that_another_process_sent_are_counted():
             received = 0
             while received < size:
                 received += len(near.recv(1 << 16))
-            before = sent([os.getpid()])
+            ((sent, received),) = carried([os.getpid()])
             near.sendall(bytes(1000))
-            wait_until(lambda: sent([os.getpid()]) == [before[0] + 1000], "the count of all bytes")
-            assert sent([other.pid]) == [size + 1]  # TCP counts the opening of a connection
+            expected = [(sent + 1000, received)]
+            wait_until(lambda: carried([os.getpid()]) == expected, "the count of all bytes")
+            # TCP counts the opening of a connection.
+            assert carried([other.pid]) == [(size + 1, 1000)]
         other.communicate(b"\n")
     with pytest.raises(OSError, match="No such"):
-        sent([other.pid])
+        carried([other.pid])
 
 
 def test_published_figures_are_complete():

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import crypten_ext
+from crypten_ext.processes import meter as wires
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.opening import open_sum
@@ -153,6 +154,46 @@ def draw_noise_seeded(context: Context, sigma: float, times: int) -> list[Intege
         random.seed()
         crypten._setup_prng()
     return drawn
+
+
+def wire(
+    context: Context,
+    recipe: str,
+    shapes: Sequence[tuple[int, ...]],
+    frac_bits: int,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """Returns what a recipe took of this party by the product's count, and each opening's bytes.
+
+    What it received is told once all have sent everything, what it sent before.
+    """
+    with precision(frac_bits), methods():
+        ring, shares = CrypTenRing(frac_bits), [share(shape) for shape in shapes]
+        world, meter = communicator.get(), wires.Meter()
+        with openings() as sizes:
+            RECIPES[recipe](ring, *shares, **options)
+        (before,) = meter.read().carried
+        world.barrier()
+        (after,) = meter.read().carried
+        return {"sent": before.sent, "all": tuple(after), "openings": sizes}
+
+
+@contextmanager
+def openings() -> Iterator[list[int]]:
+    """Yields a list that gets the bytes of each opening of the block."""
+    host: Any = communicator.get()
+    sizes, opened = [], host.all_reduce
+
+    def all_reduce(given: Any, *arguments: Any, **named: Any) -> Any:
+        tensors = given if isinstance(given, list) else [given]
+        sizes.append(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+        return opened(given, *arguments, **named)
+
+    host.all_reduce = all_reduce
+    try:
+        yield sizes
+    finally:
+        del host.all_reduce
 
 
 def count_correct(

@@ -3,6 +3,7 @@
 import base64
 import os
 import pickle
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 import tfe_ext
+from benchmarks.instruments.socket_diag import carried
 from extensions.ring.fixed_point import Integers
 from tests.conformance.arenas.recipes import RECIPES
 from tests.helpers.tfe_tasks.session import assert_replicated
+from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Replicated, Share
 
@@ -21,6 +24,7 @@ if "PLAYERS" in os.environ:
 else:
     from tests.helpers.tfe_tasks.session import PROTOCOL
 
+RUNS = 3
 DEVICES = [server.device_name for server in PROTOCOL.servers]
 
 
@@ -75,3 +79,45 @@ def count(
 
     cost = tfe_ext.cost(parts)
     return cost.rounds, cost.bytes
+
+
+def wire(
+    recipe: str,
+    shapes: Sequence[tuple[int, ...]],
+    frac_bits: int,
+    options: dict[str, Any],
+    pids: Sequence[int],
+) -> list[tuple[tuple[int, int], tuple[float, float]]]:
+    """Returns what each server sends and receives by the graph's count, and by the kernel's."""
+    ring = ABY3Ring(PROTOCOL.ring.servers, frac_bits)
+    shares = [share(np.zeros(shape, dtype=np.int64)) for shape in shapes]
+
+    def words() -> tf.Tensor:
+        found = []
+        for result in RECIPES[recipe](ring, *shares, **options):
+            for part in (part for part in result.parts if part is not None):
+                with tf.device(part.device):
+                    found.append(tf.reshape(part, [-1])[0])
+        return tf.add_n(found)
+
+    traced = tf.function(words, autograph=False).get_concrete_function()
+    counted = [(one.sent, one.received) for one in cost_of_graph(traced.graph).carried]
+    traced().numpy()
+    before = _settled(pids)
+    for _ in range(RUNS):
+        traced().numpy()
+    after = _settled(pids)
+    carried = [
+        ((sent - first[0]) / RUNS, (received - first[1]) / RUNS)
+        for first, (sent, received) in zip(before, after, strict=True)
+    ]
+    return list(zip(counted, carried, strict=True))
+
+
+def _settled(pids: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns what the processes carried, once all that was sent is acknowledged."""
+    while True:
+        found = carried(pids)
+        time.sleep(0.1)
+        if carried(pids) == found:
+            return found

@@ -1,0 +1,42 @@
+"""A party's meter counts what goes to and comes from the other parties, and nothing else."""
+
+import sys
+
+import pytest
+
+from extensions.protocols.host import Carried, Traffic
+
+TASKS = "tests.helpers.party_tasks.meter"
+WORDS = 1000
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted")
+
+
+@linux
+def test_what_else_the_process_sends_does_not_count(pools):
+    for alone, beside in pools.run(3, f"{TASKS}:beside_strangers"):
+        assert alone.rounds == beside.rounds == 1
+        (one,), (other,) = alone.carried, beside.carried
+        ring = 8 * WORDS * 4 / 3
+        assert ring < one.sent == other.sent < ring + 1500
+        assert one.dealt == other.dealt == 0
+
+
+@linux
+def test_the_store_s_connection_does_not_count(pools):
+    for traffic in pools.run(2, f"{TASKS}:without_store"):
+        assert traffic == Traffic(1, [Carried()])
+
+
+def test_where_nothing_is_counted_there_are_rounds_alone(pools):
+    assert pools.run(2, f"{TASKS}:uncounted") == [Traffic(1, [])] * 2
+
+
+@linux
+def test_what_the_dealer_sends_is_counted_apart(dealer_pool):
+    *others, last = dealer_pool.run(f"{TASKS}:dealt")
+    for party in (*others, last):
+        (carried,) = party["traffic"].carried
+        assert party["corrected"] > 1e6
+        assert (party["traffic"].rounds, carried.sent, carried.received) == (0, 0, 0)
+        assert carried.dealt == pytest.approx(party["corrected"] if party is last else 0, rel=0.01)
