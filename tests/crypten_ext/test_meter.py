@@ -14,7 +14,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads what the kerne
 
 @linux
 def test_what_else_the_process_sends_does_not_count(pools):
-    for alone, beside in pools.run(3, f"{TASKS}:beside_strangers"):
+    for alone, beside in pools.run(3, f"{TASKS}:beside_a_stranger"):
         assert alone.rounds == beside.rounds == 1
         (one,), (other,) = alone.carried, beside.carried
         ring = 8 * WORDS * 4 / 3

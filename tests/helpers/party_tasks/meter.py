@@ -21,22 +21,19 @@ WORDS = 1000
 METER = "crypten_ext.processes.meter"
 
 
-def opening(meter: Meter) -> Traffic:
-    """Returns the traffic of one opening."""
-    before = meter.read()
-    communicator.get().all_reduce(torch.zeros(WORDS, dtype=torch.int64))
-    return meter.read().plus(before, times=-1)
-
-
-def beside_strangers(context: Context) -> tuple[Traffic, Traffic]:
-    """Returns the traffic of an opening, and of one while something else is sent as well."""
+def opening(*others: socket.socket) -> Traffic:
+    """Returns the traffic of one opening, while something is sent over other connections."""
     meter = Meter()
-    alone = opening(meter)
-    with stranger() as sending, stranger() as new:
-        meter = Meter()
-        sending.sendall(bytes(50_000))
-        new.sendall(bytes(50_000))
-        return alone, opening(meter)
+    for other in others:
+        other.sendall(bytes(50_000))
+    communicator.get().all_reduce(torch.zeros(WORDS, dtype=torch.int64))
+    return meter.read()
+
+
+def beside_a_stranger(context: Context) -> tuple[Traffic, Traffic]:
+    """Returns the traffic of an opening, and of one while something else is sent as well."""
+    with stranger() as other:
+        return opening(), opening(other)
 
 
 @contextmanager
@@ -51,16 +48,16 @@ def stranger() -> Iterator[socket.socket]:
 
 def without_store(context: Context) -> Traffic:
     """Returns the traffic of an opening if the connection that carries it were the store's."""
-    opening(Meter())
+    opening()
     used = max(connections(), key=lambda one: carried([one.descriptor]))
     with patch(f"{METER}.default_store", lambda: (None, used.near)):
-        return opening(Meter())
+        return opening()
 
 
 def uncounted(context: Context) -> Traffic:
     """Returns the traffic of an opening where the system tells nothing of connections."""
     with patch(f"{METER}.connections", lambda: []):
-        return opening(Meter())
+        return opening()
 
 
 def dealt(context: Context) -> dict[str, Any]:
