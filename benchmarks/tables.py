@@ -13,6 +13,10 @@ from typing import Any
 from benchmarks.network.calibration import current, shown
 
 RESULTS = Path(__file__).parent / "results"
+BYTES = (
+    "sent and received by a party, the mean and the largest of the parties: what TCP carried in "
+    "CrypTen, the graph's count in ABY3"
+)
 _NUMBERS = re.compile(r"\[[-+.\deE,\s]+\]")
 """Lists of numbers, which take a line each."""
 PACKAGES = (

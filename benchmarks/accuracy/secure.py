@@ -11,6 +11,7 @@ from benchmarks.accuracy.publishing import publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import tuned
+from benchmarks.tables import BYTES
 from extensions.cli import console
 from extensions.owners.data import write_parts
 from extensions.runs.hosts import Backend, find
@@ -42,6 +43,7 @@ def run(material: Material, backend: str) -> None:
         rows,
         {"features": setting},
         backend=backend,
+        bytes=f"{BYTES}; dealt: what the dealer sent and received",
         load_before=load,
         delta=config.delta,
         noise_multiplier=config.noise_multiplier,

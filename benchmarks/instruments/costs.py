@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.instruments.child_process import in_child
+from benchmarks.tables import BYTES
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Ring, Share
 
 HOSTS = ("CrypTen", "ABY3")
 PARTIES = 3
-BYTES = (
-    "sent and received by a party, the mean and the largest of the parties: what TCP carried in "
-    "CrypTen, the graph's count in ABY3; dealt: the dealer's corrections to the last party"
-)
+BYTES_AND_DEALT = f"{BYTES}; dealt: the dealer's corrections to the last party"
 Act = Callable[[], Any]
 """A function of shares that were shared before; in ABY3 it returns the shares of its results."""
 

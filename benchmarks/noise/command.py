@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from benchmarks.instruments.child_process import in_child
-from benchmarks.instruments.costs import BYTES, over_parties
+from benchmarks.instruments.costs import BYTES_AND_DEALT, over_parties
 from benchmarks.noise.hosts import FLOATS, PROTOCOL2, RANDN
 from benchmarks.noise.statistics import summary
 from benchmarks.tables import publish
@@ -78,8 +78,8 @@ def main(
                 {
                     **who,
                     "rounds": own["rounds"],
-                    "bytes/element": own["bytes"],
-                    "largest bytes/element": own["largest"],
+                    "bytes/element": round(own["bytes"], 1),
+                    "largest bytes/element": round(own["largest"], 1),
                     "dealt bytes/element": own["dealt"],
                     f"median ms of {size}": 1000 * statistics.median(own["seconds"]),
                     "variance / sigma²": total,
@@ -91,7 +91,7 @@ def main(
         **common,
         "seed": "the operating system's",
         "network": "loopback for CrypTen, one process for ABY3",
-        "bytes": BYTES,
+        "bytes": BYTES_AND_DEALT,
     }
     publish("noise-statistics", laws, **settings)
     print()

@@ -78,17 +78,14 @@ def _measure(
     from crypten_ext import dealer
     from crypten_ext.processes.meter import Meter
 
-    from crypten import communicator
-
     draw(size)
     meter, before, seconds = Meter(), dealer.corrected_bytes(), []
     for _ in range(repeats):
         started = time.perf_counter()
         draw(size)
         seconds.append(time.perf_counter() - started)
-    rounds, corrected = meter.read().rounds, dealer.corrected_bytes() - before
-    communicator.get().barrier()
-    (carried,) = meter.read().carried
+    rounds, (carried,) = meter.read()
+    corrected = dealer.corrected_bytes() - before
     opened = [draw(min(chunk, draws - at)).reveal().numpy() for at in range(0, draws, chunk)]
     return {
         "draws": np.concatenate(opened) if context.rank == 0 else None,

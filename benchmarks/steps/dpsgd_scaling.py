@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.instruments.costs import BYTES, PARTIES
+from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.plots import Panel, draw
 from benchmarks.steps.growth import multilinear, power_law
 from benchmarks.steps.hosts import ABY3, CRYPTEN, Found, sweep
@@ -147,7 +147,7 @@ def main(
         "steps": steps,
         "seed": 0,
         "network": "loopback for CrypTen, one process for ABY3",
-        "bytes": BYTES,
+        "bytes": BYTES_AND_DEALT,
         **base,
     }
     publish("dpsgd-scaling", growth, samples=samples, **settings)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.instruments import spu
-from benchmarks.instruments.costs import BYTES, PARTIES
+from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.network import current
 from benchmarks.steps.hosts import ABY3, CRYPTEN, SPU, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
@@ -25,11 +25,13 @@ def floor_ms(own: dict[str, Any], network: dict[str, Any]) -> float:
     """Returns the milliseconds below which no step can be on a network, for its rounds and bytes.
 
     Every round waits for one delay, and the largest party's bytes go over all its `CHANNELS` at
-    once, each at the full rate, while a dealer's come over another one.
+    once, each at the full rate. A dealer's come ahead, over a channel of their own.
     """
-    bits = 8 * max(own["largest"] / CHANNELS, own["dealt"])
-    sending = 0.0 if network["Mbit/s"] is None else bits / network["Mbit/s"] / 1000
-    return float(own["rounds"] * network["one-way ms"] + sending)
+    sending, dealing = (
+        0.0 if network["Mbit/s"] is None else 8 * size / network["Mbit/s"] / 1000
+        for size in (own["largest"] / CHANNELS, own["dealt"])
+    )
+    return float(max(own["rounds"] * network["one-way ms"] + sending, dealing))
 
 
 def rows_of(host: str, found: Found, network: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -86,7 +88,7 @@ def main(
         steps=steps,
         seed=0,
         network="loopback, a process for each party",
-        bytes=f"{BYTES}; SPU's as CrypTen's",
+        bytes=f"{BYTES_AND_DEALT}; SPU's as CrypTen's",
         of_spu="18 fractional bits, its sigmoid of three segments, rsqrt of lower accuracy",
         **sizes,
         **(peer or {}),

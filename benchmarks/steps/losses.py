@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.instruments.costs import BYTES, PARTIES
+from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.steps.linear_step import FRAC_BITS
 from benchmarks.steps.losses_accuracy import NORMS, accuracy_rows
 from benchmarks.steps.losses_cost import SPREAD, cost_rows
@@ -50,7 +50,7 @@ def main(
         frac_bits=FRAC_BITS,
         times=times,
         network="loopback for CrypTen, one process for ABY3",
-        bytes=BYTES,
+        bytes=BYTES_AND_DEALT,
         logits=f"normal, standard deviation {SPREAD:g}",
         **sizes,
     )

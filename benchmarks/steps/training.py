@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.tables import publish
+from benchmarks.tables import BYTES, publish
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -119,8 +119,7 @@ def main(
         seed="the operating system's, but for the public split of the data, 0",
         parties=parties,
         network="loopback",
-        bytes="sent and received by a party, the mean and the largest of the parties: what TCP "
-        "carried in CrypTen, the graph's count in ABY3; dealt: what the dealer sent and received",
+        bytes=f"{BYTES}; dealt: what the dealer sent and received",
         data=data,
         features=features,
         sample_rate=privacy.sample_rate,

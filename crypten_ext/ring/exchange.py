@@ -40,8 +40,8 @@ def all_reduce(self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = Fa
     """Returns CrypTen's own result; sums and xors of at most `DIRECT_BYTES` are exchanged directly.
 
     Cost:
-        One round and, by CrypTen's count, the same bytes; each party sends its words to each of the
-        others, where a ring of n sends 2 (n - 1) / n times their number.
+        One round; each party sends its words to each of the others, where a ring of n sends
+        2 (n - 1) / n times their number. CrypTen's own count tells neither, but each word once.
     """
     tensors = list(input) if batched else [input]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)

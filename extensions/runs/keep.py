@@ -86,7 +86,7 @@ class Following:
     def _padded(self, traffic: Traffic) -> list[int]:
         """How many of each holder's bytes so far padding takes, in proportion to its rows.
 
-        Some 32 bytes a weight and step do not depend on the rows, and are divided like the others.
+        Two words a weight and step do not depend on the rows, and are divided like the others.
         """
         steps = traffic.plus(self._before, times=-1)
         return [round(one.bytes * self._padding) for one in steps.carried]
