@@ -163,7 +163,7 @@ def on_free_ports(block):
 def test_operator_commands_run(tmp_path):
     (block,) = [block for block in blocks(README, "sh") if "pea dealer" in block]
     output = passed(run(["bash", "-c", on_free_ports(block)], tmp_path, GLOO_SOCKET_IFNAME="lo"))
-    assert output.count("dealt ") == 1
+    assert output.count(" bytes of corrections") == 1
     others = [(tmp_path / f"out-{rank}").read_text() for rank in (1, 2)]
     assert output.count("accuracy") == sum(text.count("accuracy") for text in others) / 2 == 1
     report = json.loads((tmp_path / "run.json").read_text())
@@ -181,7 +181,7 @@ def test_three_terminals(tmp_path):
     script += 'for pid in "${pids[@]}"; do wait $pid || exit 1; done'
     output = passed(run(["bash", "-c", on_free_ports(script)], tmp_path, GLOO_SOCKET_IFNAME="lo"))
     assert output.count("accuracy") == 2
-    assert output.count("dealt ") == 1
+    assert output.count(" bytes of corrections") == 1
 
 
 @pytest.mark.long
