@@ -1,5 +1,7 @@
 """The rows of a layer's input take part in two products, and are opened once for both."""
 
+import sys
+
 import pytest
 
 from tests.helpers.openings import COUNT, uniform_p_value
@@ -46,6 +48,17 @@ def test_both_products_are_dealt_at_once(dealer_pool):
         dealt = {name: words for name, (*_, words) in products.items()}
         assert dealt["x w"] == 8 * (N * OUTPUTS + OUTPUTS * INPUTS)
         assert dealt["d x"] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted")
+def test_owners_rows_are_among_what_a_party_carries(dealer_pool):
+    """Each owner sends its rows to both others; what else is opened are the inputs' few words."""
+    rows, inputs = [400, 0, 700], 200
+    found = dealer_pool.run(f"{TASKS}:carried_by_owners", rows=rows, inputs=inputs)
+    for own, carried in zip(rows, found, strict=True):
+        sent, received = 2 * own * inputs, (sum(rows) - own) * inputs
+        assert carried.sent == pytest.approx(8 * sent, rel=0.01, abs=8 * 3 * inputs)
+        assert carried.received == pytest.approx(8 * received, rel=0.01, abs=8 * 3 * inputs)
 
 
 @pytest.mark.parametrize("unmasked", [False, True])

@@ -7,16 +7,18 @@ import torch
 
 from crypten_ext.dealer import corrected_bytes
 from crypten_ext.nn.batches import share_rows
+from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import factors
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
-from crypten_ext.world import traffic
+from extensions.protocols.host import Carried
 from extensions.ring.fixed_point import Integers
 from tests.helpers.party_tasks.dealer import use
 
 import crypten
+from crypten import communicator
 
 
 def _shared(rows: list[int], own: Integers, others: list[Integers], rank: int) -> list[Any]:
@@ -59,13 +61,28 @@ def products(
     found: dict[str, Any] = {}
     with crypten.cfg.temp_override({"communicator.verbose": True}):
         for name, (expected, pair) in orders.items():
-            before, dealt = np.array(traffic()), corrected_bytes()
+            communicator.get().reset_communication_stats()
+            dealt = corrected_bytes()
             (result,) = ring.matmul([pair()])
-            cost = (np.array(traffic()) - before).tolist()
+            cost = communicator.get().get_communication_stats()
             (opened,) = open_sum([result])
             right = np.array_equal(opened.numpy(), expected)
-            found[name] = (right, *cost, corrected_bytes() - dealt)
+            found[name] = (right, cost["rounds"], cost["bytes"], corrected_bytes() - dealt)
     return found
+
+
+def carried_by_owners(context: Context, *, rows: list[int], inputs: int) -> Carried:
+    """Returns what a product of owners' rows took, once all have sent everything."""
+    use("DEALER")
+    own = np.zeros((rows[context.rank], inputs), dtype=np.int64)
+    x = share_rows(rows, [(inputs,)], [own])[0]
+    meter = Meter()
+    CrypTenRing(16).matmul(
+        [(Factor.of_owners(x, rows, own), torch.zeros((inputs, 1), dtype=torch.int64))]
+    )
+    communicator.get().barrier()
+    (carried,) = meter.read().carried
+    return carried
 
 
 def sent_by_owners(context: Context, *, count: int, unmasked: bool) -> Integers:
