@@ -175,6 +175,13 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
 
 
 def over_parties(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the first party's costs, but of bytes the mean and the "largest" of all parties."""
-    each = [party["bytes"] for party in found]
-    return {**found[0], "bytes": statistics.mean(each), "largest": max(each)}
+    """Returns the first party's costs, but of bytes the mean and the "largest" of all parties.
+
+    Of "opened" it is the mean, too, where it is counted.
+    """
+    means: dict[str, Any] = {
+        name: statistics.mean(party[name] for party in found)
+        for name in ("bytes", "opened")
+        if name in found[0]
+    }
+    return {**found[0], **means, "largest": max(party["bytes"] for party in found)}

@@ -99,6 +99,13 @@ CATALOGUE = (
         command=f"{_RUN} dpsgd-scaling",
     ),
     Entry(
+        pattern="dpsgd-law-parties",
+        part=STEP,
+        title="A step's bytes by the number of parties",
+        shows="Bytes a party of CrypTen as a law in the number of parties, by kind of step.",
+        command=f"{_RUN} dpsgd-scaling",
+    ),
+    Entry(
         pattern=r"losses-(?P<parties>\d+)-parties",
         part=STEP,
         title="Cost of the losses",

@@ -8,14 +8,14 @@ import typer
 
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
 from benchmarks.instruments.plots import Panel, draw
-from benchmarks.steps.growth import multilinear, power_law
+from benchmarks.steps.growth import multilinear, of_parties, power_law
 from benchmarks.steps.hosts import ABY3, CRYPTEN, Found, sweep
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
 from benchmarks.tables import publish
 
 FACTORS = ("batch", "features", "classes")
 MULTIPLES = (0.5, 1.0, 2.0, 4.0)
-NUMBERS_OF_PARTIES = (2, 3, 4, 5)
+NUMBERS_OF_PARTIES = tuple(range(2, 9))
 
 Series = dict[str, list[tuple[int, Found]]]
 """For each factor that is varied alone: its values in turn, with what was found."""
@@ -97,6 +97,16 @@ def law_rows(
     return rows
 
 
+def parties_rows(host: str, pairs: Sequence[tuple[int, Found]]) -> list[dict[str, Any]]:
+    """Returns, for each kind, what TCP carried to and from a party as a law in n parties."""
+    rows = []
+    for kind in KINDS:
+        law = of_parties([n for n, _ in pairs], [found[kind]["bytes"] for _, found in pairs])
+        terms = {name: value for (name,), value in law.coefficients.items()}
+        rows.append({"host": host, "step": kind, **terms, "worst residual, %": 100 * law.worst})
+    return rows
+
+
 def panels_of(host: str, series: Series, kinds: Sequence[str]) -> list[Panel]:
     """Returns the bytes and the times over each factor, to be drawn."""
     panels = []
@@ -125,7 +135,7 @@ def main(
     """The growth of one step around a base point, one factor varied at a time, and its law."""
     base = {"batch": batch, "features": features, "classes": classes}
     points = points_of(base, MULTIPLES)
-    growth, laws, panels, samples = [], [], [], {}
+    growth, laws, by_parties, panels, samples = [], [], [], [], {}
     for host in (CRYPTEN, ABY3):
         found = sweep(host, steps, points, KINDS)
         samples[host] = [{**at, **costs} for at, costs in zip(points, found, strict=True)]
@@ -137,6 +147,7 @@ def main(
                 if m != PARTIES
             }
             series["parties"] = sorted({**others, PARTIES: found[0]}.items())
+            by_parties = parties_rows(host, series["parties"])
             samples[f"{CRYPTEN}, parties"] = [{"parties": m, **f} for m, f in series["parties"]]
         growth += growth_rows(host, series, KINDS)
         laws += law_rows(host, points, found, KINDS)
@@ -151,6 +162,7 @@ def main(
         **base,
     }
     publish("dpsgd-scaling", growth, samples=samples, **settings)
+    publish("dpsgd-law-parties", by_parties, fitted_to=NUMBERS_OF_PARTIES, **settings)
     settings["bytes"] = (
         "a party's mean, sent and received: of openings in CrypTen, each word once to another "
         "party; the graph's count in ABY3"

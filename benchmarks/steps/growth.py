@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from extensions.errors import ArgumentError
 
@@ -30,7 +31,7 @@ class Law:
     """y = the sum of coefficient * product of the term's factors.
 
     Attributes:
-        coefficients: of each term, of all subsets of the factors.
+        coefficients: of each term, a product of factors.
         worst: the largest relative difference between the law and a value it was fitted to.
     """
 
@@ -79,6 +80,23 @@ def multilinear(points: Sequence[Mapping[str, float]], values: Sequence[float]) 
     names = list(points[0])
     terms = [term for size in range(len(names) + 1) for term in itertools.combinations(names, size)]
     columns = np.array([[np.prod([p[name] for name in term]) for term in terms] for p in points])
+    return _fit(terms, columns, values)
+
+
+def of_parties(parties: Sequence[int], values: Sequence[float]) -> Law:
+    """Returns the law a (n - 1) + b (1 - 1/n) of n parties, with the least squared residuals.
+
+    What each party sends to every other grows as the first, what goes around a ring, or only owners
+    send, as the second.
+
+    Raises:
+        ArgumentError: fewer than two different numbers of parties.
+    """
+    n = np.asarray(parties, dtype=np.float64)
+    return _fit([("n - 1",), ("1 - 1/n",)], np.column_stack([n - 1, 1 - 1 / n]), values)
+
+
+def _fit(terms: Sequence[Term], columns: NDArray[np.float64], values: Sequence[float]) -> Law:
     largest = np.abs(columns).max(axis=0)
     y = np.asarray(values, dtype=np.float64)
     scaled, _, rank, _ = np.linalg.lstsq(
@@ -87,7 +105,7 @@ def multilinear(points: Sequence[Mapping[str, float]], values: Sequence[float]) 
     if rank < len(terms):
         raise ArgumentError(
             "points",
-            f"{len(points)} of rank {rank}",
+            f"{len(values)} of rank {rank}",
             f"such that they determine {len(terms)} terms",
         )
     coefficients = scaled / largest

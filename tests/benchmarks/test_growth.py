@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.steps.growth import multilinear, power_law
+from benchmarks.steps.growth import multilinear, of_parties, power_law
 from extensions.errors import ArgumentError
 
 NAMES = ("batch", "features", "classes")
@@ -64,3 +64,13 @@ def test_points_that_leave_terms_open_are_refused():
     one_factor = [{**GRID[0], "batch": value} for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)]
     with pytest.raises(ArgumentError, match=r"^points = '8 of rank 2'"):
         multilinear(one_factor, [1.0] * 8)
+
+
+def test_a_law_of_parties_is_found_term_by_term():
+    parties = range(2, 9)
+    law = of_parties(parties, [300.0 * (n - 1) + 7e4 * (1 - 1 / n) for n in parties])
+    assert law.worst < 1e-12
+    assert law.coefficients == pytest.approx({("n - 1",): 300.0, ("1 - 1/n",): 7e4})
+    assert of_parties(parties, [n * n for n in parties]).worst > 0.1
+    with pytest.raises(ArgumentError, match=r"rank 1"):
+        of_parties([3, 3], [1.0, 1.0])

@@ -172,6 +172,8 @@ def test_scaling_command(tmp_path, monkeypatch):
     assert laws["ABY3", GHOST]["worst residual, %"] < 0.01
     assert laws["CrypTen", GHOST]["worst residual, %"] < 0.5
     assert laws["ABY3", MATERIALISED]["B F K"] > 8 > abs(laws["ABY3", GHOST]["B F K"])
+    for row in found["dpsgd-law-parties"]["rows"]:
+        assert row["worst residual, %"] < 0.5
     rows = found["dpsgd-scaling"]["rows"]
     assert len(rows) == len(KINDS) * (4 + 3)
     assert {row["rounds"] for row in rows} == {"11", "22", "24"}
