@@ -14,7 +14,7 @@ from extensions.ring.interface import Ring, Share
 
 HOSTS = ("CrypTen", "ABY3")
 PARTIES = 3
-BYTES_AND_DEALT = f"{BYTES}; dealt: the dealer's corrections to the last party"
+BYTES_AND_DEALT = f"{BYTES}; dealt: the dealer's corrections to all parties together"
 Act = Callable[[], Any]
 """A function of shares that were shared before; in ABY3 it returns the shares of its results."""
 

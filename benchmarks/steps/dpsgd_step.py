@@ -25,11 +25,11 @@ def floor_ms(own: dict[str, Any], network: dict[str, Any]) -> float:
     """Returns the milliseconds below which no step can be on a network, for its rounds and bytes.
 
     Every round waits for one delay, and the largest party's bytes go over all its `CHANNELS` at
-    once, each at the full rate. A dealer's come ahead, over a channel of their own.
+    once, each at the full rate. A dealer's come ahead, over a channel to each party.
     """
     sending, dealing = (
         0.0 if network["Mbit/s"] is None else 8 * size / network["Mbit/s"] / 1000
-        for size in (own["largest"] / CHANNELS, own["dealt"])
+        for size in (own["largest"] / CHANNELS, own["dealt"] / PARTIES)
     )
     return float(max(own["rounds"] * network["one-way ms"] + sending, dealing))
 

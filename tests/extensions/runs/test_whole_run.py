@@ -97,8 +97,9 @@ def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     assert 0.45 < padding < 0.55, "of an owner's 99 rows 48 are expected to be records"
     assert clear["padding_bytes_per_party"] == clear["bytes_per_party"] == 0
     assert secure["bytes_of_largest_party"] <= 1.001 * secure["bytes_per_party"]
-    *others, last = secure["dealt_bytes"]
-    assert last > 0.8e6 * steps > 1e4 > max(others), "the last one gets all corrections"
+    least, *_, most = sorted(secure["dealt_bytes"])
+    assert most <= 1.01 * least, "every party gets an equal portion of the corrections"
+    assert least > 0.15e6 * steps
     assert secure["opened"] == ["the number of correct predictions on held-out records"]
     assert_shares_of_the_model(tmp_path / "model", secure["accuracy"])
 
