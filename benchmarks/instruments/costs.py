@@ -41,6 +41,17 @@ def shared_in_crypten(
     return CrypTenRing(frac_bits), shares
 
 
+def owners_rows(context: Any, share: Share, values: Integers) -> Share:
+    """Returns shared rows of which each party has an equal part of its own, as in training.
+
+    They are masked once: each step takes them anew.
+    """
+    from crypten_ext.ring.factors import Factor
+
+    blocks = np.array_split(values, context.world_size)
+    return Factor.of_owners(share, [len(block) for block in blocks], blocks[context.rank])
+
+
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns one party's rounds, bytes and seconds of each act; in all parties.
 

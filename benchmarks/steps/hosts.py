@@ -6,14 +6,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from benchmarks.instruments.child_process import in_child
 from benchmarks.instruments.costs import (
     PARTIES,
     aby3_ring,
     in_variables,
     over_parties,
+    owners_rows,
     parties_cost,
     servers_cost,
     shared_in_crypten,
@@ -35,19 +34,12 @@ count, since TCP carries few words otherwise than many.
 
 
 def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) -> Found:
-    """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties.
-
-    The rows are those of all parties alike, as in training.
-    """
-    from crypten_ext.ring.factors import Factor
-
+    """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties."""
     values = inputs(**sizes)
     ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
-    blocks = np.array_split(values[0], context.world_size)
-    rows, own = [len(block) for block in blocks], blocks[context.rank]
 
     def act(kind: str) -> tuple[Share, Share]:
-        return step_of(ring, kind, [Factor.of_owners(x, rows, own), *others])
+        return step_of(ring, kind, [owners_rows(context, x, values[0]), *others])
 
     return parties_cost({kind: partial(act, kind) for kind in kinds}, steps)
 

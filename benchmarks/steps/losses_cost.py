@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.instruments.costs import (
     HOSTS,
     measure_host,
+    owners_rows,
     parties_cost,
     servers_cost,
     shared_in_aby3,
@@ -91,12 +92,13 @@ def in_crypten(context: Any, *, times: int, sizes: dict[str, int]) -> dict[str, 
     from crypten_ext.ring.crypten_ring import as_tensor
     from crypten_ext.ring.opening import open_sum
 
-    ring, shares = shared_in_crypten(context, inputs(**sizes), FRAC_BITS)
+    values = inputs(**sizes)
+    ring, (logits, x, *others) = shared_in_crypten(context, values, FRAC_BITS)
 
     def own(ring: Any, logits: Share) -> Share:
         return as_tensor(ring, logits).softmax(1).share
 
-    acts = acts_of(ring, own, lambda: shares)
+    acts = acts_of(ring, own, lambda: [logits, owners_rows(context, x, values[1]), *others])
     found = parties_cost(acts, times)
     for method in METHODS:
         dealer.begin_step()
