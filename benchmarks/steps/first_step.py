@@ -21,7 +21,8 @@ def measured(*, widths: Sequence[int], records: int, steps: int) -> dict[str, An
 
     Args:
         widths: of its layers, from the input on.
-        records: of each of three owners; a tenth of them is in a batch, and is evaluated.
+        records: of each of three owners; a tenth of them is in a batch, and as many others are
+            evaluated.
         steps: to time after the first.
     """
     import tfe_ext
@@ -38,17 +39,20 @@ def measured(*, widths: Sequence[int], records: int, steps: int) -> dict[str, An
     optimizer = tfe_ext.keras.DPSGD(0.1, 1.0, 1.1, sample_rate=RATE)
     model.compile(optimizer, tfe_ext.keras.BinaryCrossentropy())
     draws = np.random.default_rng(0)
-    names = [f"server{i}" for i in range(3)]
-    x = {name: draws.uniform(-1, 1, (records, inputs)) / np.sqrt(inputs) for name in names}
-    y = {name: draws.integers(0, outputs, records) for name in names}
-    batch = [{name: part[: round(RATE * records)] for name, part in of.items()} for of in (x, y)]
+
+    def drawn(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        names = [f"server{i}" for i in range(3)]
+        x = {name: draws.uniform(-1, 1, (count, inputs)) / np.sqrt(inputs) for name in names}
+        return x, {name: draws.integers(0, outputs, count) for name in names}
+
+    (x, y), held_out = drawn(records), drawn(round(RATE * records))
 
     def fit() -> None:
         optimizer.learning_rate *= 0.99
         model.fit(x, y, steps=1, verbose=False)
 
     def evaluate() -> None:
-        model.evaluate(*batch)
+        model.evaluate(*held_out)
 
     first, tried = _seconds(fit), _seconds(evaluate)
     step, evaluation = (

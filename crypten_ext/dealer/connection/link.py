@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import select
 import socket
+import struct
 import time
 from contextlib import suppress
 
@@ -25,6 +28,9 @@ _VANISHED = {
 class Link:
     """A connection with the frames of its two sides; a message is one frame.
 
+    One thread may send while another receives: what both share, whether system calls block, never
+    changes.
+
     Args:
         connection: between the two.
         frames: this side's.
@@ -41,6 +47,8 @@ class Link:
         patience: float | None = None,
     ) -> None:
         self._connection = connection
+        connection.settimeout(None)
+        _give_up_sending(connection, _UNREAD)
         self.frames = frames
         self._largest, self._patience = largest, patience
 
@@ -58,7 +66,6 @@ class Link:
         frame = self.frames.seal(message)
         if len(frame) > LARGEST_FRAME:
             raise ArgumentError("message", f"{len(frame)} bytes", f"at most {LARGEST_FRAME} bytes")
-        self._connection.settimeout(_UNREAD)
         self._connection.sendall(frame)
 
     def receive(self, wait: float | None = None) -> bytes:
@@ -72,7 +79,8 @@ class Link:
                 out one, or sent an empty one.
             TimeoutError: none began in time.
         """
-        self._connection.settimeout(wait)
+        if wait is not None and not _is_readable(self._connection, time.monotonic() + wait):
+            raise TimeoutError
         first = self._connection.recv(1)
         if not first:
             return b""
@@ -88,13 +96,12 @@ class Link:
 
     def send_at_once(self, message: bytes) -> None:
         """The message is on its way; OSError if the other side is gone or does not read."""
-        self._connection.setblocking(False)
-        self._connection.sendall(self.frames.seal(message))
+        self._connection.sendall(self.frames.seal(message), socket.MSG_DONTWAIT)
 
     def send_last(self, message: bytes) -> None:
         """The message is sent if the other side reads it within seconds; nothing may follow it."""
         with suppress(OSError):
-            self._connection.settimeout(_FAREWELL)
+            _give_up_sending(self._connection, _FAREWELL)
             self._connection.sendall(self.frames.seal(message))
 
     def close(self) -> None:
@@ -121,13 +128,23 @@ def read(connection: socket.socket, size: int, deadline: float | None) -> bytes:
     """
     buffer = bytearray()
     while len(buffer) < size:
-        try:
-            if deadline is not None:
-                connection.settimeout(max(1e-3, deadline - time.monotonic()))
-            data = connection.recv(min(size - len(buffer), _CHUNK))
-        except TimeoutError:
-            raise BrokenFrameError("did not complete a message in time") from None
+        if deadline is not None and not _is_readable(connection, deadline):
+            raise BrokenFrameError("did not complete a message in time")
+        data = connection.recv(min(size - len(buffer), _CHUNK))
         if not data:
             raise BrokenFrameError("closed its connection within a message")
         buffer += data
     return bytes(buffer)
+
+
+def _is_readable(connection: socket.socket, deadline: float) -> bool:
+    """Waits until something came, or the other side closed; False if not before the deadline."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(math.ceil(1000 * max(0.0, deadline - time.monotonic()))))
+
+
+def _give_up_sending(connection: socket.socket, seconds: float) -> None:
+    """From now on a send fails after so many seconds in which nothing was read."""
+    interval = struct.pack("ll", int(seconds), 0)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)

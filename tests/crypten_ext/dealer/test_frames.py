@@ -1,5 +1,6 @@
 """Frames between a party and the dealer open once, in their order, and at the other end alone."""
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 
@@ -48,6 +49,23 @@ def test_messages_arrive_in_both_directions_and_keys_of_tuples_agree(connections
             assert connection.party.receive() == message
         assert connection.partys_key == connection.dealers_key
     assert connections[0].partys_key != connections[1].partys_key
+
+
+def test_neither_way_changes_how_the_other_one_waits(connections):
+    """Both have one descriptor: what sends must not make a read that waits fail with EAGAIN."""
+    one, modes = connections[0], []
+    for message in (b"first", b"second"):
+        one.party.send(message)
+        modes.append(os.get_blocking(one.party.fileno()))
+        with pytest.raises(TimeoutError):
+            one.party.receive(1e-3)
+        one.dealer.send(one.dealer.receive())
+        assert one.party.receive() == message
+        modes.append(os.get_blocking(one.party.fileno()))
+        one.party.send_at_once(message)
+        assert one.dealer.receive() == message
+        modes.append(os.get_blocking(one.party.fileno()))
+    assert len(set(modes)) == 1
 
 
 def reflect(one: Connection, other: Connection) -> Link:
