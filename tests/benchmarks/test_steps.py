@@ -84,12 +84,12 @@ def test_rounds_that_change_are_shown():
 
 
 def test_the_physical_floor_by_hand():
-    """27 rounds of 20 ms; 4 MB over four ways of 100 Mbit/s, 80 ms each; 10 MB dealt over one."""
+    """27 rounds of 20 ms; 4 MB over four ways of 100 Mbit/s, 80 ms each; 30 MB dealt over three."""
     wan = {"one-way ms": 20.0, "Mbit/s": 100.0}
     own = {"rounds": 27, "bytes": 3e6, "largest": 4e6, "dealt": 0.0, "seconds": [1.0]}
     assert math.isclose(floor_ms(own, wan), 27 * 20 + 80)
-    assert math.isclose(floor_ms({**own, "dealt": 7e6}, wan), 27 * 20 + 80)
-    assert math.isclose(floor_ms({**own, "dealt": 10e6}, wan), 800)
+    assert math.isclose(floor_ms({**own, "dealt": 21e6}, wan), 27 * 20 + 80)
+    assert math.isclose(floor_ms({**own, "dealt": 30e6}, wan), 800)
     assert floor_ms(own, {"one-way ms": 0.0, "Mbit/s": None}) == 0.0
     (row,) = rows_of("SPU ABY3", {PLAIN: {**own, "rounds": None}}, wan)
     assert (row["rounds"], row["floor ms"], row["median ms"]) == ("-", "-", 1000.0)
