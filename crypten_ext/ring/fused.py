@@ -16,7 +16,7 @@ import torch
 
 from crypten_ext.ring import tuples
 from crypten_ext.ring.factors import Operand, share_of
-from crypten_ext.ring.joint import JointSource, bits_of
+from crypten_ext.ring.joint import JointSource, bits_of, tops_meet
 from extensions.ring.interface import Rows, Selected, Weights
 from extensions.ring.masked_opening import OFFSET_BITS, TOP, MaskedOpening
 from extensions.ring.planes import unpacked
@@ -116,8 +116,8 @@ class Fused(MaskedOpening):
         """Returns truncated items and products of some; one round.
 
         Cost:
-            One word opened for each element. Dealt are two words for each, and four for each
-            product's.
+            One word opened for each element. Dealt are two words for each, and three for each
+            product's, four if the shifts add up to more than 62.
         """
         count, shifts = len(items), [shift for _, shift in items]
         shapes = [tuple(z.shape) for z, _ in items]
@@ -144,7 +144,8 @@ class Fused(MaskedOpening):
             x_top, y_top = x.sign << (TOP - shifts[i]), y.sign << (TOP - shifts[j])
             of_masks = of_masks - next(products) * y_top
             of_masks = of_masks - next(products) * x_top
-            of_masks = of_masks + next(products) * x_top * y_top
+            if tops_meet(shifts[i], shifts[j]):
+                of_masks = of_masks + next(products) * x_top * y_top
             # (P - r) (Q - s) = P y + Q x - P Q + r s, with x = P - r and y = Q - s.
             mixed = x.public * y.value + y.public * x.value + of_masks
             results.append(self.add_public(mixed, -(x.public * y.public)))

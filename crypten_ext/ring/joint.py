@@ -13,6 +13,7 @@ import torch
 
 from extensions.ring.comparison import first_products
 from extensions.ring.fixed_point import RING_BITS
+from extensions.ring.masked_opening import TOP
 from extensions.ring.planes import LANES, quarter, unpacked
 from extensions.ring.tuples import RandomPlanes, Sharing, TruncationPair
 
@@ -106,8 +107,8 @@ def truncations(
 ) -> Joint:
     """Returns what `Fused.truncate_and_multiply` needs of the masks of the items.
 
-    Dependents: of each item its mask as `truncated` has it; for each pair the products of both
-    with both, in the order of `itertools.product`.
+    Dependents: of each item its mask as `truncated` has it; for each pair the products of both low
+    bits, of low bits and top, of top and low bits, and where `tops_meet` of both tops.
     """
     for i, j in pairs:
         if shapes[i] != shapes[j]:
@@ -116,12 +117,20 @@ def truncations(
 
     def follow(masks: Tensors) -> Tensors:
         each = [truncated(r, shift) for r, shift in zip(masks, shifts, strict=True)]
-        products = [x * y for i, j in pairs for x in each[i] for y in each[j]]
-        return [*(word for pair in each for word in pair), *products]
+        followed = [word for pair in each for word in pair]
+        for (i, j), kept in zip(pairs, counts, strict=True):
+            followed += [x * y for x in each[i] for y in each[j]][:kept]
+        return followed
 
+    counts = [4 if tops_meet(shifts[i], shifts[j]) else 3 for i, j in pairs]
     doubled = tuple(part for part in parts for _ in range(2))
-    of_pairs = tuple(parts[i] for i, _ in pairs for _ in range(4))
+    of_pairs = (parts[i] for (i, _), kept in zip(pairs, counts, strict=True) for _ in range(kept))
     return Joint(parts, (*doubled, *of_pairs), follow)
+
+
+def tops_meet(first: int, second: int) -> bool:
+    """Whether a product of the top parts, 2^(63 - shift) each, is not always 0 modulo 2^64."""
+    return 2 * TOP - first - second < RING_BITS
 
 
 def scaled_rows(rows: int, columns: Sequence[int], beside: Sequence[int], shift: int) -> Joint:
