@@ -342,9 +342,16 @@ def test_bad_arguments_are_named(tmp_path: Path, arguments, message: str):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "options", [("--model", "mlp:5"), ("--no-dp",), ("--steps", 1), ("--loss", "softmax")]
+    "options",
+    [
+        (*RUN, "--model", "mlp:5"),
+        ("--no-dp", *RUN[4:]),
+        (*RUN[:4], "--steps", 1, *RUN[6:]),
+        (*RUN, "--loss", "softmax"),
+    ],
+    ids=["hidden", "not private", "one step", "softmax"],
 )
 def test_other_runs_can_be_prepared(tmp_path: Path, options):
     for command in (("prepare", "--out"), ("train", "--material")):
-        done = pea(command[0], *RUN, *options, command[1], tmp_path / "m")
+        done = pea(command[0], *options, command[1], tmp_path / "m")
         assert done.returncode == 0, done.stderr
