@@ -19,7 +19,8 @@ from pathlib import Path
 
 from extensions.owners.data.download import Published, fetch_folder
 from tests.helpers.paths import ROOT
-from tests.hosts import crypten_tests, expected
+from tests.hosts import crypten_tests, expected, tf_encrypted_tests
+from tests.hosts.results import Outcome
 
 DOCUMENT = ROOT / "docs" / "host_tests.md"
 FILES = "https://files.pythonhosted.org/packages"
@@ -34,7 +35,7 @@ class HostTests:
         source: its source distribution.
         module: that runs them.
         what: are run, and how.
-        parts: of them, each of which runs in a process of its own; none for a host that has one.
+        parts: of them, each of which runs in a process of its own.
         listed: patterns of tests that do not pass, with outcome and reason.
     """
 
@@ -62,7 +63,7 @@ HOSTS = {
         "tests.hosts.tf_encrypted_tests",
         "`aby3_test.py` with `tfe_ext.ABY3` in place of its class and a device for each player; "
         "`test_error`, which asserts nothing, makes 2,000 rounds instead of 100,000.",
-        (),
+        tf_encrypted_tests.PARTS,
         expected.TF_ENCRYPTED,
     ),
     "crypten": HostTests(
@@ -73,10 +74,9 @@ HOSTS = {
             "sha256:8c106ecc1547f892b488c560a27acd6787e216cb77bf7659a3d4e8271a1d4fb7",
         ),
         "tests.hosts.crypten_tests",
-        "eleven files after `crypten_ext.enable()`, whose processes are forked instead of started "
-        "anew. `test_gradients`, `test_models`, `test_mpc`, `test_nn`, `test_onnx_converter` and "
-        "`test_privacy_models` run when they are named (`--tests`), and not all of them were; "
-        "`test_cuda` needs a GPU, `test_tensorboard` TensorBoard, and `test_benchmark` measures.",
+        "all files but three after `crypten_ext.enable()`, whose processes are forked instead of "
+        "started anew. `test_cuda` needs a GPU, and the host itself skips every test of "
+        "`test_benchmark` and `test_models`.",
         crypten_tests.PARTS,
         expected.CRYPTEN,
     ),
@@ -88,10 +88,14 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pea-mpl" / "hosts"
 
 
+Found = dict[str, Outcome]
+"""What became of the tests of a part, by module, class and name."""
+
+
 def outcomes(
     host: HostTests, folder: Path, results: Path, kind: str, names: list[str]
-) -> dict[str, list[str]]:
-    """Returns what became of each test, and of one that fails its error.
+) -> dict[str, Found]:
+    """Returns what became of each part.
 
     Args:
         host: whose tests they are.
@@ -102,15 +106,16 @@ def outcomes(
     """
     stem = host.source.name.removesuffix(".tar.gz")
     unpacked = fetch_folder(host.source, folder, stem)
-    found: dict[str, list[str]] = {}
+    found: dict[str, Found] = {}
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, "PYTHONPATH": str(ROOT)}
-    for part in [[name] for name in names or host.parts] or [[]]:
-        out = results.absolute() / "-".join([stem, kind, *part, "results.json"])
+    for part in names or host.parts:
+        out = results.absolute() / f"{stem}-{kind}-{part}-results.json"
         if not out.exists():
-            command = [sys.executable, "-m", host.module, str(unpacked), str(out), kind, *part]
+            command = [sys.executable, "-m", host.module, str(unpacked), str(out), kind, part]
             with tempfile.TemporaryDirectory() as scratch:
                 subprocess.run(command, env=environment, cwd=scratch, check=True)
-        found |= json.loads(out.read_text())
+        read = json.loads(out.read_text())
+        found[part] = {name: Outcome(*each) for name, each in read.items()}
     return found
 
 
@@ -125,10 +130,18 @@ def kept(folder: Path | None) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def page(host: HostTests, found: dict[str, list[str]]) -> list[str]:
+def page(host: HostTests, parts: dict[str, Found]) -> list[str]:
     """Returns what the document says of one host."""
-    passed = sum(outcome == "passes" for outcome, _ in found.values())
-    lines = [f"## {host.title}", "", f"{passed} of {len(found)} tests pass: {host.what}", ""]
+    found = merged(parts)
+    lines = [f"## {host.title}", "", f"{passed(found)} of {len(found)} tests pass: {host.what}", ""]
+    lines += ["| Part | Tests | Pass | Seconds |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{part}` | {len(tests)} | {passed(tests)} | {seconds(tests):,} |"
+        for part, tests in parts.items()
+    ]
+    if len(parts) > 1:
+        lines += [f"| all | {len(found)} | {passed(found)} | {seconds(found):,} |"]
+    lines += [""]
     rows = {
         pattern: (sum(fnmatch(name, pattern) for name in found), *why)
         for pattern, why in host.listed.items()
@@ -144,13 +157,28 @@ def page(host: HostTests, found: dict[str, list[str]]) -> list[str]:
     return lines
 
 
-def surprises(host: HostTests, found: dict[str, list[str]]) -> list[str]:
+def merged(parts: dict[str, Found]) -> Found:
+    """Returns what became of the tests of all parts."""
+    return {name: outcome for found in parts.values() for name, outcome in found.items()}
+
+
+def passed(found: Found) -> int:
+    """Returns how many tests passed."""
+    return sum(outcome.result == "passes" for outcome in found.values())
+
+
+def seconds(found: Found) -> int:
+    """Returns how long the tests took, by the clock."""
+    return round(sum(outcome.seconds for outcome in found.values()))
+
+
+def surprises(host: HostTests, found: Found) -> list[str]:
     """Returns a line for each test of which something else is listed than what came of it."""
     lines = []
-    for name, (outcome, why) in found.items():
+    for name, (result, why, _) in found.items():
         listed, _ = host.expected(name)
-        if outcome != listed:
-            lines.append(f"{host.title}: {name} {outcome}, but {listed} is listed. {why}")
+        if result != listed:
+            lines.append(f"{host.title}: {name} {result}, but {listed} is listed. {why}")
     return lines
 
 
@@ -159,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.hosts", description=__doc__)
     parser.add_argument("hosts", nargs="*", metavar="HOST", help=f"of {', '.join(HOSTS)}; all")
     parser.add_argument("--data-dir", type=Path, default=cache(), help="where the archives lie")
-    parser.add_argument("--tests", nargs="*", default=[], help="only these tests, of one host")
+    parser.add_argument("--tests", nargs="*", default=[], help="only these, of one host")
     parser.add_argument("--results", type=Path, help="where results are kept, and taken from")
     parser.add_argument("--stock", action="store_true", help="leave CrypTen as it is")
     parser.add_argument("--write", action="store_true", help=f"renew {DOCUMENT.name}")
@@ -173,9 +201,9 @@ def main() -> None:
     pages, wrong = [], []
     for name in given.hosts or HOSTS:
         with kept(given.results) as results:
-            found = outcomes(HOSTS[name], given.data_dir, results, kind, given.tests)
-        pages += page(HOSTS[name], found)
-        wrong += surprises(HOSTS[name], found)
+            parts = outcomes(HOSTS[name], given.data_dir, results, kind, given.tests)
+        pages += page(HOSTS[name], parts)
+        wrong += surprises(HOSTS[name], merged(parts))
     text = "\n".join(["# The hosts' own tests on our classes", "", INTRODUCTION, "", *pages])
     print(text)
     if given.write and not wrong and not given.hosts:

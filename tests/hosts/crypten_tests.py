@@ -13,6 +13,7 @@ import unittest
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from tests.hosts.results import run
 
@@ -27,14 +28,40 @@ PARTS = (
     "test_crypten",
     "test_debug",
     "test_distributions",
+    "test_gradients.TestPTT",
+    "test_gradients.TestTFP",
+    "test_gradients.TestTTP",
+    "test_mpc.Test3PC",
+    "test_mpc.TestRSS",
+    "test_mpc.TestTFP",
+    "test_mpc.TestTTP",
+    "test_nn",
+    "test_onnx_converter",
     "test_optim",
+    "test_privacy_models",
+    "test_tensorboard",
 )
-"""The host's files that run if none are named.
+"""The host's files, and those that take long by class, of which `TestPTT` must be alone: it
+initialises CrypTen in the process from which other tests fork theirs.
 
-`test_cuda` needs a GPU, `test_tensorboard` TensorBoard, and `test_benchmark` measures; the others,
-`test_gradients`, `test_models`, `test_mpc`, `test_nn`, `test_onnx_converter` and
-`test_privacy_models`, take long, and run by ``--tests``, also by class: ``test_mpc.TestTFP``.
+`test_cuda` needs a GPU, and the host itself skips every test of `test_benchmark` and `test_models`.
 """
+
+
+def notice_deaths(case: Any) -> None:
+    """A test whose process died fails; the host's case asks for exceptions alone.
+
+    Args:
+        case: the class of the host's tests that start processes.
+    """
+    join = case._join_processes
+
+    def join_all(self: Any, fn: Any) -> None:
+        join(self, fn)
+        died = {process.name: process.exitcode for process in self.processes if process.exitcode}
+        assert not died, f"processes died, with these exit statuses: {died}"
+
+    case._join_processes = join_all
 
 
 def main() -> None:
@@ -54,6 +81,7 @@ def main() -> None:
     assert str(cases.__file__).startswith(folder), cases.__file__
     forked = multiprocessing.get_context("fork")
     vars(cases)["multiprocessing"] = SimpleNamespace(get_context=lambda method: forked)
+    notice_deaths(vars(cases)["MultiProcessTestCase"])
     loader = unittest.TestLoader()
     run(unittest.TestSuite(loader.loadTestsFromName(f"test.{name}") for name in names), Path(out))
 

@@ -25,6 +25,10 @@ CRYPTEN = {
     "test_crypten.TestCrypten.test_is_initialized": ("skipped", "the host itself skips it"),
     "test_crypten.TestCrypten.test_save_load": ("fails", LOADING),
     "test_crypten.TestCrypten.test_plaintext_save_load_module_from_party": ("fails", LOADING),
+    "test_nn.*.test_dropout_module": (
+        "skipped",
+        "the host itself skips it, as its ONNX converter is broken for dropout",
+    ),
     "unittest.loader._FailedTest.test_baseOT": (
         "fails",
         WITHOUT + "the wheel has no `crypten.mpc.primitives.ot`",

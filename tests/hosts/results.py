@@ -2,19 +2,40 @@
 
 import json
 import sys
+import time
 import unittest
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Outcome(NamedTuple):
+    """What became of one test.
+
+    Attributes:
+        result: "passes", "fails" or "skipped".
+        why: the last line of its error, or the reason to skip it.
+        seconds: that it took.
+    """
+
+    result: str
+    why: str = ""
+    seconds: float = 0.0
 
 
 class Results(unittest.TextTestResult):
-    """The outcome of each test by module, class and name; of one that fails also what it says."""
+    """The outcome of each test by module, class and name."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.found: dict[str, list[str]] = {}
+        self.found: dict[str, Outcome] = {}
 
-    def _note(self, test: unittest.TestCase, outcome: str, why: str = "") -> None:
-        self.found[test.id().removeprefix("test.")] = [outcome, why]
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        self._started = time.monotonic()
+
+    def _note(self, test: unittest.TestCase, result: str, why: str = "") -> None:
+        seconds = round(time.monotonic() - self._started, 1)
+        self.found[test.id().removeprefix("test.")] = Outcome(result, why, seconds)
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         super().addSuccess(test)

@@ -1,6 +1,6 @@
 """TF Encrypted's tests of ABY3 on `tfe_ext.ABY3`; each player has a device of its own.
 
-Run as ``python -m tests.hosts.tf_encrypted_tests FOLDER RESULTS enabled [TEST ...]``.
+Run as ``python -m tests.hosts.tf_encrypted_tests FOLDER RESULTS enabled CLASS[.TEST] ...``.
 """
 
 import sys
@@ -9,6 +9,9 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.hosts.results import run
+
+PARTS = ("TestABY3",)
+"""What runs if nothing is named: the class that has all tests."""
 
 ROUNDS = ("n = 100000", "n = 2000")
 """Of `test_error`, which counts wrong truncations and asserts nothing."""
@@ -33,15 +36,11 @@ def load(folder: Path) -> ModuleType:
 
 
 def main() -> None:
-    """Runs all tests, or those that are named."""
+    """Runs what is named."""
     folder, out, _, *names = sys.argv[1:]
     module = load(Path(folder))
     loader = unittest.TestLoader()
-    if names:
-        suite = unittest.TestSuite(module.TestABY3(name) for name in names)
-    else:
-        suite = loader.loadTestsFromModule(module)
-    run(suite, Path(out))
+    run(unittest.TestSuite(loader.loadTestsFromName(name, module) for name in names), Path(out))
 
 
 if __name__ == "__main__":
