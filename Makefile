@@ -15,7 +15,7 @@ help:
 	@echo "make test      run the tests that take seconds, two at a time"
 	@echo "make test-all  run all tests, also those that take minutes, these one by one"
 	@echo "make mutants   try whether the tests find faults made by hand, in a copy of the tree"
-	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes"
+	@echo "make host-tests  run CrypTen's and TF Encrypted's own tests on our classes (3 hours)"
 	@echo "make check     lint, format, types and import rules"
 	@echo "make clean     remove the virtual environment and all caches"
 	@echo "PYTHON=...     the Python to build the environment with (now: $(PYTHON))"
