@@ -63,13 +63,21 @@ def uncounted(context: Context) -> Traffic:
 def dealt(context: Context) -> dict[str, Any]:
     """Returns what a large tuple took, and the bytes of its correction.
 
-    Whatever was dealt ahead comes before the correction of the small one.
+    Whatever was dealt ahead comes before the correction of the small one. Nobody asks before all
+    count, since the dealer sends to all what the first one asks for.
     """
     source = use("DEALER")
     shape = (200, 200)
     source.generate_additive_triple((1, 1), (1, 1), "mul", device=torch.device("cpu"))
     communicator.get().barrier()
     meter, before = Meter(), dealer.corrected_bytes()
+    communicator.get().barrier()
+    met = meter.read()
     source.generate_additive_triple(shape, shape, "matmul", device=torch.device("cpu"))
     source.generate_additive_triple((1, 10**5), (1, 10**5), "mul", device=torch.device("cpu"))
-    return {"traffic": meter.read(), "corrected": dealer.corrected_bytes() - before}
+    traffic = meter.read()
+    return {
+        "since": traffic.plus(met, times=-1),
+        "dealt": traffic.carried[0].dealt,
+        "corrected": dealer.corrected_bytes() - before,
+    }
