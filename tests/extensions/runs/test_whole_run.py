@@ -98,7 +98,7 @@ def test_with_the_same_noise_secure_and_plaintext_runs_agree(tmp_path, steps):
     assert clear["padding_bytes_per_party"] == clear["bytes_per_party"] == 0
     assert secure["bytes_of_largest_party"] <= 1.001 * secure["bytes_per_party"]
     least, *_, most = sorted(secure["dealt_bytes"])
-    assert most <= 1.01 * least, "every party gets an equal portion of the corrections"
+    assert most <= 1.15 * least, "equal portions, but for those of a step that is dealt ahead"
     assert least > 0.15e6 * steps
     assert secure["opened"] == ["the number of correct predictions on held-out records"]
     assert_shares_of_the_model(tmp_path / "model", secure["accuracy"])
