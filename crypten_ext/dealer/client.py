@@ -18,10 +18,11 @@ from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
 from extensions.errors import MaterialError, PeaError
+from extensions.runs.providers import DEALER_ADDRESS
 
 from crypten import communicator
 
-ADDRESS = "DEALER_ADDRESS"
+ADDRESS = DEALER_ADDRESS
 
 
 class Source(Protocol):

@@ -8,7 +8,7 @@ drawn shares) for each dependent word, which one of the parties adds to its shar
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
-from crypten_ext.ring.joint import JOINTS, joint_of
+from crypten_ext.ring.joint import JOINTS, Joint, correlated, joint_of, layer
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import (
     BitWords,
@@ -176,13 +176,11 @@ def _layer(rows: Any, inputs: int, outputs: int) -> Recipe:
     """Returns how the masks of `crypten_ext.ring.factors` are dealt."""
     if not rows or min(rows) < 0:
         raise ArgumentError("rows", rows, "a number for each party, or one for all")
-    count = sum(rows)
-    x = Piece((count, inputs), "sum", None if len(rows) == 1 else tuple(rows))
-    return Recipe(
-        (x, Piece((inputs, outputs), "sum"), Piece((outputs, count), "sum")),
-        (Piece((count, outputs), "sum"), Piece((outputs, inputs), "sum")),
-        lambda masks, _: [masks[0] @ masks[1], masks[2] @ masks[0]],
-    )
+    recipe = _of(layer(sum(rows), inputs, outputs))
+    if len(rows) == 1:
+        return recipe
+    x, *others = recipe.masks
+    return replace(recipe, masks=(replace(x, owners=tuple(rows)), *others))
 
 
 def _square(size: Any) -> Recipe:
@@ -209,51 +207,37 @@ def _bits(size: Any) -> Recipe:
     return Recipe((Piece(size, "bit"),), (Piece(size, "sum"),), lambda masks, _: masks)
 
 
-def _correlated(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> Recipe:
-    """Returns how correlations of those shapes are dealt: all masks, then all that follow."""
-    each = list(zip(correlations, shapes, strict=True))
-
-    def compute(masks: Shares, _: list[Shares]) -> Shares:
-        return [
-            torch.stack(words) if (words := correlation.follow(list(own))) else own[:0]
-            for correlation, own in zip(correlations, masks, strict=True)
-        ]
-
+def _of(joint: Joint) -> Recipe:
+    """Returns how words of `crypten_ext.ring.joint` are dealt."""
     return Recipe(
-        tuple(Piece((c.masks, *shape), c.masks_by) for c, shape in each),
-        tuple(Piece((c.dependents, *shape), c.dependents_by) for c, shape in each),
-        compute,
+        tuple(Piece(part.shape, part.sharing) for part in joint.masks),
+        tuple(Piece(part.shape, part.sharing) for part in joint.dependents),
+        lambda masks, _: joint.follow(masks),
     )
 
 
 def _random_words(shape: Any, products: Any) -> Recipe:
-    return _correlated([RandomWords(products)], [shape])
+    return _of(correlated([RandomWords(products)], [shape]))
 
 
 def _random_planes(shape: Any, products: Any) -> Recipe:
-    return _correlated([RandomPlanes(products)], [shape])
+    return _of(correlated([RandomPlanes(products)], [shape]))
 
 
 def _truncation_pairs(shapes: Any, shifts: Any) -> Recipe:
-    return _correlated([TruncationPair(shift) for shift in shifts], shapes)
+    return _of(correlated([TruncationPair(shift) for shift in shifts], shapes))
 
 
 def _bit_words(shape: Any, positions: Any) -> Recipe:
-    return _correlated([BitWords(positions)], [shape])
+    return _of(correlated([BitWords(positions)], [shape]))
 
 
 def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
-    return _correlated([WordMasks(wires, products)], [shape])
+    return _of(correlated([WordMasks(wires, products)], [shape]))
 
 
 def _joint(kind: str, *parameters: Any) -> Recipe:
-    """Returns how the words of `crypten_ext.ring.joint` are dealt."""
-    dealt = joint_of(kind, *parameters)
-    return Recipe(
-        tuple(Piece(part.shape, part.sharing) for part in dealt.masks),
-        tuple(Piece(part.shape, part.sharing) for part in dealt.dependents),
-        lambda masks, _: dealt.follow(masks),
-    )
+    return _of(joint_of(kind, *parameters))
 
 
 def requested(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> tuple[Any, ...]:

@@ -9,10 +9,7 @@ from collections.abc import Callable, Sequence
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.runs.processes import Process, Template, describe_ending
-from extensions.runs.providers import Provider, check_provider
-
-ADDRESS = "DEALER_ADDRESS"
-"""`crypten_ext.dealer.ADDRESS`, which a launcher cannot read: it does without CrypTen."""
+from extensions.runs.providers import DEALER_ADDRESS, Provider, check_provider
 
 
 class DealingProcess:
@@ -112,7 +109,7 @@ def start_dealing(
                 descriptors=[descriptor],
                 template=template,
             )
-        env[ADDRESS] = f"{host}:{port}"
+        env[DEALER_ADDRESS] = f"{host}:{port}"
         return dealer
     if provider == "ttp":
         env[THIRD_PARTY] = "1"

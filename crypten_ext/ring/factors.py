@@ -59,12 +59,10 @@ class Product:
     Attributes:
         hidden: masked shares.
         finish: given what they were opened to, returns this party's share of the product.
-        rows: masked rows on their way from their owners to all.
     """
 
     hidden: list[torch.Tensor]
     finish: Callable[[Sequence[torch.Tensor]], torch.Tensor]
-    rows: OwnersRows | None = None
 
 
 class Factor:
@@ -143,7 +141,7 @@ class Factor:
             result[self._block] += masks.x @ f
             return result
 
-        return Product(hidden, finish, rows)
+        return Product(hidden, finish)
 
     def after(self, d: torch.Tensor) -> Product | None:
         """Returns the product d x, once; None if it has to be made as any other."""

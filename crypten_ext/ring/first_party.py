@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from crypten_ext.ring.factors import LayerMasks
-from crypten_ext.ring.joint import Part, joint_of
+from crypten_ext.ring.joint import Joint, correlated, joint_of, layer
 from crypten_ext.ring.opening import is_leader
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
@@ -23,49 +23,31 @@ class FirstParty:
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value."""
-        return [_deal(correlation, value.shape) for correlation, value in wanted]
+        correlations, values = zip(*wanted, strict=True)
+        shares = _deal(correlated(correlations, [value.shape for value in values]))
+        count = len(wanted)
+        return [Dealt(*pair) for pair in zip(shares[:count], shares[count:], strict=True)]
 
     owners_know = False
 
     def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
         """Returns fresh masks for the two products of a layer."""
-        count = sum(rows)
-        shapes = [(count, inputs), (inputs, outputs), (outputs, count)]
-        x, w, d = (_zeros("sum", shape) for shape in shapes)
-        xw, dx = _zeros("sum", (count, outputs)), _zeros("sum", (outputs, inputs))
-        if is_leader():
-            of_x, of_w, of_d = (rng.generate_random_ring_element(shape) for shape in shapes)
-            x, w, d, xw, dx = x + of_x, w + of_w, d + of_d, xw + of_x @ of_w, dx + of_d @ of_x
-        return LayerMasks(x, w, d, xw, dx)
+        return LayerMasks(*_deal(layer(sum(rows), inputs, outputs)))
 
     def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
         """Returns this party's shares of fresh words of `crypten_ext.ring.joint`."""
-        dealt = joint_of(kind, *parameters)
-        masks = [_zeros(part.sharing, part.shape) for part in dealt.masks]
-        followed = [_zeros(part.sharing, part.shape) for part in dealt.dependents]
-        if is_leader():
-            drawn = [rng.generate_random_ring_element(mask.shape) for mask in masks]
-            masks = _joined(dealt.masks, masks, drawn)
-            followed = _joined(dealt.dependents, followed, dealt.follow(drawn))
-        return [*masks, *followed]
+        return _deal(joint_of(kind, *parameters))
 
 
-def _joined(
-    parts: Sequence[Part], shares: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
-) -> list[torch.Tensor]:
-    each = zip(parts, shares, values, strict=True)
+def _deal(joint: Joint) -> list[torch.Tensor]:
+    """Returns this party's shares of fresh masks, then of what follows."""
+    parts = [*joint.masks, *joint.dependents]
+    shares = [_zeros(part.sharing, part.shape) for part in parts]
+    if not is_leader():
+        return shares
+    drawn = [rng.generate_random_ring_element(part.shape) for part in joint.masks]
+    each = zip(parts, shares, [*drawn, *joint.follow(drawn)], strict=True)
     return [_join(part.sharing, share, value) for part, share, value in each]
-
-
-def _deal(correlation: Correlation, shape: torch.Size) -> Dealt:
-    masks = _zeros(correlation.masks_by, (correlation.masks, *shape))
-    dependents = _zeros(correlation.dependents_by, (correlation.dependents, *shape))
-    if is_leader():
-        drawn = rng.generate_random_ring_element(masks.shape)
-        masks = _join(correlation.masks_by, masks, drawn)
-        if words := correlation.follow(list(drawn)):
-            dependents = _join(correlation.dependents_by, dependents, torch.stack(words))
-    return Dealt(masks, dependents)
 
 
 def _zeros(sharing: Sharing, shape: tuple[int, ...]) -> torch.Tensor:

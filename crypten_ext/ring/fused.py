@@ -31,12 +31,12 @@ class Truncated:
 
     Attributes:
         public: the public word.
-        sign: 1 or -1, public: whether the mask has its top part added or taken.
+        turn: what the mask's top bit counts in it, public: 2^(63 - shift), added or taken.
         value: this party's share of the value.
     """
 
     public: Tensor
-    sign: Tensor
+    turn: Tensor
     value: Tensor
 
 
@@ -94,7 +94,7 @@ class Fused(MaskedOpening):
         if shift:
             one = self._truncated(c + (1 << OFFSET_BITS), shift, *rest[:2])
             public, value = one.public, one.value
-            d_mask = rest[2] - rest[3] * (one.sign << (TOP - shift))
+            d_mask = rest[2] - rest[3] * one.turn
         else:
             public, value, (d_mask,) = c, flat, rest
         # A flag is p + (1 - 2 p) d, and d times the value is d P less d times its mask.
@@ -125,12 +125,7 @@ class Fused(MaskedOpening):
         if dealt is None:
             return super().truncate_and_multiply(items, pairs)
         masks, own, products = dealt[:count], dealt[count : 3 * count], iter(dealt[3 * count :])
-        opened = self.open_sum(
-            [
-                self.add_public(z + r, 1 << OFFSET_BITS)
-                for (z, _), r in zip(items, masks, strict=True)
-            ]
-        )
+        opened = self.open_offset([z + r for (z, _), r in zip(items, masks, strict=True)])
         each = [
             self._truncated(c, shift, *parts)
             for c, shift, parts in zip(
@@ -141,11 +136,10 @@ class Fused(MaskedOpening):
         for i, j in pairs:
             x, y = each[i], each[j]
             of_masks = next(products)
-            x_top, y_top = x.sign << (TOP - shifts[i]), y.sign << (TOP - shifts[j])
-            of_masks = of_masks - next(products) * y_top
-            of_masks = of_masks - next(products) * x_top
+            of_masks = of_masks - next(products) * y.turn
+            of_masks = of_masks - next(products) * x.turn
             if tops_meet(shifts[i], shifts[j]):
-                of_masks = of_masks + next(products) * x_top * y_top
+                of_masks = of_masks + next(products) * x.turn * y.turn
             # (P - r) (Q - s) = P y + Q x - P Q + r s, with x = P - r and y = Q - s.
             mixed = x.public * y.value + y.public * x.value + of_masks
             results.append(self.add_public(mixed, -(x.public * y.public)))
@@ -190,10 +184,10 @@ class Fused(MaskedOpening):
             return super().scale_rows(rows, factor)
         opened, rows.opened = rows.opened, None
         r, low, top = opened.factor
-        (c,) = self.open_sum([self.add_public(factor + r, 1 << OFFSET_BITS)])
+        (c,) = self.open_offset([factor + r])
         one = self._truncated(c, rows.shift, low, top)
         public, value = one.public[:, None], one.value[:, None]
-        turn = (one.sign << (TOP - rows.shift))[:, None]
+        turn = one.turn[:, None]
         # (P - r') (e + a) = e z + P a - r' a, with z = P - r'.
         return [
             e * value + public * a - (of_low - of_top * turn)
@@ -210,4 +204,5 @@ class Fused(MaskedOpening):
     def _truncated(self, c: Tensor, shift: int, low: Tensor, top: Tensor) -> Truncated:
         """Returns z / 2^shift of the opened c = z + 2^62 + r, and of r's own truncation."""
         public = shift_right(c, shift) - (1 << (OFFSET_BITS - shift))
-        return Truncated(public, (c >> TOP) | 1, self.shift_opened(c, shift, low, top))
+        turn = ((c >> TOP) | 1) << (TOP - shift)
+        return Truncated(public, turn, self.shift_opened(c, shift, low, top))

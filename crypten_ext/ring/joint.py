@@ -15,7 +15,7 @@ from extensions.ring.comparison import first_products
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.masked_opening import TOP
 from extensions.ring.planes import LANES, quarter, unpacked
-from extensions.ring.tuples import RandomPlanes, Sharing, TruncationPair
+from extensions.ring.tuples import Correlation, RandomPlanes, Sharing, TruncationPair
 
 Tensors = list[torch.Tensor]
 
@@ -54,6 +54,36 @@ class JointSource(Protocol):
             kind: of `JOINTS`.
             parameters: of that kind: public shapes, counts, shifts.
         """
+
+
+def correlated(correlations: Sequence[Correlation], shapes: Sequence[Sequence[int]]) -> Joint:
+    """Returns what is dealt for correlations of those shapes: a part of masks and one that follows.
+
+    The parts of each have a leading axis for its words.
+    """
+
+    def follow(masks: Tensors) -> Tensors:
+        return [
+            torch.stack(words) if (words := correlation.follow(list(own))) else own[:0]
+            for correlation, own in zip(correlations, masks, strict=True)
+        ]
+
+    each = list(zip(correlations, shapes, strict=True))
+    return Joint(
+        tuple(Part((c.masks, *shape), c.masks_by) for c, shape in each),
+        tuple(Part((c.dependents, *shape), c.dependents_by) for c, shape in each),
+        follow,
+    )
+
+
+def layer(rows: int, inputs: int, outputs: int) -> Joint:
+    """Returns the masks of `crypten_ext.ring.factors.LayerMasks`, in their order."""
+    x, w, d = (rows, inputs), (inputs, outputs), (outputs, rows)
+    return Joint(
+        (Part(x), Part(w), Part(d)),
+        (Part((rows, outputs)), Part((outputs, inputs))),
+        lambda masks: [masks[0] @ masks[1], masks[2] @ masks[0]],
+    )
 
 
 def truncated(r: torch.Tensor, shift: int) -> Tensors:

@@ -159,11 +159,8 @@ def total_epsilon(
             the accountant knows nothing of these neighbours.
     """
     check_pair(accountant, neighbours)
-    steps = tuple(
-        (m.noise_multiplier, m.sample_rate, m.steps, m.overflow_probability) for m in mechanisms
-    )
     return answer(
-        (steps, delta, accountant, neighbours, offset),
+        (tuple(mechanisms), delta, accountant, neighbours, offset),
         lambda: _find_epsilon(mechanisms, delta, accountant, neighbours, offset),
     )
 

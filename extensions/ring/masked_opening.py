@@ -99,11 +99,15 @@ class MaskedOpening(Composed):
                 raise ArgumentError("shift", shift, f"in 0..{TOP - 1}")
         dealt = self.deal([(TruncationPair(shift), z) for z, shift in items])
         hidden = [z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)]
-        opened = self.open_sum([self.add_public(h, 1 << OFFSET_BITS) for h in hidden])
+        opened = self.open_offset(hidden)
         return [
             self.shift_opened(c, shift, *dependents)
             for c, (_, shift), (_, dependents) in zip(opened, items, dealt, strict=True)
         ]
+
+    def open_offset(self, hidden: Sequence[Share]) -> list[Word]:
+        """Returns z + 2^62 + r in public for each z + r, as `shift_opened` takes it; one round."""
+        return self.open_sum([self.add_public(h, 1 << OFFSET_BITS) for h in hidden])
 
     def shift_opened(self, c: Word, shift: int | Exponent, shifted: Share, top: Share) -> Share:
         """Returns shares of floor(z / 2^m) or one more, from public c = z + 2^62 + r.

@@ -7,6 +7,9 @@ from extensions.errors import ArgumentError
 
 Provider = Literal["dealer", "ttp", "tfp"]
 
+DEALER_ADDRESS = "DEALER_ADDRESS"
+"""Environment variable that tells a party where the dealer is, as HOST:PORT."""
+
 
 @dataclass(frozen=True)
 class Dealing:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crypten_ext import dealer
-from crypten_ext.processes import dealing, launch
+from crypten_ext.processes import launch
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
@@ -21,6 +21,7 @@ from crypten_ext.processes.peers import Peers, farewell_of
 from crypten_ext.processes.template import template_of
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure, Process
+from extensions.runs.providers import DEALER_ADDRESS
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
 from tests.helpers.patience import PATIENCE
 
@@ -290,7 +291,7 @@ def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
     env = {"NAME": "of this test"}
     with template_of(2, env=env, modules=["wave"]) as begun:
         assert begun is not None
-        with Parties(2, env={**env, dealing.ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
+        with Parties(2, env={**env, DEALER_ADDRESS: "nobody:1"}, modules=["wave"]) as pool:
             of_parties = {parent_of(pid) for pid in pool.pids}
             elsewhere = [Parties(2, env=env), Parties(2, env={"NAME": "x"}, modules=["wave"])]
             for other in elsewhere:
@@ -302,7 +303,7 @@ def test_a_pool_is_made_of_what_a_block_around_it_began_to_import() -> None:
 
 
 def test_the_launcher_knows_the_dealers_variable() -> None:
-    assert dealing.ADDRESS == dealer.ADDRESS
+    assert DEALER_ADDRESS == dealer.ADDRESS
 
 
 # --- parties started by hand -------------------------------------------------------------------
