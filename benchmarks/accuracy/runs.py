@@ -2,7 +2,7 @@
 
 import functools
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.announcement import Announced
-from extensions.protocols.settings import Settings, network_of
+from extensions.protocols.settings import network_of
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
@@ -72,7 +71,7 @@ def train(
     own = own_of(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
-    watching = _Watching(start, watch, lambda model: accuracy(config, host.ring, model, test))
+    watching = _Watching(host, start, watch, lambda model: accuracy(config, host.ring, model, test))
     model, ledger = pea.train(host, config, own, watching)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
@@ -90,16 +89,17 @@ def accuracy(
     return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
 
 
-class _Watching:
+class _Watching(pea.Keep):
     """Measures the model after some steps of a run, which may start from given parameters."""
 
     def __init__(
         self,
+        host: ClearHost,
         start: Parameters | None,
         watch: Iterable[int],
         measure: Callable[[Parameters], float],
     ) -> None:
-        self.facts: Mapping[str, Any] = {}
+        super().__init__(host)
         self.seen = dict.fromkeys(watch, 0.0)
         self._start = start
         self._measure = measure
@@ -110,12 +110,6 @@ class _Watching:
         begun = self._start, Ledger()
         self(0, *begun)
         return begun
-
-    def steps(self, config: Settings) -> Iterable[int]:
-        return range(1, config.steps + 1)
-
-    def begin(self, records: Announced) -> None:
-        """Nobody is told."""
 
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         if step in self.seen:

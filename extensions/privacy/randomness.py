@@ -1,5 +1,6 @@
 """Where noise and sampling come from: each party's operating system, unless a test says not."""
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,12 @@ from extensions.privacy.discrete import discrete_gaussian
 from extensions.ring.fixed_point import Integers
 
 
+def uniform(shape: tuple[int, ...]) -> Integers:
+    """Returns independent words, uniform modulo 2^64, from the operating system."""
+    words: Integers = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.int64)
+    return words.reshape(shape)
+
+
 class SystemSource:
     """The source to use: seeded by the operating system, anew in every process.
 
@@ -22,7 +29,7 @@ class SystemSource:
         return discrete_gaussian(scale, shape)
 
     def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
-        draws = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+        draws = uniform((size,)).view(np.uint64)
         if probability >= 1.0:
             return np.ones(size, dtype=np.bool_)
         return draws < np.uint64(int(probability * 2.0**64))

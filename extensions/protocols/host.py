@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from extensions.network.chain import Parameters
+from extensions.privacy.randomness import uniform
 from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
 from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
@@ -217,6 +218,20 @@ class Host(Protocol):
             summands: of each of `holders`, as `summands` returned them.
         """
         return [np.sum(column, axis=0) for column in zip(*summands, strict=True)]
+
+    def masked(self, own: Sequence[Arrays]) -> list[list[Integers]]:
+        """Returns, for each of `holders`, words that add up to the sum of all owners' arrays.
+
+        Whoever sees all words of all holders but those of some owners learns the sum of the arrays
+        of these owners, and nothing else of them.
+
+        Args:
+            own: of each of `ranks` its integers, of the same shapes at every party.
+        """
+        sums = [np.sum(column, axis=0, dtype=np.int64) for column in zip(*own, strict=True)]
+        masks = [[uniform(part.shape) for part in sums] for _ in self.holders[1:]]
+        rest = [part - sum(column) for part, *column in zip(sums, *masks, strict=True)]
+        return [*masks, rest]
 
     def traffic(self) -> Traffic:
         """Returns what this program's parties sent and received so far; of every holder."""

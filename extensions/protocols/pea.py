@@ -5,7 +5,7 @@ Numbers at the right margin are lines of the paper's protocols: 5.2 is line 2 of
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from extensions.protocols.initialization import MAX_NORM, encode_model, initiali
 from extensions.protocols.settings import TRAINING, Settings, account, network_of, plan_of
 from extensions.ring.fixed_point import Integers, Reals, encode
 
+Summands = Callable[[], Sequence[Sequence[Integers]]]
 LocalModel = Sequence[tuple[Reals, Reals]]
 """Weight and bias of each layer."""
 
@@ -48,26 +49,47 @@ class Own:
     account: Callable[[Ledger], None]
 
 
-class Keep(Protocol):
-    """Who follows a run, and keeps what it needs to go on.
+class Keep:
+    """Who follows a run. This one keeps nothing; others show it, or keep what it needs to go on.
+
+    Args:
+        host: of the run.
 
     Attributes:
         facts: everything public of the run, by name, that must be equal at all parties.
     """
 
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Any] = {}
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
     def resume(self) -> tuple[Parameters, Ledger] | None:
         """Returns the model of a run that goes on, and what it cost; None for a new run."""
+        return None
 
     def steps(self, config: Settings) -> Iterable[int]:
         """Returns the numbers of the steps that are to be made."""
+        return range(1, config.steps + 1)
 
     def begin(self, records: Announced) -> None:
         """Takes note that steps begin on these records."""
+        return
+
+    def open(self, name: str, compute: Summands) -> list[Integers]:
+        """Returns to every party a release on the way: what the holders' words add up to.
+
+        Args:
+            name: of the release, which no other in the run has.
+            compute: returns, for each of the host's holders, its summand of each value. It is
+                called once in a run, however often that is interrupted: what was computed first is
+                what is opened again.
+        """
+        return self._host.open(compute())
 
     def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
         """Takes the model after so many steps; 0 is the start of a new run."""
+        return
 
 
 def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameters, Ledger]:

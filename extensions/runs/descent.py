@@ -1,7 +1,6 @@
 """Plaintext DPSGD over the records of one or several owners, with a secure run's arithmetic."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,29 +8,10 @@ from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
-from extensions.protocols.announcement import Announced, announce
-from extensions.protocols.settings import Settings
+from extensions.protocols.announcement import announce
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-
-
-class _Descent:
-    """Makes all steps, and keeps nothing."""
-
-    facts: Mapping[str, Any] = {}
-
-    def resume(self) -> None:
-        """Nothing to go on with."""
-
-    def steps(self, config: Settings) -> Iterable[int]:
-        return range(1, config.steps + 1)
-
-    def begin(self, records: Announced) -> None:
-        """Nobody is told."""
-
-    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
-        """Nobody is told."""
 
 
 def descend(
@@ -56,4 +36,4 @@ def descend(
         config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins
     )
     own = announce(host.exchange, records, {})
-    return pea.descend(host, config, own, parameters, Ledger(), _Descent())
+    return pea.descend(host, config, own, parameters, Ledger(), pea.Keep(host))

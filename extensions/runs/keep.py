@@ -4,9 +4,11 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from extensions.errors import PeaError
 from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols import pea
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Carried, Host, Traffic, mean, named, unnamed
 from extensions.protocols.settings import Settings
@@ -16,6 +18,7 @@ from extensions.runs.checkpoints import (
     CheckpointOptions,
     PartyCheckpoints,
     complete_together,
+    open_together,
     run_settings,
     settle_together,
     store_together,
@@ -26,13 +29,13 @@ from extensions.runs.report import as_json
 
 Progress = Callable[[dict[str, Any]], None]
 Names = Sequence[str]
-Words = list[list[Integers]]
+Words = Sequence[Sequence[Integers]]
 Compute = Callable[[], Words]
 _NOT_COUNTED = [-1, -1, -1, -1]
 """What a party says that cannot tell its bytes."""
 
 
-class Following:
+class Following(pea.Keep):
     """Shows progress, and keeps nothing.
 
     Args:
@@ -54,11 +57,11 @@ class Following:
     def __init__(
         self, host: Host, config: TrainConfig, manifest: Manifest, progress: Progress
     ) -> None:
+        super().__init__(host)
         self.manifest = manifest
-        self.facts: Mapping[str, Any] = manifest.everything
+        self.facts = manifest.everything
         self.entry = secrets.token_hex(5)
         self.budget = Reservations()
-        self._host = host
         self.sizes: Sequence[int] = ()
         self._config = config
         self._progress = progress
@@ -68,14 +71,6 @@ class Following:
     def kept(self) -> bool:
         """Whether there is something from which the run can go on."""
         return False
-
-    def resume(self) -> tuple[Parameters, Ledger] | None:
-        """Returns None: the run is a new one."""
-        return None
-
-    def steps(self, config: Settings) -> Iterable[int]:
-        """Returns the numbers of the steps that are to be made."""
-        return range(1, config.steps + 1)
 
     def begin(self, records: Announced) -> None:
         """Takes note of the records, and of which part of the steps' rows is padding."""
@@ -118,6 +113,12 @@ class Following:
                     "padding": mean(self._padded(traffic)),
                 }
             )
+
+    def open(self, name: str, compute: Compute) -> list[Integers]:
+        """Returns to every party what the holders' words add up to; the run is spent."""
+        words = compute()
+        self.budget.spend()
+        return self._host.open(words)
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
         """Returns the holders' words of all that is to be opened; the run is spent.
@@ -192,6 +193,7 @@ class Keeping(Following):
         self.entry = self._parties[0].entry
         self._made = 0
         self._outputs: list[Mapping[str, Integers]] = []
+        self._opened: list[str] = []
 
     @property
     def kept(self) -> bool:
@@ -213,12 +215,17 @@ class Keeping(Following):
             return None
         first = bases[0]
         self._made = first.step
+        self._opened = [*first.optimizer["opened"]]
         if first.recipients:
             self._outputs = [base.outputs for base in bases]
-        if isinstance(self._host.noise, InsecureSeededSource):
-            self._host.noise.load_state_dict(first.source or {})
+        self._draw_from(first.source)
         model = self._host.restore([unnamed(base.shares) for base in bases])
         return model, Ledger.from_json(first.optimizer["ledger"])
+
+    def _draw_from(self, source: Mapping[str, Any] | None) -> None:
+        """An insecure source, if the run has one, goes on from where it stood."""
+        if isinstance(self._host.noise, InsecureSeededSource):
+            self._host.noise.load_state_dict(source or {})
 
     def steps(self, config: Settings) -> Iterable[int]:
         """Returns the numbers of the steps that are left."""
@@ -230,6 +237,42 @@ class Keeping(Following):
             for party, own in zip(self._parties, self._host.summands(model), strict=True):
                 party.write(step, named(own), **self._state(ledger))
         super().__call__(step, model, ledger)
+
+    def open(self, name: str, compute: Compute) -> list[Integers]:
+        """Returns to every party what the holders' words add up to, once all have stored theirs.
+
+        Words that all parties had stored before an interruption are opened again; others are
+        computed. The run is spent.
+
+        Cost:
+            One round to agree that all have stored them, and one to open them.
+
+        Raises:
+            PeaError: a party could not store its words, or lacks those of a release on which the
+                model that the run resumes from depends; or another continuation opened its own.
+        """
+        words: Words
+        stored = [party.opening(name) for party in self._parties]
+        found = [each for each in stored if each is not None]
+        if found:
+            self._draw_from(found[0].source)
+            words = [[*each.outputs.values()] for each in found]
+            self.budget.spend()
+            for party, each in zip(self._parties, found, strict=True):
+                party.claim(each)
+        elif name in self._opened:
+            raise PeaError(
+                f"The run has opened {name!r} before this checkpoint, but a party has its words of "
+                "that no more; others would spend its privacy budget again. Put the files back."
+            )
+        else:
+            words = compute()
+            self.budget.spend()
+            state = self._source()
+            open_together(self._parties, self._host.exchange, name, words, state)
+        if name not in self._opened:
+            self._opened.append(name)
+        return self._host.open(words)
 
     def release(self, names: Names, compute: Compute, model: Parameters, ledger: Ledger) -> Words:
         """Returns the words of the run's one release, which every party has stored and marked.
@@ -265,9 +308,12 @@ class Keeping(Following):
 
     def _state(self, ledger: Ledger) -> dict[str, Any]:
         """What is kept beside shares."""
+        kept = {"ledger": ledger.to_json(), "opened": self._opened}
+        return {"optimizer": kept, "source": self._source()}
+
+    def _source(self) -> dict[str, Any] | None:
         noise = self._host.noise
-        source = noise.state_dict() if isinstance(noise, InsecureSeededSource) else None
-        return {"optimizer": {"ledger": ledger.to_json()}, "source": source}
+        return noise.state_dict() if isinstance(noise, InsecureSeededSource) else None
 
     @property
     def resumed(self) -> tuple[int, ...]:

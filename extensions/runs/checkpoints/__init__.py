@@ -25,6 +25,10 @@ computed or drawn again, so that opening it once more, after a crash, tells nobo
 Whoever resumes the run while one party has a mark resumes that release. The words are removed once
 every party has the result on disk; from then on the run is refused (`release` has the order).
 
+**Releases on the way**, such as a public transform of features, are opened before training goes on.
+Each has a name, and is computed and drawn once: every party stores its words before any is opened,
+and a run that goes on opens the stored ones (`release`).
+
 **What a file does not hold** is a digest of the party's records. Whoever got hold of the file
 could try out which records have that digest, while a share alone tells nothing. The guarantee
 does not need it: a record that is present in some of the steps only costs less.
@@ -37,6 +41,7 @@ from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.runs import check_files, run_settings
 from extensions.runs.checkpoints.together import (
     complete_together,
+    open_together,
     settle_together,
     store_together,
 )
@@ -48,6 +53,7 @@ __all__ = [
     "PartyCheckpoints",
     "check_files",
     "complete_together",
+    "open_together",
     "run_settings",
     "settle_together",
     "store_together",

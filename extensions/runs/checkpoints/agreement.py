@@ -23,6 +23,7 @@ class Offer:
         nonce: its part of the names of run and attempt, random.
         run: of the checkpoints that it has; empty without any.
         held: their (attempt, step).
+        openings: releases on the way of which it has its words, by (name, attempt).
         stored: the release of which it has its words; empty without one.
         marked: the release that it has marked; empty without one.
         done: whether it has the result, and knows that all parties have it.
@@ -34,6 +35,7 @@ class Offer:
     nonce: str
     run: str
     held: Sequence[tuple[str, int]]
+    openings: Sequence[tuple[str, str]] = ()
     stored: str = ""
     marked: str = ""
     done: bool = False
@@ -46,7 +48,8 @@ class Offer:
     def from_bytes(cls, message: bytes) -> "Offer":
         """Returns the offer that `to_bytes` wrote."""
         fields = json.loads(message)
-        return cls(**fields | {"held": [(attempt, step) for attempt, step in fields["held"]]})
+        pairs = {name: [(a, b) for a, b in fields[name]] for name in ("held", "openings")}
+        return cls(**fields | pairs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,8 @@ class Agreed:
     Attributes:
         run: name of the run.
         attempt: name of what begins now; never that of an earlier start or continuation.
-        base: (attempt, step) of the checkpoint to resume from; None for a new run.
+        base: (attempt, step) of the checkpoint to resume from; None from the start.
+        openings: releases on the way of which all parties have their words, by (name, attempt).
         release: what all parties open, since one of them has marked it; empty without one.
         done: whether all parties have the result already.
     """
@@ -64,6 +68,7 @@ class Agreed:
     run: str
     attempt: str
     base: tuple[str, int] | None = None
+    openings: frozenset[tuple[str, str]] = frozenset()
     release: str = ""
     done: bool = False
 
@@ -94,9 +99,13 @@ def settle(offers: Sequence[Offer]) -> Agreed:
         return Agreed(run=name, attempt=name)
     if any(offer.done for offer in offers):
         return Agreed(run=first.run, attempt=name, done=True)
+    openings = frozenset.intersection(*(frozenset(offer.openings) for offer in offers))
     if any(offer.marked for offer in offers):
-        return Agreed(run=first.run, attempt=name, release=_release(offers))
+        release = _release(offers)
+        return Agreed(run=first.run, attempt=name, release=release, openings=openings)
     common = set.intersection(*({*offer.held} for offer in offers))
+    if not common and openings:
+        return Agreed(run=first.run, attempt=name, openings=openings)
     if not common:
         raise ArgumentError(
             "checkpoint",
@@ -105,7 +114,8 @@ def settle(offers: Sequence[Offer]) -> Agreed:
             "Steps count only if they were made in one go. Nothing of this run was released: "
             "start again without --resume, in a new folder.",
         )
-    return Agreed(run=first.run, attempt=name, base=max(common, key=lambda each: each[1]))
+    base = max(common, key=lambda each: each[1])
+    return Agreed(run=first.run, attempt=name, base=base, openings=openings)
 
 
 def _release(offers: Sequence[Offer]) -> str:

@@ -39,6 +39,7 @@ class Checkpoint:
         recipients: the parties to whom `outputs` are opened; empty before that is computed.
         outputs: this party's summand of each value that is opened at the end.
         entry: name of the run in the ledger of the party's data set.
+        opening: name of the release on the way of which `outputs` are; empty otherwise.
     """
 
     rank: int
@@ -53,6 +54,7 @@ class Checkpoint:
     recipients: tuple[int, ...] = ()
     outputs: Mapping[str, Integers] = field(default_factory=dict)
     entry: str = ""
+    opening: str = ""
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -65,6 +67,22 @@ class Checkpoint:
         shapes = {name: output.shape for name, output in self.outputs.items()}
         what = (self.run, self.attempt, self.step, shapes, self.recipients)
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()
+
+
+def opening_path(folder: Path, rank: int, name: str) -> Path:
+    """Returns where a party keeps its words of a release on the way."""
+    return folder / f"party-{rank}-{name}.opening"
+
+
+def openings_in(folder: Path, rank: int) -> list[Path]:
+    """Returns a party's words of releases on the way."""
+    return list(folder.glob(f"party-{rank}-*.opening"))
+
+
+def remove_openings(folder: Path, rank: int) -> None:
+    """A party's words of releases on the way are gone, and what interrupted writes left of them."""
+    for path in [*openings_in(folder, rank), *folder.glob(f".party-{rank}-*.opening.*")]:
+        path.unlink()
 
 
 def path_of(folder: Path, rank: int, step: int) -> Path:

@@ -19,6 +19,7 @@ class Held:
         folder: where it lies.
         run: name of the run; empty without one.
         checkpoints: of steps.
+        openings: the party's words of releases on the way.
         release: the party's words of all that will be opened, or None.
         marked: the release that the party has marked, or None.
         result: where the result lies, or None without one.
@@ -27,6 +28,7 @@ class Held:
     folder: Path = Path()
     run: str = ""
     checkpoints: tuple[Checkpoint, ...] = ()
+    openings: tuple[Checkpoint, ...] = ()
     release: Checkpoint | None = None
     marked: str | None = None
     result: Path | None = None
@@ -34,7 +36,7 @@ class Held:
     @property
     def entry(self) -> str:
         """Name of the run in the ledger of the party's data set; empty without shares."""
-        every = (*self.checkpoints, self.release)
+        every = (*self.checkpoints, *self.openings, self.release)
         return next((each.entry for each in every if each is not None), "")
 
     @property
@@ -60,7 +62,8 @@ def make_new(folder: Path, rank: int) -> None:
         ArgumentError: it has; or it, or the user's state folder, cannot be written.
     """
     release.marked(folder, rank, "")  # a mark that cannot be made is better missed now
-    if files.paths_in(folder, rank) or release.exists(folder, rank):
+    found = [*files.paths_in(folder, rank), *files.openings_in(folder, rank)]
+    if found or release.exists(folder, rank):
         raise ArgumentError(
             "checkpoint",
             str(folder),
@@ -89,9 +92,10 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
             of the release nor the result.
     """
     found = tuple(files.read(path, rank) for path in files.paths_in(folder, rank))
+    openings = tuple(files.read(path, rank) for path in files.openings_in(folder, rank))
     path = release.release_path(folder, rank)
     stored = files.read(path, rank) if path.exists() else None
-    every = (*found, stored) if stored else found
+    every = (*found, *openings, *([stored] if stored else []))
     runs = {each.run for each in every} | {run for run in [release.run_of(folder, rank)] if run}
     if not runs:
         raise ArgumentError(
@@ -111,6 +115,7 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
         folder=folder,
         run=run,
         checkpoints=found,
+        openings=openings,
         release=stored,
         marked=release.marked(folder, rank, run),
         result=result if result.exists() else None,

@@ -80,6 +80,7 @@ class PartyCheckpoints:
             nonce=secrets.token_hex(16),
             run=held.run,
             held=[each.identity for each in held.checkpoints],
+            openings=[(each.opening, each.attempt) for each in held.openings],
             stored=held.release.release if held.release else "",
             marked=held.marked or "",
             done=held.done,
@@ -130,14 +131,57 @@ class PartyCheckpoints:
             (base,) = (each for each in self._held.checkpoints if each.identity == agreed.base)
             self._kept = [files.path_of(self._options.folder, self._rank, base.step)]
         else:
+            if agreed.openings:
+                self._resumed = (*self._held.openings[0].resumed, 0)
             return None
         self._resumed = (*base.resumed, base.step)
         return base
 
+    def opening(self, name: str) -> Checkpoint | None:
+        """Returns this party's words of a release on the way; None unless all parties have them."""
+        assert self._agreed is not None
+        for found in self._held.openings:
+            if found.opening == name and (name, found.attempt) in self._agreed.openings:
+                return found
+        return None
+
+    def store_opening(
+        self, name: str, words: Sequence[Integers], source: Mapping[str, Any] | None
+    ) -> Checkpoint:
+        """Returns this party's words of a release on the way, which are on disk.
+
+        Args:
+            name: of the release.
+            words: this party's summands.
+            source: as for `write`, after they were computed.
+
+        Raises:
+            ArgumentError: they cannot be written.
+        """
+        stored = replace(
+            self._checkpoint(0, {}, {}, source),
+            opening=name,
+            outputs={str(place): word for place, word in enumerate(words)},
+        )
+        path = files.opening_path(self._options.folder, self._rank, name)
+        _write(path, stored)
+        return stored
+
+    def claim(self, stored: Checkpoint) -> None:
+        """These words are the only ones that the party gives for this release on the way.
+
+        To be called once all parties have stored theirs, and before they are opened.
+
+        Raises:
+            PeaError: those of another continuation of the run were opened.
+        """
+        release.claim_opening(self._rank, stored)
+
     @property
     def kept(self) -> bool:
         """Whether the folder has something from which the run can go on."""
-        return bool(self._kept) or self._held.release is not None
+        held = self._held
+        return bool(self._kept) or held.release is not None or bool(held.openings)
 
     @property
     def resumed(self) -> tuple[int, ...]:
@@ -188,12 +232,7 @@ class PartyCheckpoints:
         release.check_unmarked(folder, rank, self._agreed.run)
         last = self._checkpoint(self._steps, shares, optimizer, source)
         last = replace(last, recipients=self._recipients, outputs=outputs)
-        path = release.release_path(folder, rank)
-        try:
-            files.write(path, last)
-        except OSError as error:
-            advice = f"{error}. Then resume the run: nothing was opened."
-            raise ArgumentError("checkpoint", str(path), "a file to write", advice) from error
+        _write(release.release_path(folder, rank), last)
         self._held = replace(self._held, release=last)
         return last.release
 
@@ -233,6 +272,7 @@ class PartyCheckpoints:
 
     def complete(self) -> None:
         """This party's shares are gone; to be called once all parties have the result."""
+        files.remove_openings(self._options.folder, self._rank)
         release.remove(self._options.folder, self._rank)
 
     def _checkpoint(
@@ -255,3 +295,12 @@ class PartyCheckpoints:
             shares=shares,
             entry=self.entry,
         )
+
+
+def _write(path: Path, words: Checkpoint) -> None:
+    """Writes words that will be opened, or raises ArgumentError."""
+    try:
+        files.write(path, words)
+    except OSError as error:
+        advice = f"{error}. Then resume the run: they were not opened."
+        raise ArgumentError("checkpoint", str(path), "a file to write", advice) from error

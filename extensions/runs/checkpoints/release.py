@@ -7,6 +7,10 @@ A release is named by run, attempt, step, outputs and recipients. In the order o
    the party opens that release and no other of the run;
 3. ``party-R-opened.npz`` and ``party-R-result.json`` hold what was opened, the latter written last;
 4. once all parties have their results, ``party-R.release`` is removed.
+
+What a run opens on the way has a name in it. ``party-R-NAME.opening`` holds the party's words; once
+all parties have stored theirs, the user's state folder notes whose attempt they are of, and no
+others are opened under that name. They are removed with those of the release.
 """
 
 import json
@@ -18,8 +22,10 @@ import numpy.typing as npt
 from extensions import durable
 from extensions.errors import PeaError
 from extensions.owners.data import write_private
+from extensions.runs.checkpoints.files import Checkpoint
 
 FINISHED = "finished-runs"
+OPENED = "opened-on-the-way"
 
 
 def release_path(folder: Path, rank: int) -> Path:
@@ -73,6 +79,20 @@ def mark(folder: Path, rank: int, run: str, release: str) -> None:
         raise _finished_before()
     with durable.write(_finished_path(folder, rank)) as file:
         file.write(json.dumps({run: release}).encode())
+
+
+def claim_opening(rank: int, stored: Checkpoint) -> None:
+    """Words of a release on the way are the only ones that a party gives for it.
+
+    Raises:
+        PeaError: those of another continuation of the run were given.
+    """
+    name = f"{stored.run} {rank} {stored.opening}"
+    if durable.claim(OPENED, name, stored.attempt) != stored.attempt:
+        raise PeaError(
+            f"Another continuation of this run has opened {stored.opening!r} in the meantime; a "
+            "second opening would spend its privacy budget again. Go on with the other one."
+        )
 
 
 def write_result(folder: Path, rank: int, report: str, opened: Mapping[str, npt.ArrayLike]) -> None:

@@ -13,7 +13,7 @@ from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
 from extensions.runs.checkpoints.party import PartyCheckpoints
 
-STORED = Subject("checkpoint", "written at every party", "Nothing was opened.")
+STORED = Subject("checkpoint", "written at every party", "It was not opened.")
 WRITTEN = Subject("checkpoint", "written at every party", "--resume opens the same result.")
 
 
@@ -64,6 +64,37 @@ def store_together(
     with _together(parties, exchange, STORED) as facts:
         for party, (shares, outputs) in zip(parties, words, strict=True):
             facts["release"] = party.store(shares, outputs, optimizer=optimizer, source=source)
+
+
+def open_together(
+    parties: Sequence[PartyCheckpoints],
+    exchange: Exchange,
+    name: str,
+    words: Sequence[Sequence[Integers]],
+    source: Mapping[str, Any] | None,
+) -> None:
+    """All parties have stored their words of a release on the way, and open no others.
+
+    Args:
+        parties: of this process.
+        exchange: how they hear of the others.
+        name: of the release.
+        words: of each of them.
+        source: as for `PartyCheckpoints.write`.
+
+    Cost:
+        One round.
+
+    Raises:
+        PeaError: a party could not, in every party; or another continuation has opened its own.
+    """
+    with _together(parties, exchange, STORED):
+        stored = [
+            party.store_opening(name, own, source)
+            for party, own in zip(parties, words, strict=True)
+        ]
+    for party, own in zip(parties, stored, strict=True):
+        party.claim(own)
 
 
 def complete_together(

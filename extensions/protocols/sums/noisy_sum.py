@@ -1,0 +1,58 @@
+"""A sum over all owners' records, of which nothing but it is opened, with Protocol 2's noise."""
+
+from collections.abc import Callable, Sequence
+
+from extensions.protocols.host import Arrays, Host
+from extensions.protocols.noise import summand_scale
+from extensions.protocols.pea import Keep
+from extensions.ring.fixed_point import Integers
+
+
+def noisy_sum(
+    host: Host,
+    keep: Keep,
+    name: str,
+    own: Callable[[int], Arrays],
+    sigmas: Sequence[float],
+    *,
+    frac_bits: int,
+    colluders: int = 1,
+) -> list[Integers]:
+    """Returns to every party the sum of all owners' arrays, with noise.
+
+    Args:
+        host: whose parties are the owners.
+        keep: follows the run, and has the release if it was made before.
+        name: of the release.
+        own: returns an owner's arrays, given its rank: integers with `frac_bits` fractional bits,
+            of the same shapes at every owner. It is not called for a release that was made before.
+        sigmas: standard deviation of the noise of each array, which remains after any `colluders`
+            parties subtract theirs.
+        frac_bits: of the arrays.
+        colluders: number of parties that may pool what they know.
+
+    Guarantees:
+        Each owner adds its own summand of the noise before its array leaves it, masked
+        (`Host.masked`): any coalition learns the noisy sum of the others' arrays.
+
+    Cost:
+        One round; an owner sends its arrays once to each other party.
+
+    Source:
+        Ruan et al., S&P 2023, Protocol 2, for owners that have their records in the clear.
+
+    Raises:
+        ArgumentError: of `extensions.protocols.noise.summand_scale`.
+    """
+    scales = [
+        summand_scale(host.ring.parties, sigma, frac_bits=frac_bits, colluders=colluders)
+        for sigma in sigmas
+    ]
+
+    def noised(rank: int) -> list[Integers]:
+        return [
+            array + host.noise.gaussian(rank, scale, array.shape) if scale else array
+            for array, scale in zip(own(rank), scales, strict=True)
+        ]
+
+    return keep.open(name, lambda: host.masked([noised(rank) for rank in host.ranks]))
