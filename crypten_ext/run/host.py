@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from crypten_ext import dealer
+from crypten_ext.masks.pairwise import PairwiseMasks
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.processes.meter import Meter
 from crypten_ext.ring.crypten_ring import CrypTenRing
@@ -16,7 +17,7 @@ from crypten_ext.world import SOFTWARE, exchange
 from extensions.network.chain import Parameters
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
-from extensions.protocols.host import Batch, Compute, Host, Placed, Traffic, flat, pairs
+from extensions.protocols.host import Arrays, Batch, Compute, Host, Placed, Traffic, flat, pairs
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 
@@ -36,6 +37,7 @@ class CrypTenHost(Host):
         self.ring = ring
         self.noise = source
         self.ranks = self.holders = (ring.rank,)
+        self._masks: PairwiseMasks | None = None
         self._meter: Meter | None = None
 
     def begin(self, run: str) -> None:
@@ -74,6 +76,16 @@ class CrypTenHost(Host):
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the share that `summands` returned."""
         return pairs(_tensors(summands))
+
+    def masked(self, own: Sequence[Arrays]) -> list[list[Integers]]:
+        """Returns this party's arrays under masks that cancel over all parties.
+
+        Cost:
+            One round when it is called for the first time, else none.
+        """
+        self._masks = self._masks or PairwiseMasks()
+        (arrays,) = own
+        return [[array + self._masks.draw(array.shape).numpy() for array in arrays]]
 
     def open(self, summands: Sequence[Sequence[Integers]]) -> list[Integers]:
         """Returns to every party what all parties' shares add up to; one round."""

@@ -115,6 +115,25 @@ def test_masks_of_running_parties(parties):
         assert len(words | {0}) == 1 + 2 * 3 * 8, "a share of zero hides nothing if it is zero"
 
 
+def test_a_pairwise_mask_is_known_to_all_others_together_and_to_no_fewer(pools):
+    """Of four parties any two lack the words that the third shares with the one they attack."""
+    parties = pools.run(4, "tests.helpers.party_tasks.masks:pairwise")
+    for place in (0, 2):
+        assert not sum(torch.tensor(party[place]) for party in parties).any()
+    for rank, (mask, known, _) in enumerate(parties):
+        others = [other for other in range(4) if other != rank]
+        signs = [1 if rank < other else -1 for other in others]
+        words = [sign * torch.tensor(own) for sign, own in zip(signs, known, strict=True)]
+        assert torch.equal(sum(words), torch.tensor(mask))
+        for left_out in range(3):
+            rest = torch.tensor(mask) - sum(words[:left_out] + words[left_out + 1 :])
+            shared = parties[others[left_out]][1]
+            assert torch.equal(rest, words[left_out])
+            assert sum(torch.equal(abs(rest), abs(torch.tensor(each))) for each in shared) == 1
+    everything = {tuple(each) for _, known, _ in parties for each in known}
+    assert len(everything) == 6, "one key for each pair"
+
+
 def test_seeds_of_a_script_are_taken_in_debug_mode_as_crypten_takes_them(pools):
     """Each seed has another value at each party; shares of zero still cancel, and repeat."""
     first, second = pools.run(2, "tests.helpers.party_tasks.masks:seeded")

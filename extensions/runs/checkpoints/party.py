@@ -165,6 +165,7 @@ class PartyCheckpoints:
         )
         path = files.opening_path(self._options.folder, self._rank, name)
         _write(path, stored)
+        self._held = replace(self._held, openings=(*self._held.openings, stored))
         return stored
 
     def claim(self, stored: Checkpoint) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 import torch
 
 import crypten_ext
+from crypten_ext.masks import pairwise as masks
 from crypten_ext.masks.install import CPU
+from crypten_ext.masks.keystream import Keystream
 from crypten_ext.processes.worker import Context
 
 import crypten
@@ -53,3 +55,21 @@ def seeded(context: Context) -> dict[str, Any]:
 
 def _initial_seeds() -> dict[str, int]:
     return {name: devices[CPU].initial_seed() for name, devices in crypten.generators.items()}
+
+
+def pairwise(context: Context) -> tuple[list[int], list[list[int]], list[int]]:
+    """Returns a mask, the words of each key that this party has, and a mask of another shape."""
+    keys: list[bytes] = []
+
+    def recorded(key: bytes) -> Keystream:
+        keys.append(key)
+        return Keystream(key)
+
+    before, masks.Keystream = masks.Keystream, recorded
+    try:
+        drawn = masks.PairwiseMasks()
+    finally:
+        masks.Keystream = before
+    first, second = drawn.draw((8,)), drawn.draw((2, 3))
+    known = [Keystream(key).words((8,)).tolist() for key in keys]
+    return first.tolist(), known, second.reshape(-1).tolist()
