@@ -82,8 +82,8 @@ class StepPlan:
             raise ArgumentError("layers", self.layers, "at least one LayerShape")
         if self.rows < 1:
             raise ArgumentError("rows", self.rows, "at least 1")
-        check_colluders(self.parties, self.colluders, dealer_noise=self.dealer_noise)
         _ = self.noise_variance  # refuses unknown shares
+        check_colluders(self.parties, self.colluders, dealer_noise=self.dealer_noise)
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
             self._check_norms()
