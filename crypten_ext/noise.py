@@ -6,7 +6,7 @@ import torch
 
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.noise import NoiseShares, add_gaussian_noise
 from extensions.ring.interface import NoiseSource
 
 import crypten
@@ -19,6 +19,8 @@ def gaussian_noise(
     sigma: float,
     *,
     colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
+    dealer_noise: bool = False,
     source: NoiseSource | None = None,
 ) -> MPCTensor:
     """Returns fresh encrypted noise: a discrete Gaussian on the fixed-point grid.
@@ -29,19 +31,24 @@ def gaussian_noise(
             summands, in user units: 0, which gives zeros, or at least some 50 units of the last
             place (`extensions.protocols.noise.least_sigma`).
         colluders: number of parties that may pool what they know.
+        noise_shares: "exact", or "paper" for the paper's variance of each party's noise where that
+            is more.
+        dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which no
+            party knows.
         source: where noise comes from; by default each party's operating system, on which
             ``torch.manual_seed`` has no influence.
 
     Guarantees:
-        The total variance is 1.5 sigma^2 with three or more parties and 2 sigma^2 with two;
-        `extensions.protocols.noise.party_variance` has the formula.
+        The total variance is m / (m - colluders) sigma^2 with m parties, and (m + 1) / (m + 1 -
+        colluders) sigma^2 with the dealer's noise; `extensions.protocols.noise.add_gaussian_noise`
+        says against whom sigma^2 remains.
 
     Cost:
-        No round, no byte.
+        No round, no byte; with the dealer's noise 8 bytes a value, dealt to one of the parties.
 
     Raises:
         ArgumentError: a negative or non-finite sigma, one so small that it asks for more
-            fractional bits, or one beyond the ring.
+            fractional bits, or one beyond the ring; noise of a dealer that is not the provider.
 
     Source:
         Ruan et al., S&P 2023, Protocol 2.
@@ -56,5 +63,7 @@ def gaussian_noise(
         frac_bits=ring.frac_bits,
         source=source or SystemSource(),
         colluders=min(colluders, ring.parties - 1),
+        noise_shares=noise_shares,
+        dealer_noise=dealer_noise,
     )
     return as_tensor(ring, share)

@@ -37,6 +37,8 @@ def materialised_step(
         frac_bits=2 * f,
         source=source,
         colluders=plan.colluders,
+        noise_shares=plan.noise_shares,
+        dealer_noise=plan.dealer_noise,
     )
     numerator, shift = plan.step_ratio
     updates = iter(ring.truncate([(share * numerator, shift + f) for share in noisy]))

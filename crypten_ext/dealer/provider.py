@@ -66,6 +66,20 @@ class DealerProvider(TupleProvider):
         """Returns fresh masks for the two products of a layer."""
         return LayerMasks(*_deal(None, "layer", list(rows), inputs, outputs))
 
+    def deal_noise(self, scale: float, shapes: Sequence[Shape]) -> list[torch.Tensor]:
+        """Returns this party's shares of discrete Gaussians that the dealer alone knows.
+
+        Args:
+            scale: standard deviation in ring units, at least
+                `extensions.protocols.noise.LEAST_SCALE`, the same at every party.
+            shapes: of the results.
+
+        Guarantees:
+            Uniform words to any of the parties but all of them together. What is dealt again is
+            the same; each number of a tuple has noise of its own.
+        """
+        return _deal(None, "noise", float(scale).hex(), [list(shape) for shape in shapes])
+
     def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
         """Returns this party's shares of fresh words of `crypten_ext.ring.joint`."""
         return _deal(None, kind, *parameters)

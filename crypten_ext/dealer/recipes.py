@@ -1,23 +1,21 @@
-"""How each kind of tuple is dealt: which words are drawn, and which follow from them.
-
-Every party draws a share of every word from its own stream. The masks are what those shares add
-(or XOR) up to; the words that depend on them are put right by a correction: (value - sum of the
-drawn shares) for each dependent word, which one of the parties adds to its share.
-"""
+"""How each kind of tuple is dealt: which words are drawn, and which follow from them."""
 
 import functools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from crypten_ext.dealer.recipe import Piece, Recipe, Shares
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
 from crypten_ext.ring.joint import JOINTS, Joint, correlated, joint_of, layer
 from extensions.errors import ArgumentError
+from extensions.privacy.discrete import discrete_gaussian
+from extensions.privacy.gaussian_table import check_noise_scale
+from extensions.protocols.noise import LEAST_SCALE
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
@@ -29,97 +27,10 @@ from extensions.ring.tuples import (
 
 from crypten.common.util import count_wraps
 
-Shares = list[torch.Tensor]
-Compute = Callable[[Shares, list[Shares]], Sequence[torch.Tensor]]
-
 OPERATIONS = ("mul", "matmul", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
 
 MOST_WORDS = 1 << 30
 """Words that a party draws for one tuple: 8 GiB."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Words of one shape, shared additively, bitwise, or bitwise with one bit each.
-
-    Of words with `owners` every party has its own rows alone, and knows them.
-
-    Attributes:
-        shape: of all words.
-        sharing: how they are shared.
-        owners: number of rows of each party.
-    """
-
-    shape: tuple[int, ...]
-    sharing: Literal["sum", "xor", "bit"]
-    owners: tuple[int, ...] | None = None
-
-    @property
-    def words(self) -> int:
-        """Number of 64-bit words."""
-        if min(self.shape, default=0) < 0:
-            raise ValueError("negative size")
-        return math.prod(self.shape)
-
-    def shape_at(self, rank: int) -> tuple[int, ...]:
-        """Returns the shape of a party's share."""
-        return self.shape if self.owners is None else (self.owners[rank], *self.shape[1:])
-
-    def combine(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Returns the value that the shares stand for."""
-        if self.owners is not None:
-            return torch.cat(list(shares))
-        join = torch.add if self.sharing == "sum" else torch.bitwise_xor
-        return functools.reduce(join, shares)
-
-    def correct(self, share: torch.Tensor, correction: torch.Tensor) -> None:
-        """Changes words of a share so that the value is right."""
-        if self.sharing == "sum":
-            share += correction
-        else:
-            share ^= correction
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Masks, dependent words, and how these follow from the masks (and the parties' shares)."""
-
-    masks: tuple[Piece, ...]
-    dependents: tuple[Piece, ...]
-    compute: Compute
-
-    @property
-    def corrected_words(self) -> int:
-        """Number of words of the correction."""
-        return sum(piece.words for piece in self.dependents)
-
-    def expand(self, stream: Keystream, rank: int) -> Shares:
-        """Returns a party's uncorrected shares: the masks', then the dependent words'."""
-        pieces = (*self.masks, *self.dependents)
-        shapes = [piece.shape_at(rank) for piece in pieces]
-        sizes = [math.prod(shape) for shape in shapes]
-        drawn = torch.split_with_sizes(stream.words((sum(sizes),)), sizes)
-        return [
-            (words & 1 if piece.sharing == "bit" else words).reshape(shape)
-            for piece, shape, words in zip(pieces, shapes, drawn, strict=True)
-        ]
-
-    def correction(self, shares: list[Shares]) -> torch.Tensor:
-        """Returns the flat correction for the shares that all parties expanded."""
-        masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
-        values = self.compute(masks, shares)
-        parts = [torch.empty(0, dtype=torch.int64)]
-        for i, (piece, value) in enumerate(zip(self.dependents, values, strict=True)):
-            drawn = piece.combine([own[len(self.masks) + i] for own in shares])
-            parts.append(value - drawn if piece.sharing == "sum" else value ^ drawn)
-        return torch.cat([part.reshape(-1) for part in parts])
-
-    def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:
-        """Puts right a party's shares of the dependent words from number `start` on."""
-        for piece, own in zip(self.dependents, share[len(self.masks) :], strict=True):
-            words = own.view(-1)[start:][: len(correction)]
-            piece.correct(words, correction[: len(words)])
-            correction, start = correction[len(words) :], max(0, start - piece.words)
 
 
 @functools.lru_cache(maxsize=256)
@@ -154,7 +65,7 @@ def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe
     return Recipe(
         (Piece(size0, "sum"), Piece(size1, "sum")),
         (Piece(product, "sum"),),
-        lambda masks, _: [function(*masks, *args, **options)],
+        lambda masks, *_: [function(*masks, *args, **options)],
     )
 
 
@@ -184,7 +95,7 @@ def _layer(rows: Any, inputs: int, outputs: int) -> Recipe:
 
 
 def _square(size: Any) -> Recipe:
-    return Recipe((Piece(size, "sum"),), (Piece(size, "sum"),), lambda m, _: [m[0] * m[0]])
+    return Recipe((Piece(size, "sum"),), (Piece(size, "sum"),), lambda m, *_: [m[0] * m[0]])
 
 
 def _binary(size0: Any, size1: Any) -> Recipe:
@@ -192,19 +103,19 @@ def _binary(size0: Any, size1: Any) -> Recipe:
     return Recipe(
         (Piece(size0, "xor"), Piece(size1, "xor")),
         (Piece(product, "xor"),),
-        lambda masks, _: [masks[0] & masks[1]],
+        lambda masks, *_: [masks[0] & masks[1]],
     )
 
 
 def _wraps(size: Any) -> Recipe:
-    def compute(_: Shares, shares: list[Shares]) -> Shares:
+    def compute(_: Shares, shares: list[Shares], __: Keystream) -> Shares:
         return [count_wraps([own[0] for own in shares])]
 
     return Recipe((Piece(size, "sum"),), (Piece(size, "sum"),), compute)
 
 
 def _bits(size: Any) -> Recipe:
-    return Recipe((Piece(size, "bit"),), (Piece(size, "sum"),), lambda masks, _: masks)
+    return Recipe((Piece(size, "bit"),), (Piece(size, "sum"),), lambda masks, *_: masks)
 
 
 def _of(joint: Joint) -> Recipe:
@@ -212,7 +123,7 @@ def _of(joint: Joint) -> Recipe:
     return Recipe(
         tuple(Piece(part.shape, part.sharing) for part in joint.masks),
         tuple(Piece(part.shape, part.sharing) for part in joint.dependents),
-        lambda masks, _: joint.follow(masks),
+        lambda masks, *_: joint.follow(masks),
     )
 
 
@@ -234,6 +145,26 @@ def _bit_words(shape: Any, positions: Any) -> Recipe:
 
 def _word_masks(shape: Any, wires: Any, products: Any) -> Recipe:
     return _of(correlated([WordMasks(wires, products)], [shape]))
+
+
+def _noise(scale: Any, shapes: Any) -> Recipe:
+    """Returns how noise is dealt: the dealer draws it, and no party knows any of it.
+
+    It is a function of the dealer's stream, which bears the tuple's number and description: what is
+    dealt again is the same noise, and no party learns the difference of two.
+    """
+    deviation = float.fromhex(scale)
+    if not deviation >= LEAST_SCALE:
+        raise ArgumentError("scale", deviation, f"at least {LEAST_SCALE:g} ring units")
+    check_noise_scale(deviation)
+
+    def compute(_: Shares, __: list[Shares], dealers: Keystream) -> Shares:
+        return [
+            torch.from_numpy(discrete_gaussian(deviation, tuple(shape), dealers.bytes))
+            for shape in shapes
+        ]
+
+    return Recipe((), tuple(Piece(shape, "sum") for shape in shapes), compute)
 
 
 def _joint(kind: str, *parameters: Any) -> Recipe:
@@ -268,5 +199,6 @@ _KINDS: dict[str, Callable[..., Recipe]] = {
     "truncation pairs": _truncation_pairs,
     "bit words": _bit_words,
     "word masks": _word_masks,
+    "noise": _noise,
     **{kind: functools.partial(_joint, kind) for kind in JOINTS},
 }

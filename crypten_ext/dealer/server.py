@@ -1,7 +1,11 @@
-"""The dealer: it holds no data, and learns which kinds and shapes of tuples are used, no more."""
+"""The dealer: it holds no data, and learns which kinds and shapes of tuples are used, no more.
+
+Of noise that it deals it learns the scale, and the noise itself, for it draws it.
+"""
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 from collections import deque
@@ -14,6 +18,7 @@ from crypten_ext.dealer.connection import BrokenFrameError, Door, Link
 from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
+from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.ring.fixed_point import Integers
 
@@ -80,6 +85,7 @@ class _Dealer:
         self._view = view
         self._links: dict[int, Link] = {}
         self._keys: dict[int, bytes] = {}
+        self._own_key = os.urandom(KEY_BYTES)
         self._repeats: dict[int, deque[Announcement]] = {rank: deque() for rank in range(parties)}
         self._plan: _Plan | None = None
         self._tuples = self._bytes = 0
@@ -162,7 +168,7 @@ class _Dealer:
     def _deal(self, asker: int, request: Request, generation: int, sequence: int) -> None:
         keys = [self._keys[rank] for rank in range(self._parties)]
         try:
-            correction = correction_of(keys, sequence, request)
+            correction = correction_of(keys, self._own_key, sequence, request)
         except Exception as error:  # whatever a request of nonsense makes torch raise
             reason = f"asked the dealer for what cannot be dealt: {_brief(error)}"
             raise PartyLostError(asker, reason) from error

@@ -9,7 +9,7 @@ from extensions.ring.fixed_point import Integers
 
 
 def tuple_stream(key: bytes, sequence: int, request: Request) -> Keystream:
-    """Returns the stream of one party for one tuple.
+    """Returns the stream of one party, or of the dealer, for one tuple.
 
     The stream depends on the tuple's number and on all that was asked for, so that the words of a
     tuple which was expected but not asked for are never used for another one.
@@ -28,11 +28,24 @@ def portion(words: int, sequence: int, rank: int, parties: int) -> slice:
     return slice(words * place // parties, words * (place + 1) // parties)
 
 
-def correction_of(keys: Sequence[bytes], sequence: int, request: Request) -> Integers:
-    """Returns the words of the correction of one tuple; `keys` are all parties', by rank."""
+def correction_of(
+    keys: Sequence[bytes], dealers_key: bytes, sequence: int, request: Request
+) -> Integers:
+    """Returns the words of the correction of one tuple.
+
+    Args:
+        keys: all parties', by rank.
+        dealers_key: of streams that the dealer alone has.
+        sequence: number of the tuple.
+        request: what it is.
+
+    Guarantees:
+        The same words whenever it is called with the same arguments.
+    """
     recipe = recipe_of(request)
     shares = [
         recipe.expand(tuple_stream(key, sequence, request), rank) for rank, key in enumerate(keys)
     ]
-    words: Integers = recipe.correction(shares).numpy()
+    dealers = tuple_stream(dealers_key, sequence, request)
+    words: Integers = recipe.correction(shares, dealers).numpy()
     return words

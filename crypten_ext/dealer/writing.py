@@ -43,6 +43,7 @@ def prepare(
     paths = check_vacant(folder, parties)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     run, keys = os.urandom(16).hex(), [os.urandom(KEY_BYTES) for _ in paths]
+    dealers_key = os.urandom(KEY_BYTES)
     partial = [path.with_suffix(".partial") for path in paths]
     try:
         with ExitStack() as stack:
@@ -54,7 +55,7 @@ def prepare(
                 files.append(stack.enter_context(_Writer(path, keys[rank], header)))
             for sequence, request in enumerate(requests):
                 tag = Tag(GENERATION, sequence, request.digest)
-                correction = correction_of(keys, sequence, request)
+                correction = correction_of(keys, dealers_key, sequence, request)
                 for rank, file in enumerate(files):
                     own = portion(len(correction), sequence, rank, parties)
                     file.write(messages.pack(tag, correction[own].tobytes()))

@@ -47,15 +47,18 @@ class Keystream:
     def words(self, shape: Sequence[int]) -> torch.Tensor:
         """Returns the next words of the stream as a torch.int64 tensor of that shape."""
         size = torch.Size(tuple(shape))
-        result = bytearray()
-        missing = WORD_BYTES * size.numel()
-        while missing:
-            piece = min(missing, len(_BLOCK))
-            result += self._cipher.update(memoryview(_BLOCK)[:piece])
-            missing -= piece
+        result = self.bytes(WORD_BYTES * size.numel())
         if not result:
             return torch.zeros(size, dtype=torch.int64)
         return torch.frombuffer(result, dtype=torch.int64).reshape(size)
+
+    def bytes(self, count: int) -> bytearray:
+        """Returns so many bytes, the next of the stream."""
+        result = bytearray()
+        while missing := count - len(result):
+            piece = min(missing, len(_BLOCK))
+            result += self._cipher.update(memoryview(_BLOCK)[:piece])
+        return result
 
 
 class KeyedGenerator(Keystream, torch.Generator):

@@ -12,6 +12,7 @@ from extensions.errors import GradientError
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.noise import NoiseShares
 from extensions.ring.interface import NoiseSource
 
 
@@ -24,8 +25,8 @@ class DPSGD(RecordedStep):
         lr: learning rate; the update is lr / expected_batch_size times the noisy sum.
         max_grad_norm: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
         noise_multiplier: sigma / C of the noise that `colluders` parties still face after they
-            subtract their own; the total standard deviation is sqrt(1.5) times that (3 parties or
-            more) or sqrt(2) times (2 parties).
+            subtract their own; the total standard deviation is sqrt(m / (m - colluders)) times
+            that, of m parties: sqrt(1.5) of three, sqrt(2) of two.
         sample_rate: Poisson sampling rate of the batches; with 1.0 every batch is the whole data.
         expected_batch_size: public divisor; by default that of the batch.
         max_weight_norm: public bound of the Frobenius norm that any hidden weight may reach, used
@@ -33,6 +34,10 @@ class DPSGD(RecordedStep):
             which are checked when the optimizer is built or anything else has set them; a run that
             might use up the rest is stopped.
         colluders: number of parties whose pooled knowledge must not weaken the guarantee.
+        noise_shares: "exact", or "paper" for the paper's variance of each party's noise where that
+            is more (`extensions.protocols.noise.party_variance`).
+        dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which no
+            party knows: the total is sqrt((m + 1) / (m + 1 - colluders)) times.
         degree: of the clip factor's polynomial (2, 3 or 4).
         steps: number of steps that are planned, if known: a run that could not be completed within
             max_weight_norm is then refused at its first step.
@@ -70,6 +75,8 @@ class DPSGD(RecordedStep):
         expected_batch_size: float | None = None,
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         colluders: int = 1,
+        noise_shares: NoiseShares = "exact",
+        dealer_noise: bool = False,
         degree: int = 2,
         steps: int | None = None,
         source: NoiseSource | None = None,
@@ -84,6 +91,8 @@ class DPSGD(RecordedStep):
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
             colluders=colluders,
+            noise_shares=noise_shares,
+            dealer_noise=dealer_noise,
             degree=degree,
             steps=steps,
         )

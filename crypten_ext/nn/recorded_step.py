@@ -18,6 +18,7 @@ from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
+from extensions.protocols.noise import NoiseShares
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
 
@@ -33,6 +34,8 @@ class StepSettings:
     max_weight_norm: float = DEFAULT_WEIGHT_NORM
     expected_batch_size: float | None = None
     colluders: int = 1
+    noise_shares: NoiseShares = "exact"
+    dealer_noise: bool = False
     degree: int = 2
     steps: int | None = None
 
@@ -208,6 +211,8 @@ class RecordedStep(crypten.optim.Optimizer):
             noise_multiplier=settings.noise_multiplier,
             parties=ring.parties,
             colluders=settings.colluders,
+            noise_shares=settings.noise_shares,
+            dealer_noise=settings.dealer_noise,
             degree=settings.degree,
             private=self.private,
         )

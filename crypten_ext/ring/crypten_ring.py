@@ -10,6 +10,7 @@ from crypten_ext.ring import opening, tuples
 from crypten_ext.ring.factors import Factor, Operand, Product, share_of
 from crypten_ext.ring.fused import Fused
 from crypten_ext.ring.opening import is_leader
+from crypten_ext.ring.tuples import NoiseDealer
 from extensions.errors import ArgumentError, InsecureError
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
 from extensions.ring.interface import NoiseSource
@@ -119,6 +120,20 @@ class CrypTenRing(Fused):
             value + torch.from_numpy(source.gaussian(self.rank, s, tuple(value.shape)))
             for value, s in zip(x, scale, strict=True)
         ]
+
+    def add_dealt_noise(
+        self, x: Sequence[torch.Tensor], scale: float, source: NoiseSource
+    ) -> list[torch.Tensor]:
+        provider = tuples.source()
+        if not isinstance(provider, NoiseDealer):
+            raise ArgumentError(
+                "dealer_noise",
+                True,
+                "left out with a provider other than the dealer",
+                "Set crypten.cfg.mpc.provider to 'DEALER', or leave it out.",
+            )
+        dealt = provider.deal_noise(scale, [value.shape for value in x])
+        return [value + own for value, own in zip(x, dealt, strict=True)]
 
 
 def check_configuration() -> None:

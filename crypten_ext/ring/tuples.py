@@ -5,11 +5,24 @@ first party, is party 0, which draws and computes them. Any other provider is as
 bits and binary triples, from which the same tuples are built with some rounds of preprocessing.
 """
 
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+
 from crypten_ext.ring.first_party import FirstParty
 from crypten_ext.ring.generic_tuples import GenericTuples
 from extensions.ring.tuples import TupleSource
 
 import crypten
+
+
+@runtime_checkable
+class NoiseDealer(Protocol):
+    """Who deals noise that no party knows."""
+
+    def deal_noise(self, scale: float, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+        """Returns this party's shares of discrete Gaussians of that standard deviation."""
 
 
 def source() -> TupleSource:

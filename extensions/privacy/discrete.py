@@ -1,8 +1,8 @@
-"""Integers of the discrete Gaussian law, many at once, from the operating system's generator."""
+"""Integers of the discrete Gaussian law, many at once, from a cryptographic generator."""
 
 import math
 import os
-import secrets
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +10,16 @@ import numpy as np
 from extensions.privacy.gaussian_table import WORD_BITS, Digit, check_noise_scale, digits
 from extensions.ring.fixed_point import Integers
 
+RandomBytes = Callable[[int], bytes | bytearray]
+"""Returns so many uniform bytes, fresh at each call."""
+
 _AT_ONCE = 1 << 15
 """Values whose words are in memory together."""
 
 
-def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
+def discrete_gaussian(
+    scale: float, shape: tuple[int, ...], random_bytes: RandomBytes = os.urandom
+) -> Integers:
     """Returns fresh integers with P(k) proportional to exp(-k^2 / (2 scale^2)).
 
     Integers, because the rounding of floating-point Gaussians gives the unnoised value away
@@ -23,6 +28,8 @@ def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
     Args:
         scale: standard deviation in ring units, at least 1/8; 0 gives zeros.
         shape: shape of the result.
+        random_bytes: by default of the operating system's generator. With the same bytes in the
+            same order it is a function of scale and shape.
 
     Guarantees:
         The law is the stated one for all integers k up to a factor within 1 +- 2^-58, at scales of
@@ -32,8 +39,8 @@ def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
         that the look-ups read do.
 
     Cost:
-        16 bytes of the operating system's generator a value and digit, 3 digits up to a scale of
-        2^20 and 7 at 2^46; about 0.1 microseconds of a core each. 4 MB at most beside the result.
+        16 random bytes a value and digit, 3 digits up to a scale of 2^20 and 7 at 2^46; about 0.1
+        microseconds of a core each. 4 MB at most beside the result.
 
     Raises:
         ArgumentError: a scale that is negative, not finite, between 0 and 1/8, or so large that
@@ -46,26 +53,36 @@ def discrete_gaussian(scale: float, shape: tuple[int, ...]) -> Integers:
         for start in range(0, drawn.size, _AT_ONCE):
             part = drawn[start : start + _AT_ONCE]
             for digit in table:
-                part += digit.weight * _draw(digit, part.size)
+                part += digit.weight * _draw(digit, part.size, random_bytes)
     return drawn.reshape(shape)
 
 
-def _draw(digit: Digit, count: int) -> Integers:
+def _draw(digit: Digit, count: int, random_bytes: RandomBytes) -> Integers:
     """Returns values of one digit, those beyond its table included."""
-    u, v = _uniform_words(2 * count).reshape(2, count)
+    u, v = _uniform_words(2 * count, random_bytes).reshape(2, count)
     drawn = digit.look_up(u, v)
     for place in np.flatnonzero(drawn > digit.largest):
-        drawn[place] = beyond(digit.variance, digit.largest)
+        drawn[place] = beyond(digit.variance, digit.largest, random_bytes)
     return drawn
 
 
-def _uniform_words(count: int) -> Integers:
+def _uniform_words(count: int, random_bytes: RandomBytes) -> Integers:
     """Returns uniform integers in [0, 2^63)."""
-    words: Integers = np.frombuffer(os.urandom(8 * count), dtype=np.int64) & (2**WORD_BITS - 1)
+    words: Integers = np.frombuffer(random_bytes(8 * count), dtype=np.int64) & (2**WORD_BITS - 1)
     return words
 
 
-def beyond(variance: Fraction, largest: int) -> int:
+def _below(limit: int, random_bytes: RandomBytes) -> int:
+    """Returns a uniform integer in [0, limit)."""
+    bits = limit.bit_length()
+    while True:
+        size = -(-bits // 8)
+        drawn = int.from_bytes(random_bytes(size), "big") >> (8 * size - bits)
+        if drawn < limit:
+            return drawn
+
+
+def beyond(variance: Fraction, largest: int, random_bytes: RandomBytes = os.urandom) -> int:
     """Returns a discrete Gaussian under the condition that its absolute value exceeds `largest`.
 
     Exact, by rejection in whole numbers: with a the least value allowed, exp(-(a + x)^2 / 2s^2) is
@@ -74,25 +91,26 @@ def beyond(variance: Fraction, largest: int) -> int:
     least = largest + 1
     while True:
         excess = 0
-        while _happens(least / variance):
+        while _happens(least / variance, random_bytes):
             excess += 1
-        if _happens(excess**2 / (2 * variance)):
-            return secrets.choice((-1, 1)) * (least + excess)
+        if _happens(excess**2 / (2 * variance), random_bytes):
+            return (1, -1)[_below(2, random_bytes)] * (least + excess)
 
 
-def _happens(exponent: Fraction) -> bool:
+def _happens(exponent: Fraction, random_bytes: RandomBytes) -> bool:
     """Returns whether an event of probability exp(-exponent) happens.
 
     Source:
         Canonne, Kamath and Steinke, NeurIPS 2020, Algorithm 1.
     """
     whole = math.floor(exponent)
-    return all(_series(Fraction(1)) for _ in range(whole)) and _series(exponent - whole)
+    certain = all(_series(Fraction(1), random_bytes) for _ in range(whole))
+    return certain and _series(exponent - whole, random_bytes)
 
 
-def _series(exponent: Fraction) -> bool:
+def _series(exponent: Fraction, random_bytes: RandomBytes) -> bool:
     """Returns the same for an exponent in 0..1: the terms of exp(-exponent) alternate."""
     terms = 1
-    while secrets.randbelow(exponent.denominator * terms) < exponent.numerator:
+    while _below(exponent.denominator * terms, random_bytes) < exponent.numerator:
         terms += 1
     return terms % 2 == 1

@@ -188,6 +188,8 @@ def dpsgd_step(
             frac_bits=bits,
             source=source,
             colluders=plan.colluders,
+            noise_shares=plan.noise_shares,
+            dealer_noise=plan.dealer_noise,
         )
     numerator, shift = plan.step_ratio if ratio is None else ratio
     updates = iter(

@@ -9,7 +9,13 @@ from extensions.errors import ArgumentError
 from extensions.network.layers import LayerShape
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
-from extensions.protocols.noise import WIDENING, least_sigma, party_variance
+from extensions.protocols.noise import (
+    WIDENING,
+    NoiseShares,
+    check_colluders,
+    least_sigma,
+    party_variance,
+)
 from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
 
 MIN_TRAINING_BITS = 12
@@ -35,7 +41,10 @@ class StepPlan:
         expected_batch_size: public divisor of the sum.
         max_grad_norm: C.
         noise_multiplier: sigma / C that any `colluders` parties still face.
+        parties: number of parties.
         colluders: how many parties may subtract their own noise.
+        noise_shares: how much of the noise each adds (`extensions.protocols.noise.party_variance`).
+        dealer_noise: whether who deals correlated randomness adds as much.
         degree: of the clip factor's polynomial.
         private: False leaves clipping and noise out (plain SGD, for comparison).
 
@@ -52,6 +61,8 @@ class StepPlan:
     noise_multiplier: float
     parties: int
     colluders: int = 1
+    noise_shares: NoiseShares = "exact"
+    dealer_noise: bool = False
     degree: int = 2
     private: bool = True
 
@@ -71,7 +82,8 @@ class StepPlan:
             raise ArgumentError("layers", self.layers, "at least one LayerShape")
         if self.rows < 1:
             raise ArgumentError("rows", self.rows, "at least 1")
-        party_variance(self.parties, self.colluders)
+        _ = self.noise_variance  # refuses unknown shares
+        check_colluders(self.parties, self.colluders, dealer_noise=self.dealer_noise)
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
             self._check_norms()
@@ -99,7 +111,12 @@ class StepPlan:
 
     def _check_noise(self) -> None:
         bits = self.frac_bits + self.factor_bits
-        least = least_sigma(self.parties, frac_bits=bits, colluders=self.colluders)
+        least = least_sigma(
+            self.contributors,
+            frac_bits=bits,
+            colluders=self.colluders,
+            noise_shares=self.noise_shares,
+        )
         if 0 < self.sigma < least:
             raise ArgumentError(
                 "noise_multiplier",
@@ -174,8 +191,19 @@ class StepPlan:
 
     def noise_scale(self, slack: float) -> float:
         """Bounds the standard deviation of all parties' noise together, before the division."""
-        variance = party_variance(self.parties, self.colluders) * self.parties
-        return self.noise_multiplier * self.max_grad_norm * slack * math.sqrt(variance) * WIDENING
+        total = self.max_grad_norm * slack * math.sqrt(self.noise_variance) * WIDENING
+        return self.noise_multiplier * total
+
+    @property
+    def contributors(self) -> int:
+        """Number of those who add noise: the parties, and the dealer if it does."""
+        return self.parties + self.dealer_noise
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of all noise together, in units of sigma^2."""
+        each = party_variance(self.contributors, self.colluders, self.noise_shares)
+        return self.contributors * each
 
     @property
     def sigma(self) -> float:

@@ -9,6 +9,7 @@ from extensions.network.spec import ModelSpec, Start
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.initialization import Strategy, Weighting
+from extensions.protocols.noise import NoiseShares
 
 TRAINING = "training"
 """Name in ledgers of the joint steps, to whose noise all parties contribute."""
@@ -64,6 +65,18 @@ class Settings(Protocol):
     @property
     def noise_multiplier(self) -> float | None:
         """The noise's standard deviation over C."""
+
+    @property
+    def colluders(self) -> int:
+        """Number of parties that may pool what they know of the noise."""
+
+    @property
+    def noise_shares(self) -> NoiseShares:
+        """How much of the noise each party adds."""
+
+    @property
+    def dealer_noise(self) -> bool:
+        """Whether who deals correlated randomness adds noise as well."""
 
     @property
     def overflow_probability(self) -> float:
@@ -123,6 +136,9 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         max_grad_norm=config.max_grad_norm / config.rows_per_unit,
         noise_multiplier=(config.noise_multiplier or 0.0) * config.rows_per_unit,
         parties=config.parties,
+        colluders=config.colluders,
+        noise_shares=config.noise_shares,
+        dealer_noise=config.dealer_noise,
         private=config.private,
     )
     plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)

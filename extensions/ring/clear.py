@@ -113,3 +113,8 @@ class ClearRing(Composed):
         return [
             value + sum(column) for value, column in zip(x, zip(*draws, strict=True), strict=True)
         ]
+
+    def add_dealt_noise(
+        self, x: Sequence[Integers], scale: float, source: NoiseSource
+    ) -> list[Integers]:
+        return [value + source.gaussian(self.parties, scale, value.shape) for value in x]

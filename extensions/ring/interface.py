@@ -13,7 +13,7 @@ callers pass everything that can go together at once.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -195,4 +195,24 @@ class Ring(Protocol):
         """Returns each x plus the sum of one integer draw per party at that standard deviation.
 
         Every party draws its own summand from its own generator; no communication.
+        """
+
+
+@runtime_checkable
+class NoiseDealing(Protocol):
+    """A ring whose correlated randomness comes from one who can deal noise that no party knows."""
+
+    def add_dealt_noise(self, x: Sequence[Share], scale: float, source: NoiseSource) -> list[Share]:
+        """Returns each x plus an integer draw, of which only shares are dealt.
+
+        Args:
+            x: shares.
+            scale: its standard deviation, in ring units.
+            source: of plaintext, where nobody deals; a dealer draws from its own generator.
+
+        Cost:
+            No round; 8 bytes a value, dealt to one of the parties.
+
+        Raises:
+            ArgumentError: nobody deals but the parties.
         """

@@ -13,10 +13,15 @@ from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, Neighbours, 
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
-from extensions.protocols.noise import least_sigma
+from extensions.protocols.noise import NoiseShares, least_sigma
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.entry_points import check_offered
-from extensions.runs.providers import Provider, check_provider
+from extensions.runs.providers import (
+    Provider,
+    check_dealer_noise,
+    check_noise_shares,
+    check_provider,
+)
 
 HOSTS = "pea.backends"
 """The entry point group of those who make runs (`extensions.runs.hosts`)."""
@@ -67,6 +72,11 @@ class TrainConfig:
         neighbours: for whom epsilon is: add-remove (a record, or a null record in its place) or
             replace (a record, or another). Numbers of records are public.
         noise_multiplier: sigma / C, instead of epsilon.
+        colluders: t of the m parties, who may pool what they know: epsilon holds against them.
+        noise_shares: variance that each party adds: exact (sigma^2 / (m - t), which leaves sigma^2
+            to t parties), or paper (3 sigma^2 / (2m) where that is more).
+        dealer_noise: the dealer adds noise too, which no party knows, so that sigma^2 / (m + 1 - t)
+            from each is enough; its operator's word is taken for it.
         calibration: how epsilon becomes noise: pld, rdp or paper.
         private: False trains without clipping and noise, for comparison.
         max_feature_norm: public bound of the norm of a record's features.
@@ -116,6 +126,9 @@ class TrainConfig:
     delta: float | None = None
     neighbours: Neighbours = "add-remove"
     noise_multiplier: float | None = None
+    colluders: int = 1
+    noise_shares: NoiseShares = "exact"
+    dealer_noise: bool = False
     calibration: str = "pld"
     private: Annotated[
         bool, Option(name="no-dp", help="no clipping and no noise: NOT private.", negated=True)
@@ -145,6 +158,9 @@ class TrainConfig:
             raise ArgumentError("metrics", self.metrics, f"one of {get_args(Metrics)}")
         if not 1 <= self.parties <= MAX_PARTIES:
             raise ArgumentError("parties", self.parties, f"in 1..{MAX_PARTIES}")
+        check_noise_shares(self.parties, self.colluders, self.noise_shares)
+        if self.dealer_noise:
+            check_dealer_noise(self.parties, self.provider, self.insecure_seed)
         if self.classes == 1 and "schema target" in self.facts and self.loss != "squared":
             allowed = "'squared' where a number is learnt"
             raise ArgumentError("loss", self.loss, allowed, "Type: --loss squared")
@@ -179,7 +195,12 @@ class TrainConfig:
             self._check_privacy()
 
     def _check_count_noise(self) -> None:
-        least = least_sigma(self.parties, frac_bits=self.frac_bits)
+        least = least_sigma(
+            self.parties,
+            frac_bits=self.frac_bits,
+            colluders=self.colluders,
+            noise_shares=self.noise_shares,
+        )
         if self.count_noise < least:
             raise ArgumentError(
                 "count_noise",

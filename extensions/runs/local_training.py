@@ -40,6 +40,8 @@ def local_settings(config: TrainConfig) -> TrainConfig:
         config,
         backend="clear",
         parties=1,
+        colluders=TrainConfig.colluders,
+        dealer_noise=False,
         steps=config.local_steps,
         lr=config.init_lr or config.lr / config.parties,
         epsilon=None,

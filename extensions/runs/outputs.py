@@ -130,6 +130,8 @@ class Outputs:
             self._config.count_noise,
             frac_bits=ring.frac_bits,
             source=self._host.noise,
+            colluders=self._config.colluders,
+            noise_shares=self._config.noise_shares,
         )
         return noisy
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from extensions.errors import ArgumentError
+from extensions.protocols.noise import NoiseShares, party_variance
 
 Provider = Literal["dealer", "ttp", "tfp"]
 
@@ -60,3 +61,36 @@ def check_provider(provider: str) -> None:
     """
     if provider not in DEALINGS:
         raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")
+
+
+def check_noise_shares(parties: int, colluders: int, noise_shares: NoiseShares) -> None:
+    """Returns only if so many colluders of a run's parties leave noise.
+
+    Raises:
+        ArgumentError: none, or as many as parties; or unknown shares.
+    """
+    most = max(1, parties - 1)
+    if not 1 <= colluders <= most:
+        allowed = f"in 1..{most} with {parties} parties"
+        raise ArgumentError("colluders", colluders, allowed, "At least one party must be honest.")
+    party_variance(parties, colluders, noise_shares)
+
+
+def check_dealer_noise(parties: int, provider: str, insecure_seed: int | None) -> None:
+    """Returns only if a run has a dealer who can add noise.
+
+    Raises:
+        ArgumentError: it has not; or a single party; or noise that everybody draws from a seed.
+    """
+    if provider != "dealer":
+        raise ArgumentError(
+            "dealer_noise",
+            True,
+            f"left out with the provider {provider!r}",
+            "Choose --provider dealer, or leave it out.",
+        )
+    if parties < 2:
+        raise ArgumentError("parties", parties, "at least 2 with dealer_noise")
+    if insecure_seed is not None:
+        allowed = "left out with insecure_seed, from which a dealer draws nothing"
+        raise ArgumentError("dealer_noise", True, allowed)

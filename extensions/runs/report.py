@@ -78,8 +78,9 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     No party can see that another adds its noise. That of k parties is missing towards whoever sees
     the model if they leave theirs out, and towards those k in any case: so epsilon against a party
     is that of 1, and against a party that is joined, or left without noise, by another that of 2.
-    An owner's own noise, in the joint steps and in its local model, is always there for its
-    records.
+    With the dealer's noise the same is told without the dealer's, also of that alone: towards
+    a party with which the dealer sides, or if its operator adds none. An owner's own noise, in the
+    joint steps and in its local model, is always there for its records.
 
     Edge cases:
         Of more than four parties it is told of 1, 2, 3 and all but one. Where none can be told it
@@ -89,14 +90,21 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     if not config.private or config.delta is None:
         return None
     numbers = sorted({*range(1, min(config.parties, 4)), config.parties - 1} - {0})
+    missing = {str(number): number for number in numbers}
+    if config.dealer_noise:
+        missing |= {"the dealer": 1}
+        missing |= {f"{number} and the dealer": number + 1 for number in numbers}
     found = {}
-    for missing in numbers:
-        left = ledger.with_noise(TRAINING, noise_without(config.parties, missing))
+    for names, number in missing.items():
+        wide = noise_without(
+            config.parties + config.dealer_noise, number, config.colluders, config.noise_shares
+        )
         try:
+            left = ledger.with_noise(TRAINING, wide)
             epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
         except ArgumentError:
             epsilon = math.inf
-        found[str(missing)] = epsilon
+        found[names] = epsilon
     return found
 
 
@@ -133,6 +141,8 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "model": config.model,
         "loss": config.loss,
         "noise_multiplier": config.noise_multiplier if config.private else None,
+        "colluders": config.colluders if config.private else None,
+        "dealer_noise": config.dealer_noise if config.private else None,
         "sample_rate": config.sample_rate,
         "init": config.init,
         "noise_multiplier_init": config.noise_multiplier_init,

@@ -134,7 +134,7 @@ class Functions:
             source: where noise comes from; by default each server's operating system.
 
         Guarantees:
-            The total variance is 1.5 sigma^2 for one colluder and 3 sigma^2 for two.
+            The total variance is 1.5 sigma^2 for one colluder, the paper's, and 3 sigma^2 for two.
 
         Cost:
             One round, 24 bytes a value.

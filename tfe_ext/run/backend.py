@@ -39,6 +39,9 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         raise ArgumentError(
             "provider", config.provider, "left out with the backend tfe", "ABY3 needs no dealer."
         )
+    if config.dealer_noise:
+        allowed = "left out with the backend tfe"
+        raise ArgumentError("dealer_noise", True, allowed, "ABY3 has no dealer.")
     if options.material is not None:
         allowed = "left out with the backend tfe"
         raise ArgumentError("material", str(options.material), allowed, "ABY3 needs no dealer.")

@@ -1,6 +1,8 @@
 """Discrete Gaussians drawn in NumPy: their law to the ends, fresh words for each, little memory."""
 
 import math
+import os
+import random
 import tracemalloc
 from fractions import Fraction
 
@@ -34,14 +36,13 @@ def test_draws_have_the_distribution_and_a_wrong_scale_is_found(scale):
     assert abs(np.mean(difference**2) - 1.0) < 6.2 * math.sqrt(2 / count)
 
 
-def test_words_are_uniform_and_of_the_operating_system(monkeypatch):
+def test_words_are_uniform_and_of_the_generator():
     """63 bits, each a fair coin."""
-    words = discrete._uniform_words(10_000)
+    words = discrete._uniform_words(10_000, os.urandom)
     assert words.min() >= 0
     for bit in range(63):
         assert count_p_value(int((words >> bit & 1).sum()), words.size, 0.5) > ALARM
-    monkeypatch.setattr(discrete.os, "urandom", lambda size: bytes(range(256)) * (size // 256))
-    assert discrete._uniform_words(32).tolist() == [
+    assert discrete._uniform_words(32, lambda size: bytes(range(size))).tolist() == [
         int.from_bytes(bytes(range(i, i + 8)), "little") & TOP for i in range(0, 256, 8)
     ]
 
@@ -50,7 +51,7 @@ def test_every_digit_of_every_value_has_words_of_its_own(monkeypatch):
     """The values are what the tables say, in whatever pieces they are drawn."""
     given = []
 
-    def words(count):
+    def words(count, _):
         given.append(np.random.default_rng(len(given)).integers(0, TOP, count, endpoint=True))
         return given[-1]
 
@@ -68,7 +69,7 @@ def test_every_digit_of_every_value_has_words_of_its_own(monkeypatch):
 
 def test_what_lies_beyond_a_table_is_drawn_beyond_it(monkeypatch):
     """With words that no table reaches; 64 signs that are all alike have a chance of 2^-63."""
-    monkeypatch.setattr(discrete, "_uniform_words", lambda count: np.full(count, TOP))
+    monkeypatch.setattr(discrete, "_uniform_words", lambda count, _: np.full(count, TOP))
     for scale in (3.0, 0.125):
         (digit,) = digits(scale)
         drawn = discrete_gaussian(scale, (64,))
@@ -97,9 +98,33 @@ def test_the_law_beyond_a_table_is_that_of_the_rest(variance, largest):
     assert p_value(variance) > ALARM > p_value(2 * variance)
 
 
+def test_of_equal_bytes_draws_are_equal_also_beyond_a_table(monkeypatch):
+    """Nothing else is drawn from."""
+    whole = [discrete_gaussian(9e5, (700,), random.Random(1).randbytes) for _ in range(2)]
+    np.testing.assert_array_equal(*whole)
+    monkeypatch.setattr(discrete, "_uniform_words", lambda count, _: np.full(count, TOP))
+    beyond_it = [discrete_gaussian(3.0, (64,), random.Random(2).randbytes) for _ in range(2)]
+    np.testing.assert_array_equal(*beyond_it)
+    other = discrete_gaussian(3.0, (64,), random.Random(3).randbytes)
+    assert other.tolist() != beyond_it[0].tolist()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 256, 1000])
+def test_integers_below_a_limit_are_uniform(limit):
+    """Of up to 50 kinds of values; all are drawn of whole bytes by rejection."""
+    kinds = min(limit, 50)
+    drawn = [discrete._below(limit, os.urandom) for _ in range(10_000)]
+    assert 0 <= min(drawn) <= max(drawn) < limit
+    counts = [0] * kinds
+    for value in drawn:
+        counts[value * kinds // limit] += 1
+    sizes = [len([v for v in range(limit) if v * kinds // limit == k]) for k in range(kinds)]
+    assert histogram_p_value(counts, [size / limit for size in sizes]) > ALARM
+
+
 @pytest.mark.parametrize("exponent", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 2)])
 def test_events_have_the_exponential_probability(exponent):
-    happened = sum(discrete._happens(exponent) for _ in range(10_000))
+    happened = sum(discrete._happens(exponent, os.urandom) for _ in range(10_000))
     assert count_p_value(happened, 10_000, math.exp(-exponent)) > ALARM
     assert count_p_value(happened, 10_000, 0.6 * math.exp(-exponent)) < ALARM
 

@@ -32,7 +32,7 @@ def test_noise_near_the_unit_of_the_last_place_is_refused(parties, colluders, pa
     """Above 0 a summand narrower than the grid has almost no variance, and no privacy."""
     ring, zeros = ClearRing(16, parties=parties), [np.zeros(3, dtype=np.int64)]
     least = least_sigma(parties, frac_bits=16, colluders=colluders)
-    assert 31 < math.ldexp(least, 16) < 70
+    assert 31 < math.ldexp(least, 16) < 72
     options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
     add_gaussian_noise(ring, zeros, least, **options)
     with pytest.raises(ArgumentError, match=r"^sigma = .* 16 fractional bits.* Raise .*frac_bits"):
@@ -126,6 +126,15 @@ def test_the_least_noise_is_as_private_as_the_accountant_says(parties, colluders
     assert max(excess(bare, sigma, shift, rate) for shift in shifts) > 1e-9
     narrow = discrete(0.7)
     assert max(excess(narrow, 0.7, shift, rate) for shift in (1, 2)) > 1e-4
+
+
+@pytest.mark.parametrize("colluders", [1, 2])
+def test_noise_of_a_dealer_is_as_private_at_its_least(colluders):
+    """A dealer is one contributor more, whose law is the parties'."""
+    sigma = least_sigma(4, frac_bits=0, colluders=colluders)
+    law = faced(sigma, 4, colluders)
+    shifts = [1, 2, 7, round(sigma), round(3 * sigma)]
+    assert max(excess(law, sigma, shift, 1.0) for shift in shifts) < 1e-13
 
 
 def test_a_noised_count_is_refused_below_the_same_bound():

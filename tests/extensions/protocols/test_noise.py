@@ -26,6 +26,7 @@ from tests.helpers.strategies import (
     mean_p_value,
     variance_p_value,
 )
+from tests.helpers.toy_ext.ring import ToyRing
 
 DRAWS = 10_000
 """With so many, a standard deviation 10 % too small passes with probability below 1e-15."""
@@ -37,14 +38,14 @@ DRAWS = 10_000
         (1, 0, 1.0),
         (1, 1, 1.0),
         (2, 1, 1.0),  # the paper's 3/4 would leave 0.75 sigma^2
-        (2, 0, 0.75),
+        (2, 0, 0.5),
         (3, 1, 0.5),
         (3, 2, 1.0),
-        (4, 1, 0.375),
-        (5, 1, 0.3),
+        (4, 1, 1 / 3),
+        (5, 1, 0.25),
         (5, 2, 1 / 3),
         (5, 4, 1.0),
-        (10, 1, 0.15),
+        (10, 1, 1 / 9),
     ],
 )
 def test_party_variance(parties, colluders, variance):
@@ -53,10 +54,29 @@ def test_party_variance(parties, colluders, variance):
 
 @pytest.mark.parametrize("parties", range(2, 11))
 def test_enough_noise_stays_when_colluders_subtract_theirs(parties):
+    """And by default no more than enough; the paper's shares add more where m > 3t."""
     for colluders in range(parties):
-        each = party_variance(parties, colluders)
-        assert (parties - colluders) * each >= 1.0
-        assert parties * each >= 1.5  # the paper's total
+        exact, paper = (party_variance(parties, colluders, shares) for shares in ("exact", "paper"))
+        assert (parties - colluders) * exact == pytest.approx(1.0, rel=1e-15)
+        assert paper == max(exact, 1.5 / parties)
+        assert (paper > exact) == (parties > 3 * colluders)
+
+
+@pytest.mark.parametrize("parties", range(2, 11))
+def test_enough_noise_stays_of_parties_and_a_dealer(parties):
+    for colluders in range(1, parties):
+        each = party_variance(parties + 1, colluders)
+        assert (parties + 1 - colluders) * each == pytest.approx(1.0, rel=1e-15)
+        assert parties * each >= 1.0  # the dealer knows its own
+        assert (parties + 1) * each < parties * party_variance(parties, colluders)
+
+
+def test_what_the_papers_shares_add_beyond_need():
+    wasted = {m: math.sqrt(1.5 / (m / (m - 1))) - 1 for m in (3, 4, 10)}
+    for parties, more in wasted.items():
+        shares = [party_variance(parties, 1, which) for which in ("exact", "paper")]
+        assert math.sqrt(shares[1] / shares[0]) - 1 == pytest.approx(more, abs=1e-12)
+    assert [round(100 * more) for more in wasted.values()] == [0, 6, 16]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +86,35 @@ def test_enough_noise_stays_when_colluders_subtract_theirs(parties):
 def test_impossible_coalitions_are_refused(argument, parties, colluders):
     with pytest.raises(ArgumentError, match=f"^{argument} = "):
         party_variance(parties, colluders)
+
+
+def test_shares_that_nobody_knows_are_refused():
+    with pytest.raises(ArgumentError, match=r"^noise_shares = 'half': .*'exact', 'paper'"):
+        party_variance(3, 1, "half")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("colluders", [0, 3])
+def test_with_a_dealer_somebody_colludes_and_some_party_does_not(colluders):
+    """Of no colluders the dealer would be one, and of three parties no noise would stay."""
+    ring, zeros = ClearRing(16, parties=3), [np.zeros(1, dtype=np.int64)]
+    with pytest.raises(ArgumentError, match=rf"^colluders = {colluders}: must be in 1\.\.2"):
+        add_gaussian_noise(
+            ring,
+            zeros,
+            1.0,
+            frac_bits=16,
+            source=InsecureSeededSource(1),
+            colluders=colluders,
+            dealer_noise=True,
+        )
+
+
+def test_a_host_without_a_dealer_deals_no_noise():
+    ring = ToyRing(16, 3)
+    x = [ring.share(np.zeros(2, dtype=np.int64))]
+    options = {"frac_bits": 16, "source": SystemSource(), "dealer_noise": True}
+    with pytest.raises(ArgumentError, match=r"^dealer_noise = True: .* without a dealer"):
+        add_gaussian_noise(ring, x, 1.0, **options)
 
 
 def histogram_at_small_scale(draws: Integers, scale: float) -> float:
@@ -194,10 +243,21 @@ class Recorder:
 
 
 @pytest.mark.parametrize(
-    ("parties", "colluders", "total", "left"),
-    [(2, 1, 2.0, 1.0), (3, 1, 1.5, 1.0), (3, 2, 3.0, 1.0), (5, 1, 1.5, 1.2), (1, 0, 1.0, 1.0)],
+    ("parties", "colluders", "options", "total", "left"),
+    [
+        (2, 1, {}, 2.0, 1.0),
+        (3, 1, {}, 1.5, 1.0),
+        (3, 2, {}, 3.0, 1.0),
+        (5, 1, {}, 1.25, 1.0),
+        (5, 1, {"noise_shares": "paper"}, 1.5, 1.2),
+        (10, 4, {}, 5 / 3, 1.0),
+        (1, 0, {}, 1.0, 1.0),
+        (2, 1, {"dealer_noise": True}, 1.5, 1.0),
+        (3, 1, {"dealer_noise": True}, 4 / 3, 1.0),
+        (3, 2, {"dealer_noise": True}, 2.0, 1.0),
+    ],
 )
-def test_what_a_coalition_still_faces(parties, colluders, total, left):
+def test_what_a_coalition_still_faces(parties, colluders, options, total, left):
     sigma, frac_bits = 0.75, 20
     source = Recorder()
     x = np.arange(DRAWS, dtype=np.int64)
@@ -208,10 +268,12 @@ def test_what_a_coalition_still_faces(parties, colluders, total, left):
         frac_bits=frac_bits,
         source=source,
         colluders=colluders,
+        **options,
     )
     unit = (sigma * 2**frac_bits) ** 2
     assert variance_p_value(noisy - x, total * unit) > ALARM
     remaining = noisy - x - sum(source.drawn[party] for party in range(colluders))
     assert variance_p_value(remaining, left * unit) > ALARM
     assert variance_p_value(remaining, left * unit / 0.81) < ALARM
-    assert len({tuple(draw[:32].tolist()) for draw in source.drawn.values()}) == parties
+    assert len(source.drawn) == parties + options.get("dealer_noise", False)
+    assert len({tuple(draw[:32].tolist()) for draw in source.drawn.values()}) == len(source.drawn)

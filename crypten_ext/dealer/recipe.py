@@ -1,0 +1,116 @@
+"""What a tuple is made of: words that every party draws, and words that are put right.
+
+Every party draws a share of every word from its own stream. The masks are what those shares add
+(or XOR) up to; the words that depend on them, or that the dealer draws itself, are put right by a
+correction: (value - sum of the drawn shares) for each dependent word, which one of the parties adds
+to its share.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from crypten_ext.masks.keystream import Keystream
+
+Shares = list[torch.Tensor]
+Compute = Callable[[Shares, list[Shares], Keystream], Sequence[torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Words of one shape, shared additively, bitwise, or bitwise with one bit each.
+
+    Of words with `owners` every party has its own rows alone, and knows them.
+
+    Attributes:
+        shape: of all words.
+        sharing: how they are shared.
+        owners: number of rows of each party.
+    """
+
+    shape: tuple[int, ...]
+    sharing: Literal["sum", "xor", "bit"]
+    owners: tuple[int, ...] | None = None
+
+    @property
+    def words(self) -> int:
+        """Number of 64-bit words."""
+        if min(self.shape, default=0) < 0:
+            raise ValueError("negative size")
+        return math.prod(self.shape)
+
+    def shape_at(self, rank: int) -> tuple[int, ...]:
+        """Returns the shape of a party's share."""
+        return self.shape if self.owners is None else (self.owners[rank], *self.shape[1:])
+
+    def combine(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Returns the value that the shares stand for."""
+        if self.owners is not None:
+            return torch.cat(list(shares))
+        join = torch.add if self.sharing == "sum" else torch.bitwise_xor
+        return functools.reduce(join, shares)
+
+    def correct(self, share: torch.Tensor, correction: torch.Tensor) -> None:
+        """Changes words of a share so that the value is right."""
+        if self.sharing == "sum":
+            share += correction
+        else:
+            share ^= correction
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Masks, dependent words, and how these follow from the masks.
+
+    Attributes:
+        masks: what the drawn shares add up to.
+        dependents: what is corrected.
+        compute: their values, from the masks, from the shares that every party expanded, and from
+            the dealer's own stream.
+    """
+
+    masks: tuple[Piece, ...]
+    dependents: tuple[Piece, ...]
+    compute: Compute
+
+    @property
+    def corrected_words(self) -> int:
+        """Number of words of the correction."""
+        return sum(piece.words for piece in self.dependents)
+
+    def expand(self, stream: Keystream, rank: int) -> Shares:
+        """Returns a party's uncorrected shares: the masks', then the dependent words'."""
+        pieces = (*self.masks, *self.dependents)
+        shapes = [piece.shape_at(rank) for piece in pieces]
+        sizes = [math.prod(shape) for shape in shapes]
+        drawn = torch.split_with_sizes(stream.words((sum(sizes),)), sizes)
+        return [
+            (words & 1 if piece.sharing == "bit" else words).reshape(shape)
+            for piece, shape, words in zip(pieces, shapes, drawn, strict=True)
+        ]
+
+    def correction(self, shares: list[Shares], dealers: Keystream) -> torch.Tensor:
+        """Returns the flat correction for the shares that all parties expanded.
+
+        Args:
+            shares: of the parties.
+            dealers: the stream that the dealer alone has.
+        """
+        masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
+        values = self.compute(masks, shares, dealers)
+        parts = [torch.empty(0, dtype=torch.int64)]
+        for i, (piece, value) in enumerate(zip(self.dependents, values, strict=True)):
+            drawn = piece.combine([own[len(self.masks) + i] for own in shares])
+            parts.append(value - drawn if piece.sharing == "sum" else value ^ drawn)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:
+        """Puts right a party's shares of the dependent words from number `start` on."""
+        for piece, own in zip(self.dependents, share[len(self.masks) :], strict=True):
+            words = own.view(-1)[start:][: len(correction)]
+            piece.correct(words, correction[: len(words)])
+            correction, start = correction[len(words) :], max(0, start - piece.words)
