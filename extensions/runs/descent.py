@@ -10,6 +10,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.announcement import Announced, announce
+from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Settings
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
@@ -30,7 +31,7 @@ class _Descent:
     def begin(self, records: Announced) -> None:
         """Nobody is told."""
 
-    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Nobody is told."""
 
 
@@ -56,4 +57,5 @@ def descend(
         config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins
     )
     own = announce(host.exchange, records, {})
-    return pea.descend(host, config, own, parameters, Ledger(), _Descent())
+    begun = State.begin(host, config, parameters)
+    return pea.descend(host, config, own, begun, Ledger(), _Descent())
