@@ -190,29 +190,39 @@ def dpsgd_step(
         raise ArgumentError("velocity", None, "what the last step subtracted, with momentum")
     sums = clipped_sums(ring, layers, plan, padding, weights)
     flat = [share for pair in sums for share in pair if share is not None]
-    bits = ring.frac_bits + plan.factor_bits
     if plan.private:
         flat = add_gaussian_noise(
             ring,
             flat,
             plan.sigma,
-            frac_bits=bits,
+            frac_bits=ring.frac_bits + plan.factor_bits,
             source=source,
             colluders=plan.colluders,
         )
-    numerator, shift = plan.step_ratio if ratio is None else ratio
-    shifts = [
-        shift + (plan.factor_bits + extra)
-        for layer in layers
-        for extra in ((0, layer.bias_bits) if layer.has_bias else (0,))
-    ]
-    scaled = [share * numerator for share in flat]
-    if velocity is not None:
-        both = zip(sums, velocity, strict=True)
-        last = [v for pair, of in both for s, v in zip(pair, of, strict=True) if s is not None]
-        scaled = [
-            share + v * (plan.momentum_numerator << (places - MOMENTUM_BITS))
-            for share, v, places in zip(scaled, last, shifts, strict=True)
-        ]
-    updates = iter(ring.truncate(list(zip(scaled, shifts, strict=True))))
+    noisy = iter(flat)
+    sums = [(next(noisy), None if bias is None else next(noisy)) for _, bias in sums]
+    return _updates(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
+
+
+def _updates(
+    ring: Ring,
+    sums: Sequence[tuple[Share, Share | None]],
+    plan: StepPlan,
+    ratio: tuple[Any, Any],
+    velocity: Sequence[tuple[Share, Share]] | None,
+) -> list[tuple[Share, Share | None]]:
+    """Returns the sums times the ratio, and what momentum adds; of biases times s^2 and s."""
+    numerator, exponent = ratio
+    items = []
+    for i, (layer, parts) in enumerate(zip(plan.layers, sums, strict=True)):
+        for j, part in enumerate(parts):
+            if part is None:
+                continue
+            shift = exponent + (plan.factor_bits + j * layer.bias_bits)
+            scaled = part * numerator
+            if velocity is not None:
+                kept = plan.momentum_numerator << (shift - MOMENTUM_BITS)
+                scaled = scaled + velocity[i][j] * kept
+            items.append((scaled, shift))
+    updates = iter(ring.truncate(items))
     return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]
