@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.network.spec import ModelSpec, Start
@@ -141,7 +142,15 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
     )
     if reached:
         bound = largest_weight(config, network, plan)
-        plan = replace(plan, layers=network.shapes(max_feature_norm=norm, max_weight_norm=bound))
+        try:
+            shapes = network.shapes(max_feature_norm=norm, max_weight_norm=bound)
+            plan = replace(plan, layers=shapes)
+        except ArgumentError as error:
+            error.add_note(
+                f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not "
+                "cut with them: lower the learning rate, the momentum or the number of steps."
+            )
+            raise
     plan.check_drift(multipliers(config.lr_schedule, config.steps), DEFAULT_WEIGHT_NORM)
     return plan
 

@@ -35,7 +35,7 @@ def numerators(plan: StepPlan, rates: Sequence[float]) -> list[int]:
     """Returns for each step what stands for the numerator of `StepPlan.step_ratio`.
 
     All steps have the exponent of the first, so that one compiled step serves them all, and what
-    momentum carries over keeps its range: a rate is right within 2^-10 of the first one, and never
+    momentum carries over keeps its range: a rate is right within 2^-9 of the first one, and never
     0, which would be a step for nothing.
 
     Args:
