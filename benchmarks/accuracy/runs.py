@@ -17,6 +17,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
+from extensions.protocols.optimizer import State
 from extensions.protocols.settings import network_of
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -71,7 +72,8 @@ def train(
     own = own_of(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
-    watching = _Watching(host, start, watch, lambda model: accuracy(config, host.ring, model, test))
+    begun = None if start is None else State.begin(host, config, start)
+    watching = _Watching(host, begun, watch, lambda model: accuracy(config, host.ring, model, test))
     model, ledger = pea.train(host, config, own, watching)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
@@ -95,7 +97,7 @@ class _Watching(pea.Keep):
     def __init__(
         self,
         host: ClearHost,
-        start: Parameters | None,
+        start: State | None,
         watch: Iterable[int],
         measure: Callable[[Parameters], float],
     ) -> None:
@@ -104,16 +106,16 @@ class _Watching(pea.Keep):
         self._start = start
         self._measure = measure
 
-    def resume(self) -> tuple[Parameters, Ledger] | None:
+    def resume(self) -> tuple[State, Ledger] | None:
         if self._start is None:
             return None
         begun = self._start, Ledger()
         self(0, *begun)
         return begun
 
-    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         if step in self.seen:
-            self.seen[step] = 100 * self._measure(model)
+            self.seen[step] = 100 * self._measure(state.model)
 
 
 def _dealt(records: Encoded, config: TrainConfig, owners: int) -> list[OwnRecords]:

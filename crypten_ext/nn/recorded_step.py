@@ -93,7 +93,7 @@ class RecordedStep(crypten.optim.Optimizer):
         ring = ring_of(layers[0].weight)
         plan = self._plan(ring, recorded)
         if self._steps == 0 and self._settings.steps is not None:
-            plan.check_drift(self._settings.steps, self._settings.max_weight_norm)
+            plan.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
         self._drift.check(plan, 1)
         batch.use(self)
         self._drift.count(plan)

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from extensions.network.losses import SQUARED
+
 
 class Pace(NamedTuple):
     """How a model is trained.
@@ -45,7 +47,7 @@ def pace_of(model: str, loss: str, *, schema: bool) -> Pace:
     """
     if model != "logistic":
         return HIDDEN
-    if loss == "squared":
+    if loss in SQUARED:
         return (
             NUMBER if schema else USUAL._replace(lr=NUMBER.lr, max_grad_norm=NUMBER.max_grad_norm)
         )

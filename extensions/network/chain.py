@@ -34,13 +34,15 @@ class Network:
         widths: from the input to the output, one more than there are layers.
         activations: between the layers, one fewer than there are layers; each is bounded, since
             that bounds the norms of the next layer's inputs.
-        has_bias: of each layer.
+        has_bias: of each layer, whether it has a bias that is trained.
+        bias_bits: of the input of biases (`extensions.network.layers.LayerGradient`).
         loss: whose gradients are taken at the output.
     """
 
     widths: tuple[int, ...]
     activations: tuple[PiecewiseLinear, ...]
     has_bias: tuple[bool, ...]
+    bias_bits: int = 0
     loss: Loss = "sigmoid"
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class Network:
 
         Args:
             max_feature_norm: of a row of the features, before it is encoded.
-            max_weight_norm: bound of each weight's Frobenius norm.
+            max_weight_norm: bound of the Frobenius norm of each layer's weight and bias together.
         """
         norms = [max_feature_norm * ENCODING_SLACK] + [
             output_norm(function, width)
@@ -73,9 +75,17 @@ class Network:
         ]
         return chain_of_shapes(
             layers,
-            delta_norm=residual_norm(self.loss, self.widths[-1]),
+            delta_norm=residual_norm(
+                self.loss, self.widths[-1], self._logits_norm(norms[-1], max_weight_norm)
+            ),
             weight_norm=max_weight_norm,
+            bias_bits=self.bias_bits,
         )
+
+    def _logits_norm(self, input_norm: float, max_weight_norm: float) -> float:
+        """Bounds |W a + b| <= |(W, b)|_F |(a, 1)|, and an ulp of 2^-12 for each coordinate."""
+        length = math.hypot(input_norm, self.has_bias[-1])
+        return max_weight_norm * length + math.ldexp(math.sqrt(self.widths[-1]), -12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,13 +119,14 @@ class Trace:
         deltas = residual(self.ring, self.network.loss, self.logits, targets)
         gradients: list[LayerGradient] = []
         for i in reversed(range(len(self.parameters))):
-            weight, bias = self.parameters[i]
+            weight, _ = self.parameters[i]
             gradients.append(
                 LayerGradient(
                     inputs=self.inputs[i],
                     deltas=deltas,
                     squared_norm=None if i else squared_norms,
-                    has_bias=bias is not None,
+                    has_bias=self.network.has_bias[i],
+                    bias_bits=self.network.bias_bits,
                 )
             )
             if i:

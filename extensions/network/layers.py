@@ -10,20 +10,25 @@ from extensions.ring.interface import Ring, Share
 
 @dataclass(frozen=True, kw_only=True)
 class LayerGradient:
-    """Per-example gradients of one linear layer, unmaterialised: g_j = delta_j (x) (a_j, 1).
+    """Per-example gradients of one linear layer, unmaterialised: g_j = delta_j (x) (a_j, s).
+
+    The s = 2^-bias_bits is the input whose weight the bias is: a step takes s^2 times what it would
+    take from the bias of an input of 1, and s times the noise.
 
     Attributes:
         inputs: shares of a, (rows, in_features).
         deltas: shares of delta, (rows, out_features): the gradient of the sum-reduced loss.
         squared_norm: shares of ||a_j||^2 with 2f fractional bits, (rows,), where the owner of the
             row supplied it; None to compute it.
-        has_bias: whether the layer has a bias.
+        has_bias: whether the layer has a bias that is trained.
+        bias_bits: of s.
     """
 
     inputs: Share
     deltas: Share
     squared_norm: Share | None = None
     has_bias: bool = True
+    bias_bits: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +38,10 @@ class LayerShape:
     Attributes:
         in_features: columns of its weight.
         out_features: rows of its weight.
-        has_bias: whether it has a bias.
+        has_bias: whether it has a bias that is trained.
         input_norm: bound of ||a_j||, the Euclidean norm of one row of its input.
         delta_norm: bound of ||delta_j||.
+        bias_bits: of s, as in `LayerGradient`.
     """
 
     in_features: int
@@ -43,6 +49,7 @@ class LayerShape:
     has_bias: bool
     input_norm: float
     delta_norm: float
+    bias_bits: int = 0
 
     def __post_init__(self) -> None:
         for name in ("input_norm", "delta_norm"):
@@ -52,9 +59,18 @@ class LayerShape:
                     name, value, "in (0, 2^20]", "Rescale the features or cap them."
                 )
 
+    @property
+    def bias_norm(self) -> float:
+        """The input s of the bias, or 0 without one."""
+        return math.ldexp(1.0, -self.bias_bits) if self.has_bias else 0.0
+
 
 def chain_of_shapes(
-    layers: Sequence[tuple[int, int, bool, float]], *, delta_norm: float, weight_norm: float
+    layers: Sequence[tuple[int, int, bool, float]],
+    *,
+    delta_norm: float,
+    weight_norm: float,
+    bias_bits: int = 0,
 ) -> tuple[LayerShape, ...]:
     """Returns the shapes of a chain of linear layers, from input to output.
 
@@ -62,6 +78,7 @@ def chain_of_shapes(
         layers: (in_features, out_features, has_bias, input_norm) of each.
         delta_norm: bound of ||delta_j|| at the output.
         weight_norm: bound of each weight's Frobenius norm; slopes in between are at most 1.
+        bias_bits: of all layers.
     """
     shapes: list[LayerShape] = []
     for in_features, out_features, has_bias, input_norm in reversed(layers):
@@ -73,6 +90,7 @@ def chain_of_shapes(
                 has_bias=has_bias,
                 input_norm=input_norm,
                 delta_norm=delta_norm,
+                bias_bits=bias_bits,
             ),
         )
         delta_norm *= weight_norm

@@ -4,54 +4,95 @@ import math
 from typing import Literal, get_args
 
 from extensions.errors import ArgumentError
-from extensions.network.activations import OUTPUT_SLACK, activate, sigmoid, unit_interval
+from extensions.network.activations import (
+    OUTPUT_SLACK,
+    activate,
+    hard_sigmoid,
+    sigmoid,
+    unit_interval,
+)
 from extensions.network.softmax import check_classes, softmax
 from extensions.ring.interface import Ring, Share
 
-Loss = Literal["sigmoid", "softmax", "squared"]
+Loss = Literal["sigmoid", "hard-sigmoid", "softmax", "squared", "least-squares"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
+SQUARED: tuple[Loss, ...] = ("squared", "least-squares")
+"""Those of numbers, where a logit is a prediction but for a constant."""
 
 
 def residual(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
-    """Returns predictions less targets: the gradient of each row's cross-entropy at its logits.
+    """Returns predictions less targets: the gradient of each row's loss at its logits.
 
     Args:
         ring: the host.
         loss: "sigmoid": the sum of a binary cross-entropy for each output, one class against all
-            others. "softmax": one cross-entropy over all classes. "squared": half the squared
-            distance of each output from its target, where the prediction is the logit plus 1/2, cut
-            to the targets' range 0..1; a model of zeros predicts its middle.
+            others. "hard-sigmoid": the same, with the sigmoid's tangent cut to 0..1 in its place.
+            "softmax": one cross-entropy over all classes. "squared": half the squared distance of
+            each output from its target, where the prediction is the logit plus 1/2, cut to the
+            targets' range 0..1; a model of zeros predicts its middle. "least-squares": half the
+            squared distance of the logit itself, plus `middle`, from the target.
         logits: shares of (rows, outputs).
         targets: shares of the same shape, f fractional bits.
 
     Guarantees:
         The norm of a row is at most `residual_norm`, whatever the logits are, for targets in [0, 1]
-        and 12 or more fractional bits.
+        and 12 or more fractional bits. Only that of "least-squares" depends on the logits' norm.
 
     Cost:
-        In CrypTen 5 rounds for "sigmoid", 11 for "softmax" (two classes: 5), 4 for "squared"; in
-        ABY3 6, 13 (6) and 5.
+        In CrypTen 5 rounds for "sigmoid" and "hard-sigmoid", 11 for "softmax" (two classes: 5), 4
+        for "squared"; in ABY3 6, 13 (6) and 5. "least-squares" has none.
 
     Deviation:
-        "squared" leaves out the derivative of the cut: where a prediction is beyond the range the
-        residual still leads back into it.
+        "squared" and "hard-sigmoid" leave out the derivative of the cut: where a prediction is
+        beyond the range the residual still leads back into it.
     """
+    if loss == "least-squares":
+        offset = round(middle(loss, logits.shape[-1]) * (1 << ring.frac_bits))
+        return ring.add_public(logits, offset) - targets
     return predictions(ring, loss, logits) - targets
 
 
 def predictions(ring: Ring, loss: Loss, logits: Share) -> Share:
-    """Returns what a model says of each row, (rows, outputs), in 0..1; as `residual` otherwise."""
-    if loss == "softmax":
-        return softmax(ring, logits)
-    return activate(ring, logits, unit_interval() if loss == "squared" else sigmoid())[0]
+    """Returns what a model says of each row, (rows, outputs), in 0..1; as `residual` otherwise.
+
+    Of "least-squares" it is cut to that range, as that of "squared" is.
+    """
+    match loss:
+        case "softmax":
+            return softmax(ring, logits)
+        case "sigmoid":
+            function = sigmoid()
+        case "hard-sigmoid":
+            function = hard_sigmoid()
+        case "least-squares":
+            function = unit_interval()
+            beyond = middle(loss, logits.shape[-1]) - 0.5
+            logits = ring.add_public(logits, round(beyond * (1 << ring.frac_bits)))
+        case _:
+            function = unit_interval()
+    return activate(ring, logits, function)[0]
 
 
-def residual_norm(loss: Loss, outputs: int) -> float:
+def middle(loss: Loss, outputs: int) -> float:
+    """Returns what a model of zeros predicts with one of the losses `SQUARED`.
+
+    1/2; with "least-squares" and several classes 1 / classes, so that residuals are 0 on average.
+    """
+    return 1 / outputs if loss == "least-squares" and outputs > 1 else 0.5
+
+
+def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> float:
     """Returns a bound of the Euclidean norm of a row of `residual`, for targets in [0, 1].
 
     Probabilities that are not negative and sum to s are farthest from targets where one of them is
     s, its target 0 and all other targets 1: sqrt(outputs - 1 + s^2), with s at most
-    `softmax.LARGEST_SUM`, 1.022. One quarter more under the root covers s and the roundings.
+    `softmax.LARGEST_SUM`, 1.022. One quarter more under the root covers s and the roundings. A
+    logit itself is within its norm, and a target within 1 of the middle.
+
+    Args:
+        loss: which.
+        outputs: number of them.
+        logits_norm: bound of the norm of a row of logits, on which "least-squares" depends.
 
     Raises:
         ArgumentError: an unknown loss, or one that does not take so many outputs.
@@ -61,4 +102,5 @@ def residual_norm(loss: Loss, outputs: int) -> float:
     if loss == "softmax":
         check_classes(outputs)
         return math.sqrt(outputs + 0.25)
-    return OUTPUT_SLACK * math.sqrt(outputs)
+    cut = OUTPUT_SLACK * math.sqrt(outputs)
+    return cut + logits_norm if loss == "least-squares" else cut

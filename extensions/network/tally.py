@@ -81,12 +81,15 @@ def tally(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
 
 def edges_of(loss: Loss, frac_bits: int) -> list[int]:
     """Returns where bins of the difference of two logits meet, as ring integers."""
-    if loss == "softmax":
-        ends = EDGES
-    elif loss == "sigmoid":
-        ends = 2 * EDGES
-    else:
-        ends = np.tanh(EDGES / 2)
+    match loss:
+        case "softmax":
+            ends = EDGES
+        case "sigmoid":
+            ends = 2 * EDGES
+        case "hard-sigmoid":
+            ends = 4 * np.tanh(EDGES / 2)
+        case _:
+            ends = np.tanh(EDGES / 2)
     return [round(float(end) * (1 << frac_bits)) for end in ends]
 
 

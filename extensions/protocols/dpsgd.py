@@ -1,8 +1,8 @@
 """Protocol 3: one step of secure DPSGD, stated once for every ring.
 
 Per-example gradients are never materialised: for a linear layer ||g_j||^2 is
-||delta_j||^2 (||a_j||^2 + 1), one factor is computed per example, and the clipped sum is one
-matrix product a layer.
+||delta_j||^2 (||a_j||^2 + s^2), s the input of the bias, one factor is computed per example, and
+the clipped sum is one matrix product a layer.
 """
 
 import functools
@@ -14,7 +14,7 @@ from extensions.errors import ArgumentError
 from extensions.network.class_weights import WEIGHT_BITS
 from extensions.network.layers import LayerGradient
 from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
-from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 
@@ -24,7 +24,8 @@ def squared_norm_ratios(
 ) -> tuple[Share, int, Rows]:
     """Returns ||g_j||^2 / C^2 of every example, rounded up, and deltas that its factor can scale.
 
-    ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + 1), the 1 where there is a bias.
+    ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + s^2), with s of
+    `extensions.network.layers.LayerGradient` where there is a bias.
 
     Returns:
         The ratios, their fractional bits beyond f, and the deltas of each layer.
@@ -43,7 +44,7 @@ def squared_norm_ratios(
     for layer, deltas, bits in zip(layers, of_deltas, plan.norm_bits, strict=True):
         inputs = next(of_inputs) if layer.squared_norm is None else layer.squared_norm
         if layer.has_bias:
-            inputs = ring.add_public(inputs, 1 << (2 * f))
+            inputs = ring.add_public(inputs, 1 << (2 * (f - layer.bias_bits)))
         raw += [(deltas, 2 * f - bits[0]), (inputs, 2 * f - bits[1])]
     places = [(i, i + 1) for i in range(0, len(raw), 2)]
     norms, products = ring.truncate_and_multiply(raw, places)
@@ -112,7 +113,7 @@ def clipped_sums(
         [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
     )
     return [
-        (weight, delta.sum(0) * (1 << f) if layer.has_bias else None)
+        (weight, delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None)
         for weight, delta, layer in zip(weights, scaled, layers, strict=True)
     ]
 
@@ -129,10 +130,10 @@ def _check_match(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) ->
         ours, theirs = getattr(plan, name), getattr(ring, name)
         if ours != theirs:
             raise ArgumentError("plan", f"{name} {ours}", f"made for the ring's {name}, {theirs}")
-    biases, planned = [[x.has_bias for x in of] for of in (layers, plan.layers)]
+    biases, planned = [[(x.has_bias, x.bias_bits) for x in of] for of in (layers, plan.layers)]
     if biases != planned:
         raise ArgumentError(
-            "layers", f"has_bias {biases}", f"those of the plan: has_bias {planned}"
+            "layers", f"biases {biases}", f"those of the plan: (has_bias, bias_bits) {planned}"
         )
 
 
@@ -150,8 +151,12 @@ def dpsgd_step(
     padding: Share | None = None,
     ratio: tuple[Any, Any] | None = None,
     weights: Share | None = None,
+    velocity: Sequence[tuple[Share, Share]] | None = None,
 ) -> list[tuple[Share, Share | None]]:
     """Returns, for each layer, what to subtract from its weight and bias.
+
+    With momentum that is the update and, of what the last step subtracted, the part that the plan
+    says, in one truncation.
 
     Args:
         ring: the host.
@@ -162,6 +167,7 @@ def dpsgd_step(
         ratio: where a program outlives its learning rate, what stands for `StepPlan.step_ratio`: a
             public factor and an `extensions.ring.words.Exponent`, which are read when it runs.
         weights: as in `clipped_sums`.
+        velocity: with momentum, what the last step subtracted from each weight and bias.
 
     Guarantees:
         The update is post-processing of a Gaussian mechanism with sensitivity max_grad_norm (1 +
@@ -176,23 +182,49 @@ def dpsgd_step(
 
     Deviation:
         comparison, inverse root and selection are fused, norms are ghost norms, noise is discrete.
+
+    Raises:
+        ArgumentError: a plan for another ring or other layers, or momentum without a velocity.
     """
+    if plan.momentum_numerator and velocity is None:
+        raise ArgumentError("velocity", None, "what the last step subtracted, with momentum")
     sums = clipped_sums(ring, layers, plan, padding, weights)
     flat = [share for pair in sums for share in pair if share is not None]
-    bits = ring.frac_bits + plan.factor_bits
     if plan.private:
         flat = add_gaussian_noise(
             ring,
             flat,
             plan.sigma,
-            frac_bits=bits,
+            frac_bits=ring.frac_bits + plan.factor_bits,
             source=source,
             colluders=plan.colluders,
             noise_shares=plan.noise_shares,
             dealer_noise=plan.dealer_noise,
         )
-    numerator, shift = plan.step_ratio if ratio is None else ratio
-    updates = iter(
-        ring.truncate([(share * numerator, shift + (bits - ring.frac_bits)) for share in flat])
-    )
+    noisy = iter(flat)
+    sums = [(next(noisy), None if bias is None else next(noisy)) for _, bias in sums]
+    return _updates(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
+
+
+def _updates(
+    ring: Ring,
+    sums: Sequence[tuple[Share, Share | None]],
+    plan: StepPlan,
+    ratio: tuple[Any, Any],
+    velocity: Sequence[tuple[Share, Share]] | None,
+) -> list[tuple[Share, Share | None]]:
+    """Returns the sums times the ratio, and what momentum adds; of biases times s^2 and s."""
+    numerator, exponent = ratio
+    items = []
+    for i, (layer, parts) in enumerate(zip(plan.layers, sums, strict=True)):
+        for j, part in enumerate(parts):
+            if part is None:
+                continue
+            shift = exponent + (plan.factor_bits + j * layer.bias_bits)
+            scaled = part * numerator
+            if velocity is not None:
+                kept = plan.momentum_numerator << (shift - MOMENTUM_BITS)
+                scaled = scaled + velocity[i][j] * kept
+            items.append((scaled, shift))
+    updates = iter(ring.truncate(items))
     return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extensions.checks import check_not_negative, check_positive
@@ -21,6 +22,7 @@ from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
 MIN_TRAINING_BITS = 12
 LEARNING_RATE_BITS = 10
 FACTOR_EXTRA_BITS = 6
+MOMENTUM_BITS = 10
 MIN_NORM_BITS = 8
 DEFAULT_WEIGHT_NORM = 400.0
 INITIAL_WEIGHT_SHARE = 0.25
@@ -46,6 +48,7 @@ class StepPlan:
         noise_shares: how much of the noise each adds (`extensions.protocols.noise.party_variance`).
         dealer_noise: whether who deals correlated randomness adds as much.
         degree: of the clip factor's polynomial.
+        momentum: what of an update goes into the next one, rounded to 2^-10.
         private: False leaves clipping and noise out (plain SGD, for comparison).
 
     Raises:
@@ -64,6 +67,7 @@ class StepPlan:
     noise_shares: NoiseShares = "exact"
     dealer_noise: bool = False
     degree: int = 2
+    momentum: float = 0.0
     private: bool = True
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class StepPlan:
             raise ArgumentError("rows", self.rows, "at least 1")
         _ = self.noise_variance  # refuses unknown shares
         check_colluders(self.parties, self.colluders, dealer_noise=self.dealer_noise)
+        check_momentum(self.momentum)
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
             self._check_norms()
@@ -127,13 +132,22 @@ class StepPlan:
             )
 
     def _check_update(self) -> None:
+        """The truncation has bits for momentum and biases, whose products stay in its range.
+
+        With A < 2^61 / lasting for the sum times the ratio, and `lasting` = 1 / (1 - momentum), the
+        truncated |z_t| <= A + momentum (|z_(t - 1)| + 2^shift) is at most (A + 2^shift) lasting.
+        """
         shift = self.step_ratio[1] + self.factor_bits
-        if not 0 <= shift < SAFE_BITS:
+        room = max(shape.bias_bits for shape in self.layers)
+        least, most = 0, SAFE_BITS - room
+        if self.momentum_numerator:
+            least, most = MOMENTUM_BITS, most - 1 - math.ceil(math.log2(self.lasting))
+        if not least <= shift < most:
             raise ArgumentError(
                 "learning_rate",
                 self.learning_rate,
                 "such that learning_rate / expected_batch_size is in "
-                f"2^{self.factor_bits - 52} .. 2^{self.factor_bits + 9}",
+                f"2^{self.factor_bits + 10 - most} .. 2^{self.factor_bits + 9 - least}",
             )
 
     @functools.cached_property
@@ -179,13 +193,14 @@ class StepPlan:
             largest = self.rows * self.max_grad_norm * (1 + MAX_ETA) + TAIL * self.noise_scale(1.0)
         else:
             largest = self.rows * PLAIN_NORM
+        largest *= self.lasting
         free = SAFE_BITS - 1 - self.frac_bits - LEARNING_RATE_BITS - math.ceil(math.log2(largest))
         if free < self.frac_bits - 4:
             raise ArgumentError(
                 "frac_bits",
                 self.frac_bits,
                 f"at most {(free + self.frac_bits + 4) // 2} for this batch, bound and noise",
-                "Lower frac_bits, the batch size or the noise.",
+                "Lower frac_bits, the batch size, the noise or the momentum.",
             )
         return min(free, self.frac_bits + FACTOR_EXTRA_BITS)
 
@@ -219,7 +234,7 @@ class StepPlan:
         2^-factor_bits in each of out_features coordinates, times the norm of (a_j, 1).
         """
         error = (
-            sum(s.out_features * (s.input_norm**2 + s.has_bias) for s in self.layers)
+            sum(s.out_features * (s.input_norm**2 + s.bias_norm**2) for s in self.layers)
             * 4.0**-self.factor_bits
         )
         return math.sqrt(error) / self.max_grad_norm
@@ -230,10 +245,24 @@ class StepPlan:
         return sum(s.out_features * (s.in_features + s.has_bias) for s in self.layers)
 
     @property
+    def momentum_numerator(self) -> int:
+        """Momentum in units of 2^-MOMENTUM_BITS."""
+        return round(self.momentum * (1 << MOMENTUM_BITS))
+
+    @property
+    def lasting(self) -> float:
+        """What an update comes to with all that momentum makes of it later: 1 / (1 - momentum)."""
+        return 1.0 / (1.0 - math.ldexp(self.momentum_numerator, -MOMENTUM_BITS))
+
+    @property
     def largest_pull(self) -> float:
-        """Bound of the Frobenius norm by which the clipped sum of one step moves all weights."""
+        """Bound of the Frobenius norm by which one step's clipped sum moves all weights.
+
+        In that step and, by momentum, in later ones.
+        """
         ratio = self.learning_rate / self.expected_batch_size
-        return ratio * self.rows * self.max_grad_norm * (1 + self.eta)
+        norm = self.max_grad_norm * (1 + self.eta) if self.private else PLAIN_NORM
+        return ratio * self.rows * norm * self.lasting
 
     @property
     def largest_noise(self) -> float:
@@ -242,20 +271,31 @@ class StepPlan:
         Over several steps these bounds add in squares.
         """
         ratio = self.learning_rate / self.expected_batch_size
-        return ratio * self.noise_scale(1 + self.eta) * (math.sqrt(self.parameters) + 10.0)
+        norm = self.noise_scale(1 + self.eta) * (math.sqrt(self.parameters) + 10.0)
+        return ratio * norm * self.lasting
 
-    def check_drift(self, steps: int, max_weight_norm: float) -> None:
-        """Raises ArgumentError if weights might leave their bound within so many such steps.
+    def moved(self, rates: Sequence[float]) -> float:
+        """Returns a bound of the norm by which steps move all weights together.
+
+        Args:
+            rates: of each step, what `learning_rate` is multiplied by.
+        """
+        squares = math.fsum(rate**2 for rate in rates)
+        return math.fsum(rates) * self.largest_pull + math.sqrt(squares) * self.largest_noise
+
+    def check_drift(self, rates: Sequence[float], max_weight_norm: float) -> None:
+        """Raises ArgumentError if weights might leave their bound within steps of such rates.
 
         Only the gradients of hidden layers depend on that bound.
         """
-        moved = steps * self.largest_pull + math.sqrt(steps) * self.largest_noise
+        moved = self.moved(rates)
         allowed = (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
         if self.private and len(self.layers) > 1 and moved > allowed:
             raise ArgumentError(
                 "learning_rate",
                 self.learning_rate,
-                f"such that {steps} steps move weights by {allowed:g} at most, not {moved:.4g}",
+                f"such that {len(rates)} steps move weights by {allowed:g} at most, not "
+                f"{moved:.4g}",
                 "Lower it, or train for fewer steps.",
             )
 
@@ -264,3 +304,9 @@ class StepPlan:
         """(K, m) with K / 2^m nearest to learning_rate / expected_batch_size, K of 10 bits."""
         mantissa, exponent = math.frexp(self.learning_rate / self.expected_batch_size)
         return round(mantissa * (1 << LEARNING_RATE_BITS)), LEARNING_RATE_BITS - exponent
+
+
+def check_momentum(momentum: float) -> None:
+    """Raises ArgumentError unless momentum is at least 0, and below 1 by 2^-10 or more."""
+    if not 0.0 <= momentum <= 1.0 - 2.0**-MOMENTUM_BITS:
+        raise ArgumentError("momentum", momentum, f"in 0..{1 - 2.0**-MOMENTUM_BITS:.3f}")

@@ -18,7 +18,8 @@ from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
 
-Step = Callable[[Parameters], Parameters]
+Step = Callable[..., Parameters]
+"""What it makes of shares, and of public integers that may be others whenever it is called."""
 T = TypeVar("T")
 Compute = Callable[[Parameters], Sequence[Share]]
 Arrays = Sequence[Integers]
@@ -206,7 +207,11 @@ class Host(Protocol):
         ...
 
     def compile(self, step: Step) -> Step:
-        """Returns what computes the step, as often as it is called with one and the same model."""
+        """Returns what computes the step, as often as it is called with one and the same model.
+
+        Args:
+            step: is given the model, and the public integers that its caller gives.
+        """
         return step
 
     def open(self, summands: Sequence[Sequence[Integers]]) -> list[Integers]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters, forward
+from extensions.network.chain import Network, Parameters, forward
 from extensions.network.class_weights import row_weights
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
@@ -22,7 +22,15 @@ from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
-from extensions.protocols.settings import TRAINING, Settings, account, network_of, plan_of
+from extensions.protocols.optimizer import Mean, State, multipliers, numerators
+from extensions.protocols.settings import (
+    TRAINING,
+    Settings,
+    account,
+    largest_weight,
+    network_of,
+    plan_of,
+)
 from extensions.ring.fixed_point import Integers, Reals, encode
 
 Summands = Callable[[], Sequence[Sequence[Integers]]]
@@ -64,8 +72,8 @@ class Keep:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def resume(self) -> tuple[Parameters, Ledger] | None:
-        """Returns the model of a run that goes on, and what it cost; None for a new run."""
+    def resume(self) -> tuple[State, Ledger] | None:
+        """Returns the state of a run that goes on, and what it cost; None for a new run."""
         return None
 
     def steps(self, config: Settings) -> Iterable[int]:
@@ -87,8 +95,8 @@ class Keep:
         """
         return self._host.open(compute())
 
-    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
-        """Takes the model after so many steps; 0 is the start of a new run."""
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
+        """Takes the state after so many steps; 0 is the start of a new run."""
         return
 
 
@@ -122,10 +130,11 @@ def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameter
     records = agreed(host, config, own, keep.facts)  # 5.1
     begun = keep.resume()
     if begun is None:
-        begun = start(host, config, own, records)  # 5.2
+        model, ledger = start(host, config, own, records)  # 5.2
+        begun = State.begin(host, config, model), ledger
         keep(0, *begun)
-    model, ledger = begun
-    return descend(host, config, records, model, ledger, keep), ledger  # 5.3, 5.4
+    state, ledger = begun
+    return descend(host, config, records, state, ledger, keep), ledger  # 5.3, 5.4
 
 
 def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> Announced:
@@ -144,7 +153,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
     records = announce(host.exchange, own.train, facts, own.problem)
-    _plan(config, records)
+    _plans(config, records)
     return records
 
 
@@ -198,46 +207,72 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
 
 
 def descend(
-    host: Host, config: Settings, records: Announced, model: Parameters, ledger: Ledger, keep: Keep
+    host: Host, config: Settings, records: Announced, state: State, ledger: Ledger, keep: Keep
 ) -> Parameters:
     """Returns the model after all steps of secure DPSGD.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        records: of all parties.
+        state: that steps go on from.
+        ledger: takes what they cost.
+        keep: follows the run.
 
     Source:
         Ruan et al., S&P 2023, Protocol 3.
 
+    Deviation:
+        Momentum, falling rates and the mean of iterates are post-processing of noisy sums: neither
+        epsilon nor rounds depend on them, but for one round at the end with a mean.
+
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    network, rows = network_of(config, records.features), records.rows(config)
-    placed = host.place(records.records)
-    plan = _plan(config, records)
+    network, plan, mean = _plans(config, records)
+    rows, placed = records.rows(config), host.place(records.records)
+    _, exponent = plan.step_ratio
 
-    def step(model: Parameters) -> Parameters:
+    def step(parts: Parameters, numerator: int, counted: int) -> Parameters:
+        state = State.of(parts, config)
         batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
-        trace = forward(host.ring, network, model, batch.x)
+        trace = forward(host.ring, network, state.model, batch.x)
         gradients = trace.backward(batch.y, batch.squared_norms)  # 3.5
         weights = None
         if config.class_weights is not None:
             weights = row_weights(host.ring, batch.y, config.class_weights)
-        updates = dpsgd_step(
-            host.ring, gradients, plan, host.noise, batch.padding, weights=weights
-        )  # 3.6-3.16
-        return [(w - dw, b - db) for (w, b), (dw, db) in zip(model, updates, strict=True)]  # 3.17
+        updates = dpsgd_step(  # 3.6-3.16
+            host.ring,
+            gradients,
+            plan,
+            host.noise,
+            batch.padding,
+            ratio=(numerator, exponent),
+            weights=weights,
+            velocity=state.velocity,
+        )
+        return state.after(updates, counted).parts  # 3.17
 
-    compiled = host.compile(step)
+    compiled, parts = host.compile(step), state.parts
+    factors = numerators(plan, multipliers(config.lr_schedule, config.steps))
     keep.begin(records)
     for number in keep.steps(config):  # 3.3
-        model = compiled(model)
+        parts = compiled(parts, factors[number - 1], mean.counts(number))
+        state = State.of(parts, config)
         account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))
-        keep(number, model, ledger)
-    return model
+        keep(number, state, ledger)
+    if not state.total:
+        return state.model
+    finish = host.compile(lambda parts: mean.of(host.ring, State.of(parts, config)).parts)
+    return State.of(finish(state.parts), config).model
 
 
-def _plan(config: Settings, records: Announced) -> StepPlan:
-    """Returns the public constants of each step."""
+def _plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean]:
+    """Returns the public facts about the model, and the constants of each step and of the end."""
     expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
     network = network_of(config, records.features)
-    return plan_of(config, network, sum(records.rows(config)), expected)
+    plan = plan_of(config, network, sum(records.rows(config)), expected)
+    return network, plan, Mean.over(config, plan, largest_weight(config, network, plan))
 
 
 def public_start(config: Settings, features: int) -> list[Integers]:

@@ -1,21 +1,27 @@
 """The public settings of Protocol 5, and the constants that follow from them."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
+from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.network.spec import ModelSpec, Start
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
-from extensions.protocols.initialization import Strategy, Weighting
+from extensions.protocols.initialization import MAX_NORM, Strategy, Weighting
 from extensions.protocols.noise import NoiseShares
+from extensions.protocols.optimizer import Choices, bias_bits, multipliers, numerators
 
 TRAINING = "training"
 """Name in ledgers of the joint steps, to whose noise all parties contribute."""
 
 
-class Settings(Protocol):
+class Settings(Choices, Protocol):
     """What all parties of a run have in common; `extensions.runs.config.TrainConfig` says more."""
 
     @property
@@ -37,10 +43,6 @@ class Settings(Protocol):
     @property
     def class_weights(self) -> Sequence[float] | None:
         """How much a record of each class counts, in (0, 1]; None: all count alike."""
-
-    @property
-    def steps(self) -> int:
-        """Number of updates T."""
 
     @property
     def lr(self) -> float:
@@ -104,8 +106,14 @@ class Settings(Protocol):
 
 
 def network_of(config: Settings, features: int) -> Network:
-    """Returns the public facts about the model for records with so many features."""
-    return ModelSpec.parse(config.model, features, config.classes, config.loss).network
+    """Returns the public facts about the model for records with so many features.
+
+    The model has a bias of zeros where none is trained.
+    """
+    network = ModelSpec.parse(config.model, features, config.classes, config.loss).network
+    bits = bias_bits(config.bias_scale)
+    trained = (bits is not None,) * len(network.has_bias)
+    return replace(network, has_bias=trained, bias_bits=bits or 0)
 
 
 def plan_of(config: Settings, network: Network, rows: int, expected: float) -> StepPlan:
@@ -121,15 +129,21 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         Each record is clipped to C / k, and a person has at most k: the clipped sum moves by at
         most C (1 + eta) with a person, against which the noise is sigma.
 
+        With "least-squares" residuals are as long as logits, which nothing cuts. Those of one layer
+        are within the norm of its features times `largest_weight`, but with probability 2^-70, and
+        so squared norms keep to the range in which clipping is right; those of more layers within
+        the bound of all weights.
+
     Raises:
         ArgumentError: the step's integers do not fit the ring, or the weights of hidden layers
             might leave their bound within all steps.
     """
+    norm = config.max_feature_norm
+    reached = config.loss == "least-squares" and len(network.widths) == 2
+    bound = 1.0 if reached else DEFAULT_WEIGHT_NORM
     plan = StepPlan(
         frac_bits=config.frac_bits,
-        layers=network.shapes(
-            max_feature_norm=config.max_feature_norm, max_weight_norm=DEFAULT_WEIGHT_NORM
-        ),
+        layers=network.shapes(max_feature_norm=norm, max_weight_norm=bound),
         rows=rows,
         learning_rate=config.lr,
         expected_batch_size=expected,
@@ -139,10 +153,45 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         colluders=config.colluders,
         noise_shares=config.noise_shares,
         dealer_noise=config.dealer_noise,
+        momentum=config.momentum,
         private=config.private,
     )
-    plan.check_drift(config.steps, DEFAULT_WEIGHT_NORM)
+    if reached:
+        bound = largest_weight(config, network, plan)
+        try:
+            shapes = network.shapes(max_feature_norm=norm, max_weight_norm=bound)
+            plan = replace(plan, layers=shapes)
+        except ArgumentError as error:
+            error.add_note(
+                f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not "
+                "cut with them: lower the learning rate, the momentum or the number of steps."
+            )
+            raise
+    plan.check_drift(multipliers(config.lr_schedule, config.steps), DEFAULT_WEIGHT_NORM)
     return plan
+
+
+def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
+    """Returns a bound of the norm of all weights and biases together, in all steps.
+
+    It is that of the start, and what all steps' sums and noise, with their momentum, may add; and
+    so is that of each weight. Sums are bounded in any case; noise but with probability 2^-70.
+    Without privacy gradients are taken to average `PLAIN_NORM` at most.
+
+    Args:
+        config: of the run.
+        network: of the model.
+        plan: of its steps.
+    """
+    begin = ModelSpec(widths=network.widths).initial_parameters(config.public_init)
+    start = float(np.hypot.reduce([np.linalg.norm(weight) for weight, _ in begin]))
+    if config.strategy is not None:
+        start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
+    rates = multipliers(config.lr_schedule, config.steps)
+    first, _ = plan.step_ratio
+    used = [each / first for each in numerators(plan, rates)]
+    ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
+    return start + plan.moved(used) * (1 + 2.0**-9) + ulps
 
 
 def account(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from extensions.checks import check_not_negative, check_positive, check_weights
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss, residual_norm
+from extensions.network.losses import SQUARED, Loss, residual_norm
 from extensions.network.spec import ModelSpec, Start
 from extensions.options import Option
 from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, Neighbours, check_real
@@ -14,6 +14,7 @@ from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
 from extensions.protocols.noise import NoiseShares, least_sigma
+from extensions.protocols.optimizer import RateSchedule, check_choices
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.entry_points import check_offered
 from extensions.runs.providers import (
@@ -61,10 +62,17 @@ class TrainConfig:
         features: name of the extractor that each owner used, for the report.
         model: kind of model: logistic, or mlp:H with H hidden units.
         classes: number of classes.
-        loss: kind of loss: sigmoid (one class against all others), softmax (of all classes), or
-            squared (of a number in the schema's range; or of each class).
+        loss: kind of loss: sigmoid or hard-sigmoid (one class against all others), softmax (of all
+            classes), squared (of a number in the schema's range; or of each class), or
+            least-squares (the same of predictions that are not cut to the range: fewest rounds).
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
+        lr_schedule: how it falls: constant (not at all), linear, or cosine, to 0 after the last
+            step.
+        momentum: what of an update goes into the next one, in 0..0.999.
+        average: the last part of the iterates, whose mean is the model, in 0..1; 0: the very last.
+        bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
+            the bound of each gradient to features; 0: no biases.
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
         max_grad_norm: C, the bound of each example's gradient.
         epsilon: target epsilon of the whole run, local models included; needs delta.
@@ -120,6 +128,10 @@ class TrainConfig:
     loss: Loss = "sigmoid"
     steps: int = 120
     lr: float = 10.0
+    lr_schedule: RateSchedule = "constant"
+    momentum: float = 0.0
+    average: float = 0.0
+    bias_scale: float = 1.0
     sample_rate: float = 0.1
     max_grad_norm: float = 1.0
     epsilon: float | None = None
@@ -161,10 +173,10 @@ class TrainConfig:
         check_noise_shares(self.parties, self.colluders, self.noise_shares)
         if self.dealer_noise:
             check_dealer_noise(self.parties, self.provider, self.insecure_seed)
-        if self.classes == 1 and "schema target" in self.facts and self.loss != "squared":
+        if self.classes == 1 and "schema target" in self.facts and self.loss not in SQUARED:
             allowed = "'squared' where a number is learnt"
             raise ArgumentError("loss", self.loss, allowed, "Type: --loss squared")
-        fewest = 1 if self.loss == "squared" else 2
+        fewest = 1 if self.loss in SQUARED else 2
         floors = (("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0))
         for name, floor in floors:
             if getattr(self, name) < floor:
@@ -179,6 +191,7 @@ class TrainConfig:
         if self.insecure_seed is not None and not 0 <= self.insecure_seed < 2**63:
             raise ArgumentError("insecure_seed", self.insecure_seed, "in 0..2^63 - 1")
         residual_norm(self.loss, self.classes)
+        check_choices(self)
         spec = ModelSpec.parse(self.model, 1, self.classes)
         if self.class_weights is not None:
             if len(self.class_weights) != self.classes:

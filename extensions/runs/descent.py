@@ -9,6 +9,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
+from extensions.protocols.optimizer import State
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
@@ -36,4 +37,5 @@ def descend(
         config.frac_bits, parties=config.parties, owners=len(records), source=source, coins=coins
     )
     own = announce(host.exchange, records, {})
-    return pea.descend(host, config, own, parameters, Ledger(), pea.Keep(host))
+    begun = State.begin(host, config, parameters)
+    return pea.descend(host, config, own, begun, Ledger(), pea.Keep(host))

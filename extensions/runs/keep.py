@@ -11,6 +11,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Carried, Host, Traffic, mean, named, unnamed
+from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.runs.budget import Reservations
@@ -99,7 +100,7 @@ class Following(pea.Keep):
         carried = [Carried(*row[:-1]) for row in everybody]
         return Traffic(own.rounds, carried), mean([row[-1] for row in everybody])
 
-    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Shows that so many steps are made."""
         if step:
             traffic = self._host.traffic()
@@ -200,8 +201,10 @@ class Keeping(Following):
         """Whether there is something from which the run can go on."""
         return any(party.kept for party in self._parties)
 
-    def resume(self) -> tuple[Parameters, Ledger] | None:
-        """Returns model and ledger of the newest checkpoint that all parties have, or a release's.
+    def resume(self) -> tuple[State, Ledger] | None:
+        """Returns state and ledger of the newest checkpoint that all parties have.
+
+        Of a release the state is the trained model alone.
 
         Cost:
             Two rounds.
@@ -219,8 +222,9 @@ class Keeping(Following):
         if first.recipients:
             self._outputs = [base.outputs for base in bases]
         self._draw_from(first.source)
-        model = self._host.restore([unnamed(base.shares) for base in bases])
-        return model, Ledger.from_json(first.optimizer["ledger"])
+        parts = self._host.restore([unnamed(base.shares) for base in bases])
+        state = State(parts) if first.recipients else State.of(parts, self._config)
+        return state, Ledger.from_json(first.optimizer["ledger"])
 
     def _draw_from(self, source: Mapping[str, Any] | None) -> None:
         """An insecure source, if the run has one, goes on from where it stood."""
@@ -231,12 +235,12 @@ class Keeping(Following):
         """Returns the numbers of the steps that are left."""
         return range(self._made + 1, config.steps + 1)
 
-    def __call__(self, step: int, model: Parameters, ledger: Ledger) -> None:
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Writes every holder's shares if a checkpoint is due, and shows progress."""
         if self._parties[0].is_due(step):
-            for party, own in zip(self._parties, self._host.summands(model), strict=True):
+            for party, own in zip(self._parties, self._host.summands(state.parts), strict=True):
                 party.write(step, named(own), **self._state(ledger))
-        super().__call__(step, model, ledger)
+        super().__call__(step, state, ledger)
 
     def open(self, name: str, compute: Compute) -> list[Integers]:
         """Returns to every party what the holders' words add up to, once all have stored theirs.

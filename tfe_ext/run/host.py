@@ -29,6 +29,7 @@ from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
 from tfe_ext.ring.shares import Additive3, Replicated, Share
+from tfe_ext.ring.variables import ScalarVariables
 
 
 class ABY3Host(Host):
@@ -112,16 +113,19 @@ class ABY3Host(Host):
     def compile(self, step: Step) -> Step:
         """Returns the step as one graph, which is traced when it is first called.
 
-        Its traffic is that of the graph.
+        Its traffic is that of the graph. Public integers are variables on the servers.
         """
         traced: Any = None
         each = Traffic()
+        public: Any = None
 
-        def run(model: Parameters) -> Parameters:
-            nonlocal traced, each
+        def run(model: Parameters, *integers: int) -> Parameters:
+            nonlocal traced, each, public
             if traced is None:
-                traced = _traced(lambda: self._store(model, step(_read(model))))
+                kept = public = ScalarVariables(self._on, integers)
+                traced = _traced(lambda: self._store(model, step(_read(model), *kept.read())))
                 each = cost_of_graph(traced.graph).traffic
+            public.assign(integers)
             traced()
             self._traffic = self._traffic.plus(each)
             return model

@@ -8,7 +8,7 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
-from extensions.network.losses import Loss
+from extensions.network.losses import SQUARED, Loss, middle
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
 from extensions.runs.model.header import Header
@@ -51,11 +51,13 @@ def check_width(header: Header, features: Reals) -> None:
 def scores_of(loss: Loss, logits: Reals) -> Reals:
     """Returns probabilities (records, classes).
 
-    Those of "softmax" sum to 1 in each row; those of "sigmoid" tell each class from all others.
-    "squared" says a target's place in its range, 0..1, or a class's share.
+    Those of "softmax" sum to 1 in each row; those of "sigmoid" and "hard-sigmoid" tell each class
+    from all others. "squared" and "least-squares" say a target's place in its range, 0..1, or a
+    class's share.
     """
-    if loss == "squared":
-        places: Reals = np.clip(logits + 0.5, 0.0, 1.0)
+    if loss in SQUARED or loss == "hard-sigmoid":
+        scaled = logits + middle(loss, logits.shape[1]) if loss in SQUARED else logits / 4 + 0.5
+        places: Reals = np.clip(scaled, 0.0, 1.0)
         return places
     if loss == "softmax":
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))

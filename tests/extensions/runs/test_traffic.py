@@ -10,6 +10,7 @@ import pytest
 
 from extensions.cli import console
 from extensions.protocols.host import Carried, Host, Traffic
+from extensions.protocols.optimizer import State
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following
 from extensions.runs.manifest import Manifest
@@ -62,7 +63,7 @@ def test_a_report_has_all_parties_and_progress_this_one():
         Traffic(28, [Carried(110, 320, 50), Carried(100, 100, 0), Carried(600, 0, 90)]),
         round((100 + 10 + 30) / 3),
     )
-    keep(1, [], None)  # type: ignore[arg-type]
+    keep(1, State([]), None)  # type: ignore[arg-type]
     steps = {"step": 1, "steps": CONFIG.steps}
     assert told == [{**steps, "rounds": 28, "bytes": 430, "largest": 430, "padding": 100}]
 

@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from extensions import durable
+from extensions.network.losses import SQUARED, middle
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
 
@@ -16,7 +17,11 @@ OPSET = 17
 IR_VERSION = 8
 """Old enough for runtimes of 2022 and later."""
 
-_SCORES = {"sigmoid": ("Sigmoid", {}), "softmax": ("Softmax", {"axis": 1})}
+_SCORES: dict[str, tuple[str, dict[str, Any]]] = {
+    "sigmoid": ("Sigmoid", {}),
+    "hard-sigmoid": ("HardSigmoid", {"alpha": 0.25, "beta": 0.5}),
+    "softmax": ("Softmax", {"axis": 1}),
+}
 
 
 def write(path: Path, model: OpenedModel) -> None:
@@ -42,8 +47,9 @@ def write(path: Path, model: OpenedModel) -> None:
             ends = [constant(f"{end}_{i}", value) for end, value in (("low", 0.0), ("high", cap))]
             nodes.append(helper.make_node("Clip", [x, *ends], [f"values_{i}"]))
             x = f"values_{i}"
-    if spec.loss == "squared":
-        nodes.append(helper.make_node("Add", ["logits", constant("half", 0.5)], ["uncut"]))
+    if spec.loss in SQUARED:
+        at_zero = constant("middle", middle(spec.loss, spec.widths[-1]))
+        nodes.append(helper.make_node("Add", ["logits", at_zero], ["uncut"]))
         cut = ["uncut", constant("least", 0.0), constant("most", 1.0)]
         nodes.append(helper.make_node("Clip", cut, ["probabilities"]))
     else:

@@ -1,0 +1,71 @@
+"""What a run may choose of its optimizer; equal at all parties."""
+
+import math
+from typing import Protocol
+
+from extensions.errors import ArgumentError
+from extensions.protocols.dpsgd_plan import check_momentum
+from extensions.protocols.optimizer.schedule import RateSchedule, multipliers
+
+MOST_BIAS_BITS = 8
+
+
+class Choices(Protocol):
+    """Settings of a run; `extensions.runs.config.TrainConfig` says what they mean."""
+
+    @property
+    def steps(self) -> int:
+        """Number of updates."""
+
+    @property
+    def lr_schedule(self) -> RateSchedule:
+        """How the learning rate falls."""
+
+    @property
+    def momentum(self) -> float:
+        """What of an update goes into the next one."""
+
+    @property
+    def average(self) -> float:
+        """The last part of the iterates, whose mean is the model; 0: the last one is."""
+
+    @property
+    def bias_scale(self) -> float:
+        """The input whose weights biases are; 0: there are none."""
+
+
+def check_choices(choices: Choices) -> None:
+    """Returns only if all of them are in range.
+
+    Raises:
+        ArgumentError: one is not.
+    """
+    check_momentum(choices.momentum)
+    if not 0.0 <= choices.average <= 1.0:
+        raise ArgumentError("average", choices.average, "in 0..1, the part of the steps")
+    multipliers(choices.lr_schedule, 1)
+    bias_bits(choices.bias_scale)
+
+
+def iterates(choices: Choices) -> int:
+    """Returns how many of the last iterates the mean is taken of; at least the very last."""
+    return max(1, round(choices.average * choices.steps))
+
+
+def bias_bits(scale: float) -> int | None:
+    """Returns b of a scale 2^-b; None of 0, for no bias.
+
+    Raises:
+        ArgumentError: another scale, with which sums of biases would not be exact.
+    """
+    if scale == 0.0:
+        return None
+    mantissa, exponent = math.frexp(scale)
+    if mantissa != 0.5 or not 0 <= 1 - exponent <= MOST_BIAS_BITS:
+        raise ArgumentError(
+            "bias_scale",
+            scale,
+            f"0 for no bias, or a power of two in 2^-{MOST_BIAS_BITS}..1",
+            "Other scales would be rounded, and the bound of each gradient with them.",
+        )
+    return 1 - exponent

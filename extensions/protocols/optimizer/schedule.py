@@ -1,0 +1,46 @@
+"""How the learning rate falls over the steps of a run; public, and known before it begins."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from extensions.errors import ArgumentError
+from extensions.protocols.dpsgd_plan import StepPlan
+
+RateSchedule = Literal["constant", "linear", "cosine"]
+SCHEDULES: tuple[RateSchedule, ...] = get_args(RateSchedule)
+
+
+def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
+    """Returns what the learning rate is multiplied by in each of so many steps.
+
+    "constant" leaves it as it is; "linear" and "cosine" begin with the whole and would be 0 one
+    step after the last: 1 - t / T, and (1 + cos(pi t / T)) / 2, for t = 0 .. T - 1.
+
+    Raises:
+        ArgumentError: an unknown schedule.
+    """
+    times = [t / steps for t in range(steps)]
+    match schedule:
+        case "constant":
+            return [1.0] * steps
+        case "linear":
+            return [1.0 - t for t in times]
+        case "cosine":
+            return [(1.0 + math.cos(math.pi * t)) / 2 for t in times]
+    raise ArgumentError("lr_schedule", schedule, f"one of {SCHEDULES}")
+
+
+def numerators(plan: StepPlan, rates: Sequence[float]) -> list[int]:
+    """Returns for each step what stands for the numerator of `StepPlan.step_ratio`.
+
+    All steps have the exponent of the first, so that one compiled step serves them all, and what
+    momentum carries over keeps its range: a rate is right within 2^-9 of the first one, and never
+    0, which would be a step for nothing.
+
+    Args:
+        plan: of the first step.
+        rates: what `multipliers` returned.
+    """
+    numerator, _ = plan.step_ratio
+    return [max(1, round(numerator * rate)) for rate in rates]

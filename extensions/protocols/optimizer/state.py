@@ -1,0 +1,158 @@
+"""What goes from step to step, in shares: the model, the one before it, and a sum of models."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.network.chain import Parameters
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.host import Host, flat, pairs
+from extensions.protocols.optimizer.choices import Choices, iterates
+from extensions.ring.fixed_point import SAFE_BITS
+from extensions.ring.interface import Ring, Share
+
+Updates = Sequence[tuple[Share, Share | None]]
+
+MEAN_BITS = 10
+"""The mean's divisor is right within 2^-MEAN_BITS / 2 of itself, and mostly much closer."""
+_MOST_BITS = 30
+
+
+@dataclass(frozen=True)
+class State:
+    """Shares of what a run needs to go on.
+
+    The velocity, what the last step took from the model, is the difference of two models: hosts
+    that store shares in a form of their own (`tfe_ext.run.host`) have both in that form already.
+
+    Attributes:
+        model: weight and bias of each layer.
+        previous: those before the last step; empty without momentum.
+        total: the sum of earlier iterates whose mean is taken, that of `model` not included; empty
+            without averaging.
+    """
+
+    model: Parameters
+    previous: Parameters = field(default_factory=list)
+    total: Parameters = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, host: Host, choices: Choices, model: Parameters) -> "State":
+        """Returns the state before the first step; local.
+
+        Args:
+            host: that holds the shares.
+            choices: of the run.
+            model: to begin with.
+        """
+        momentum, averaging = choices.momentum > 0, iterates(choices) > 1
+        if not (momentum or averaging):
+            return cls(model)
+        summands = [
+            [*own, *(own if momentum else ()), *(map(np.zeros_like, own) if averaging else ())]
+            for own in host.summands(model)
+        ]
+        return cls.of(host.restore(summands), choices)
+
+    @classmethod
+    def of(cls, parts: Parameters, choices: Choices) -> "State":
+        """Returns the state of a run that is not finished, whose `parts` these are."""
+        momentum, averaging = choices.momentum > 0, iterates(choices) > 1
+        layers = len(parts) // (1 + momentum + averaging)
+        model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
+        return cls(model, rest.pop(0) if momentum else [], rest.pop(0) if averaging else [])
+
+    @property
+    def parts(self) -> Parameters:
+        """All of it as weights and biases in turn, as hosts and checkpoints keep them."""
+        return [*self.model, *self.previous, *self.total]
+
+    @property
+    def velocity(self) -> Parameters | None:
+        """What the last step took from each weight and bias; None without momentum."""
+        if not self.previous:
+            return None
+        both = zip(flat(self.previous), flat(self.model), strict=True)
+        return pairs([before - now for before, now in both])
+
+    def after(self, updates: Updates, counted: Any) -> "State":
+        """Returns the state after a step; local.
+
+        Args:
+            updates: what it takes from weights and biases; None from those that stay.
+            counted: 1 if the present model is one of those whose mean is taken, else 0.
+        """
+        model = [
+            (w - dw, b if db is None else b - db)
+            for (w, b), (dw, db) in zip(self.model, updates, strict=True)
+        ]
+        if not self.total:
+            return State(model, self.model if self.previous else [])
+        both = zip(flat(self.total), flat(self.model), strict=True)
+        total = pairs([so_far + part * counted for so_far, part in both])
+        return State(model, self.model if self.previous else [], total)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of the last iterates of a run, as the public numbers that make it.
+
+    Args:
+        count: number of iterates.
+        steps: of the run.
+        numerator: with `shift`, 1 / count.
+        shift: likewise.
+    """
+
+    count: int
+    steps: int
+    numerator: int
+    shift: int
+
+    @classmethod
+    def over(cls, choices: Choices, plan: StepPlan, largest: float) -> "Mean":
+        """Returns that of a run.
+
+        The sum of n weights below `largest`, times a numerator of 2^shift / n + 1/2 at most, is
+        below 2^(f + shift) largest (1 + 2^-10), within 2^61.
+
+        Args:
+            choices: of the run.
+            plan: of its steps.
+            largest: bound of a weight's magnitude in all of them.
+
+        Raises:
+            ArgumentError: too few bits are left for the division.
+        """
+        count, steps = iterates(choices), choices.steps
+        reach = np.log2(max(largest, 1.0) * 1.001)
+        shift = min(_MOST_BITS, SAFE_BITS - 1 - plan.frac_bits - int(np.ceil(reach)))
+        if count > 1 and shift < MEAN_BITS + np.log2(count):
+            raise ArgumentError(
+                "average",
+                choices.average,
+                f"0 for steps of this size: weights may reach {largest:.3g}",
+                "Lower the learning rate, the number of steps, or frac_bits.",
+            )
+        return cls(count, steps, round(2.0 ** max(shift, 0) / count), shift)
+
+    def counts(self, step: int) -> int:
+        """Returns 1 if the model before that step is one of the last but the very last, else 0."""
+        return int(step - 1 > self.steps - self.count)
+
+    def of(self, ring: Ring, state: State) -> State:
+        """Returns the state with the mean as its model.
+
+        Guarantees:
+            Right within an ulp and 2^-11 of itself, for weights that keep to the bound.
+
+        Cost:
+            One truncation of all weights and biases.
+        """
+        both = zip(flat(state.total), flat(state.model), strict=True)
+        sums = [(so_far + last) * self.numerator for so_far, last in both]
+        model = pairs(ring.truncate([(each, self.shift) for each in sums]))
+        return State(model, state.previous, state.total)
