@@ -72,7 +72,8 @@ def train(
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
     watching = _Watching(host, start, watch, lambda model: accuracy(config, host.ring, model, test))
-    model, ledger = pea.train(host, config, own, watching)
+    records = pea.agreed(host, config, own, watching.facts)
+    model, ledger = pea.train(host, config, own, records, watching.resume(), watching)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,

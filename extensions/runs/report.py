@@ -13,6 +13,7 @@ from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
 from extensions.protocols.noise import noise_without
 from extensions.protocols.settings import TRAINING
+from extensions.protocols.sums.whitening import WHITENING, Whitening
 from extensions.runs.config import TrainConfig
 
 
@@ -36,6 +37,7 @@ class Outcome:
         manifest: what is kept of the run's.
         records: number of each party that are trained on; of persons, where these have several.
         held_out: likewise, of records that are held out.
+        whitening: of their features, or None.
     """
 
     quality: Mapping[str, Any]
@@ -51,6 +53,7 @@ class Outcome:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     records: Sequence[int] = ()
     held_out: Sequence[int] = ()
+    whitening: Whitening | None = None
 
 
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
@@ -91,7 +94,9 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     numbers = sorted({*range(1, min(config.parties, 4)), config.parties - 1} - {0})
     found = {}
     for missing in numbers:
-        left = ledger.with_noise(TRAINING, noise_without(config.parties, missing))
+        left, factor = ledger, noise_without(config.parties, missing)
+        for name in (WHITENING, TRAINING):
+            left = left.with_noise(name, factor)
         try:
             epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
         except ArgumentError:
@@ -133,6 +138,8 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "model": config.model,
         "loss": config.loss,
         "noise_multiplier": config.noise_multiplier if config.private else None,
+        "noise_multiplier_whiten": config.noise_multiplier_whiten,
+        "whiten_ridge": None if outcome.whitening is None else outcome.whitening.ridge,
         "sample_rate": config.sample_rate,
         "init": config.init,
         "noise_multiplier_init": config.noise_multiplier_init,
