@@ -15,7 +15,7 @@ from extensions.protocols.host import Host
 from extensions.protocols.pea import Keep, Own
 from extensions.protocols.settings import Settings
 from extensions.protocols.sums.gram import blocks, unit_rows
-from extensions.protocols.sums.whitening import WHITENING, Whitening, open_whitening
+from extensions.protocols.sums.whitening import WHITENING, Whitening, noisy_gram, ridge_of
 from extensions.ring.fixed_point import decode
 
 TITLE = "the sum of x x^T over the features x of training records, with noise"
@@ -123,7 +123,7 @@ def whitened(
         part of it; they are mapped as the others are.
 
     Cost:
-        That of `extensions.protocols.sums.whitening.open_whitening`.
+        That of `extensions.protocols.sums.whitening.noisy_gram`.
 
     Raises:
         ArgumentError: in every party and before anything is opened: too many columns or records.
@@ -131,14 +131,14 @@ def whitened(
     if not config.whiten:
         return own, records, None
     bound = config.max_feature_norm * 2.0**config.frac_bits
-    whitening = open_whitening(
-        host,
-        keep,
-        [unit_rows(each.features, bound) for each in records.records],
-        sigma=(config.noise_multiplier_whiten or 0.0) if config.private else 0.0,
-        total=sum(records.sizes) * config.rows_per_unit,
-        ridge=config.whiten_ridge,
-        rows_per_unit=config.rows_per_unit,
+    sigma = (config.noise_multiplier_whiten or 0.0) if config.private else 0.0
+    k, columns = config.rows_per_unit, records.features
+    total = k * sum(records.sizes)
+    rows = [unit_rows(each.features, bound) for each in records.records]
+    whitening = Whitening(
+        parts=noisy_gram(host, keep, rows, sigma=sigma, total=total, rows_per_unit=k),
+        ridge=config.whiten_ridge
+        or ridge_of(k * sigma, parties=host.ring.parties, total=total, columns=columns),
     )
     train = mapped(whitening, records.records, config.max_feature_norm)
     held_out = mapped(whitening, own.held_out, config.max_feature_norm)

@@ -91,23 +91,23 @@ class Whitening:
         return mapped
 
 
-def open_whitening(
+def noisy_gram(
     host: Host,
     keep: Keep,
     rows: Sequence[Integers],
     *,
     sigma: float,
     total: int,
-    ridge: float | None = None,
     rows_per_unit: int = 1,
     colluders: int = 1,
-) -> Whitening:
-    """Returns to every party the map that whitens the features of all owners' records.
+) -> list[Integers]:
+    """Returns to every party the sum of x x^T over all owners' records, with noise.
 
     A script calls it with its own host, `crypten_ext.run.host.CrypTenHost` or
     `tfe_ext.run.host.ABY3Host`, and with `extensions.protocols.pea.Keep(host)`, which keeps
-    nothing. It enters what it costs: ``ledger.record(WHITENING, noise_multiplier=sigma,
-    sample_rate=1.0, steps=1)``.
+    nothing; then ``Whitening(parts=..., ridge=ridge_of(...)).rows(x)`` are an owner's features. It
+    enters what that costs: ``ledger.record(WHITENING, noise_multiplier=sigma, sample_rate=1.0,
+    steps=1)``.
 
     Args:
         host: whose parties are the owners.
@@ -116,7 +116,6 @@ def open_whitening(
         sigma: standard deviation of the noise over how far a record, or a person with all of its
             records, moves the sum.
         total: number of rows of all owners, public.
-        ridge: by default `ridge_of` the noise.
         rows_per_unit: the most records k of one person.
         colluders: number of parties that may pool what they know.
 
@@ -127,49 +126,49 @@ def open_whitening(
         sqrt(2).
 
     Cost:
-        One round; each party's triangle, 4 columns (columns + 1) bytes, once. An owner multiplies
-        rows * columns^2 numbers, exactly.
+        One round; each party's triangle, 4 columns (columns + 1) bytes, once to each other party.
+        An owner multiplies rows columns^2 numbers.
 
     Raises:
         ArgumentError: in every party and before anything is opened: more than 4,096 columns or 2^26
             rows, or noise that cannot be drawn.
     """
-    columns = rows[0].shape[1]
-    check_size(total, columns)
-    wide = sigma * rows_per_unit
-    if ridge is None:
-        ridge = ridge_of(
-            wide, parties=host.ring.parties, rows=total, columns=columns, colluders=colluders
-        )
+    check_size(total, rows[0].shape[1])
     of_rank = dict(zip(host.ranks, rows, strict=True))
-    parts = noisy_sum(
+    return noisy_sum(
         host,
         keep,
         WHITENING,
         lambda rank: pack(gram(of_rank[rank])),
-        sigmas(wide),
+        sigmas(sigma * rows_per_unit),
         frac_bits=2 * FRAC_BITS,
         colluders=colluders,
     )
-    return Whitening(parts=parts, ridge=ridge)
 
 
-def ridge_of(sigma: float, *, parties: int, rows: int, columns: int, colluders: int = 1) -> float:
-    """Returns the ridge that suits noise of that size: 0.7 (N^2 rows / columns)^(1/3).
+def ridge_of(sigma: float, *, parties: int, total: int, columns: int, colluders: int = 1) -> float:
+    """Returns the ridge that suits noise of that size: 0.7 (N^2 total / columns)^(1/3).
 
     N is the spectral norm of the noise, sqrt(2 m v columns) sigma, with all of m parties' variances
-    v sigma^2, halved off the diagonal; rows / columns is about the mean eigenvalue. Only public
+    v sigma^2, halved off the diagonal; total / columns is about the mean eigenvalue. Only public
     numbers are in it.
+
+    Args:
+        sigma: standard deviation of the noise that remains, over the bound of a row's norm.
+        parties: number m of parties.
+        total: number of rows of all owners.
+        columns: of a row.
+        colluders: as in `noisy_gram`.
 
     Source:
         Measured: 120, 180 and 300 were best at epsilon 2, 1 and 0.5 for MNIST's 60,000 rows of
         1,024 columns, 15 % of the budget and three parties; this is 125, 191 and 294.
 
     Raises:
-        ArgumentError: without noise, which nothing follows from.
+        ArgumentError: no noise.
     """
     if sigma == 0.0:
-        raise ArgumentError("ridge", None, "given where there is no noise", "Type: --whiten-ridge.")
+        raise ArgumentError("sigma", sigma, "above 0: without noise no ridge follows from it")
     variance = parties * party_variance(parties, colluders)
     norm = sigma * math.sqrt(2.0 * variance * columns)
-    return _RIDGE * math.cbrt(norm * norm * max(rows, 1) / columns)
+    return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)
