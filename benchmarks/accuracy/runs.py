@@ -72,9 +72,14 @@ def train(
     own = own_of(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
-    begun = None if start is None else State.begin(host, config, start)
-    watching = _Watching(host, begun, watch, lambda model: accuracy(config, host.ring, model, test))
-    model, ledger = pea.train(host, config, own, watching)
+    watching = _Watching(
+        host,
+        None if start is None else State.begin(host, config, start),
+        watch,
+        lambda model: accuracy(config, host.ring, model, test),
+    )
+    records = pea.agreed(host, config, own, watching.facts)
+    model, ledger = pea.train(host, config, own, records, watching.resume(), watching)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,

@@ -12,8 +12,9 @@ from rich.table import Table
 
 from extensions.checks import check_writable
 from extensions.privacy.accounting import Ledger
+from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.runs.config import TrainConfig
-from extensions.runs.model import Header, OpenedModel, write_opened
+from extensions.runs.model import Header, OpenedModel, whitening_of, write_opened
 from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
@@ -174,6 +175,7 @@ def _spent(config: TrainConfig, steps: int) -> str:
     parts = [(config.noise_multiplier, steps)]
     if config.strategy is not None:
         parts.append((config.noise_multiplier_init or 0.0, config.local_steps))
+    account_for_whitening(ledger, config)
     for noise, count in parts:
         ledger.record("so far", noise_multiplier=noise, sample_rate=config.sample_rate, steps=count)
     accountant = "rdp" if config.neighbours == "add-remove" else "pld"
@@ -186,11 +188,14 @@ def _spent(config: TrainConfig, steps: int) -> str:
 def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
     """Prints the report, and writes it and the opened model where asked to."""
     parameters, header = report.pop("parameters"), report.pop("header")
+    parts = report.pop("whitening")
     show(report)
     if json_out is not None:
         write(report, json_out)
     if save is not None and parameters is not None:
-        opened = OpenedModel(header=Header.of_json(header), parameters=parameters)
+        known = Header.of_json(header)
+        whitening = whitening_of(known, parts)
+        opened = OpenedModel(header=known, parameters=parameters, whitening=whitening)
         write_opened(save / "model.npz", opened)
 
 

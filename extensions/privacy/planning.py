@@ -26,14 +26,19 @@ class Phase:
         sample_rate: probability with which each record enters a step.
         noise_multiplier: standard deviation over clipping norm; None with a target.
         epsilon: target of all phases up to this one together; None with a noise.
+        share: of 1 / sigma^2 of one that alone has this epsilon, which the phase takes; None: all
+            that those before it leave.
         failure_probability: that noise deviates in these steps from what is accounted.
+        padded: whether samples are padded to a public size, beyond which they may be.
     """
 
     steps: int
     sample_rate: float
     noise_multiplier: float | None = None
     epsilon: float | None = None
+    share: float | None = None
     failure_probability: float = 0.0
+    padded: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +118,7 @@ def _calibrated(
     """The phases with their noise: one after the other, each beside those before it."""
     settled: list[SubsampledGaussian] = []
     for phase in phases:
-        probability = overflow + phase.failure_probability
+        probability = phase.failure_probability + (overflow if phase.padded else 0.0)
         noise = phase.noise_multiplier
         if phase.epsilon is not None:
             noise = calibrate_noise(
@@ -124,8 +129,8 @@ def _calibrated(
                 calibration=target.calibration,
                 overflow_probability=probability,
                 neighbours=target.neighbours,
-                beside=settled,
-            )
+                beside=settled if phase.share is None else (),
+            ) / math.sqrt(phase.share or 1.0)
         settled.append(
             SubsampledGaussian(
                 noise_multiplier=noise or 0.0,

@@ -100,7 +100,7 @@ def check_records(
             )
     targets = encode_targets(labels, len(x), frac_bits=frac_bits, classes=classes)
     return OwnRecords(
-        features=_encode_features(x, frac_bits, max_feature_norm),
+        features=encode_features(x, frac_bits, max_feature_norm),
         labels=targets,
         frac_bits=frac_bits,
     )
@@ -139,10 +139,19 @@ def encode_targets(
     return encoded
 
 
-def _encode_features(
+def encode_features(
     features: npt.NDArray[np.generic], frac_bits: int, max_feature_norm: float
 ) -> Integers:
-    """Returns rows as ring integers, whose norms are at most the bound but for rounding."""
+    """Returns rows as ring integers, whose norms are at most the bound but for rounding.
+
+    Args:
+        features: (records, features) real numbers, of one record at least.
+        frac_bits: fractional bits f.
+        max_feature_norm: public bound of the Euclidean norm of a row.
+
+    Raises:
+        ArgumentError: a norm beyond the bound, or a number that is not finite.
+    """
     encoded = np.empty(features.shape, dtype=np.int64)
     norms = np.empty(len(features))
     for block in _blocks(features.shape):

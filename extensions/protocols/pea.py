@@ -34,6 +34,8 @@ from extensions.protocols.settings import (
 from extensions.ring.fixed_point import Integers, Reals, encode
 
 Summands = Callable[[], Sequence[Sequence[Integers]]]
+Begun = tuple[State, Ledger] | None
+"""What a run goes on from: its model, and what that cost."""
 LocalModel = Sequence[tuple[Reals, Reals]]
 """Weight and bias of each layer."""
 
@@ -47,7 +49,7 @@ class Own:
         held_out: likewise, to compare models on.
         problem: what is wrong with one of them, which are empty then; None if nothing is.
         learn: trains a model by DPSGD on one owner's records, given its rank and them.
-        account: enters into a ledger what all local models cost a record.
+        account: enters into a ledger what everything before the joint steps costs a record.
     """
 
     train: Sequence[OwnRecords]
@@ -72,7 +74,7 @@ class Keep:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def resume(self) -> tuple[State, Ledger] | None:
+    def resume(self) -> Begun:
         """Returns the state of a run that goes on, and what it cost; None for a new run."""
         return None
 
@@ -100,13 +102,17 @@ class Keep:
         return
 
 
-def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameters, Ledger]:
+def train(
+    host: Host, config: Settings, own: Own, records: Announced, begun: Begun, keep: Keep
+) -> tuple[Parameters, Ledger]:
     """Returns shares of the trained model, and the account of what it cost the records.
 
     Args:
         host: whose parties own the records.
         config: equal at all parties.
         own: of this program's owners.
+        records: on which all parties have `agreed` (5.1).
+        begun: model and account of a run that goes on; None for a new run.
         keep: follows the run.
 
     Guarantees:
@@ -114,7 +120,7 @@ def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameter
         composes local models and joint steps.
 
     Cost:
-        One round to agree, that of `start`, and that of `descend`.
+        That of `start`, and that of `descend`.
 
     Source:
         Ruan et al., S&P 2023, Protocol 5.
@@ -124,11 +130,8 @@ def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameter
         in private, and shares that, padded to a public number of rows.
 
     Raises:
-        ArgumentError: in every party and before anything is shared: records that do not fit,
-            settings that differ, or steps for which the bounds are not proven.
+        ArgumentError: of `start` and of `descend`.
     """
-    records = agreed(host, config, own, keep.facts)  # 5.1
-    begun = keep.resume()
     if begun is None:
         model, ledger = start(host, config, own, records)  # 5.2
         begun = State.begin(host, config, model), ledger
@@ -173,6 +176,7 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
         ArgumentError: in every party: held-out records or a local model that do not fit.
     """
     network, ledger = network_of(config, records.features), Ledger()
+    own.account(ledger)
     model = share_public(host, public_start(config, records.features))  # 4.3
     if config.strategy is None:
         return model, ledger
@@ -180,7 +184,6 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
     learnt = [
         own.learn(rank, each) for rank, each in zip(host.ranks, records.records, strict=True)
     ]  # 4.1
-    own.account(ledger)
     tried = announce(host.exchange, own.held_out, {})
     if strategy != "local-average" and not sum(tried.sizes):
         raise ArgumentError(

@@ -15,6 +15,7 @@ from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
 from extensions.protocols.noise import NoiseShares, least_sigma
 from extensions.protocols.optimizer import RateSchedule, check_choices
+from extensions.protocols.sums.whitened import SHARE, check_whitening
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.entry_points import check_offered
 from extensions.runs.providers import (
@@ -75,7 +76,8 @@ class TrainConfig:
             the bound of each gradient to features; 0: no biases.
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
         max_grad_norm: C, the bound of each example's gradient.
-        epsilon: target epsilon of the whole run, local models included; needs delta.
+        epsilon: target epsilon of the whole run, local models and whitening included; needs
+            delta.
         delta: delta of the guarantee, in (0, 1).
         neighbours: for whom epsilon is: add-remove (a record, or a null record in its place) or
             replace (a record, or another). Numbers of records are public.
@@ -85,6 +87,11 @@ class TrainConfig:
             to t parties), or paper (3 sigma^2 / (2m) where that is more).
         dealer_noise: the dealer adds noise too, which no party knows, so that sigma^2 / (m + 1 - t)
             from each is enough; its operator's word is taken for it.
+        whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
+            inverse square root.
+        whiten_share: of the budget, 1 / sigma^2, what that takes (default 0.15).
+        whiten_ridge: what is added to the sum's eigenvalues; by default it follows from the noise.
+        noise_multiplier_whiten: sigma of that sum over what a record adds; with noise_multiplier.
         calibration: how epsilon becomes noise: pld, rdp or paper.
         private: False trains without clipping and noise, for comparison.
         max_feature_norm: public bound of the norm of a record's features.
@@ -141,6 +148,10 @@ class TrainConfig:
     colluders: int = 1
     noise_shares: NoiseShares = "exact"
     dealer_noise: bool = False
+    whiten: bool = False
+    whiten_share: float | None = None
+    whiten_ridge: float | None = None
+    noise_multiplier_whiten: float | None = None
     calibration: str = "pld"
     private: Annotated[
         bool, Option(name="no-dp", help="no clipping and no noise: NOT private.", negated=True)
@@ -206,6 +217,7 @@ class TrainConfig:
             self._check_count_noise()
         if self.private:
             self._check_privacy()
+        check_whitening(self)
 
     def _check_count_noise(self) -> None:
         least = least_sigma(
@@ -298,8 +310,8 @@ class TrainConfig:
     def resolved(self, noise_failure: float = 0.0) -> "TrainConfig":
         """Returns the config with the noise that the epsilons call for, and the overflow for them.
 
-        Epsilon is that of the run as the accountant composes it, local models included. It stays
-        in the config, as what was asked for.
+        Epsilon is that of the run as the accountant composes it, local models and whitening
+        included. It stays in the config, as what was asked for.
 
         Args:
             noise_failure: that noise deviates over the joint training from what is accounted.
@@ -323,13 +335,27 @@ class TrainConfig:
             noise_multiplier=self.noise_multiplier_init,
             epsilon=self.epsilon_init,
         )
-        phases = (joint,) if self.strategy is None else (local, joint)
+        whitening = Phase(
+            steps=1,
+            sample_rate=1.0,
+            noise_multiplier=self.noise_multiplier_whiten,
+            epsilon=self.epsilon,
+            share=self.whiten_share or SHARE,
+            padded=False,
+        )
+        phases = {
+            **({} if self.strategy is None else {"init": local}),
+            **({"whiten": whitening} if self.whiten else {}),
+            "joint": joint,
+        }
         target = Target(delta=self.delta, neighbours=self.neighbours, calibration=self.calibration)
-        noises, overflow = plan(phases, target)
+        found, overflow = plan(tuple(phases.values()), target)
+        noises = dict(zip(phases, found, strict=True))
         return replace(
             self,
-            noise_multiplier=noises[-1],
-            noise_multiplier_init=None if self.strategy is None else noises[0],
+            noise_multiplier=noises["joint"],
+            noise_multiplier_init=noises.get("init"),
+            noise_multiplier_whiten=noises.get("whiten"),
             overflow_probability=overflow,
             settled=True,
         )

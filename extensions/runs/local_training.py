@@ -11,6 +11,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.initialization import MAX_NORM
 from extensions.protocols.settings import account
+from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
 from extensions.runs.config import TrainConfig
@@ -52,6 +53,10 @@ def local_settings(config: TrainConfig) -> TrainConfig:
         init_weighting=TrainConfig.init_weighting,
         epsilon_init=None,
         noise_multiplier_init=None,
+        whiten=False,
+        whiten_share=None,
+        whiten_ridge=None,
+        noise_multiplier_whiten=None,
     )
 
 
@@ -93,6 +98,13 @@ def train_locally(
         coins = source.rounding(_FIRST_STREAM + owner)
     reached = descend(settings, [own], start, streams, coins=coins)
     return [_bounded(decode(w, f), decode(b, f)) for w, b in reached]
+
+
+def account_for_start(ledger: Ledger, config: TrainConfig) -> None:
+    """Records what everything before the joint steps costs each record, beside these."""
+    account_for_whitening(ledger, config)
+    if config.strategy is not None:
+        account_for_local_training(ledger, config)
 
 
 def account_for_local_training(ledger: Ledger, config: TrainConfig) -> None:

@@ -12,6 +12,7 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, flat, named
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.settings import network_of
+from extensions.protocols.sums.whitened import TITLE as WHITENING
 from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import Share
 from extensions.runs.config import TrainConfig
@@ -26,15 +27,21 @@ MODEL = "the model"
 _COUNTS = "counts"
 
 
-def titles_of(config: TrainConfig) -> list[str]:
-    """Returns what a run opens, as reports say it."""
+def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
+    """Returns what a run opens, as reports say it.
+
+    Args:
+        config: of the run.
+        counted: whether there are held-out records.
+    """
     counts = SUMS[kind_of(config.classes)] if config.judged == "all" else COUNT
-    return {
-        "mpc": [counts],
-        "noisy": [f"{counts}, with noise"],
-        "opened": [MODEL, counts],
-        "none": [],
-    }[config.evaluate]
+    titles = {
+        WHITENING: config.whiten,
+        MODEL: config.evaluate == "opened",
+        counts: counted and config.evaluate in ("mpc", "opened"),
+        f"{counts}, with noise": counted and config.evaluate == "noisy",
+    }
+    return [title for title, opened in titles.items() if opened]
 
 
 def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
@@ -84,8 +91,7 @@ class Outputs:
     @property
     def titles(self) -> list[str]:
         """What the report says of the values."""
-        counted = _COUNTS in self.names
-        return [title for title in titles_of(self._config) if counted or title == MODEL]
+        return titles_of(self._config, counted=_COUNTS in self.names)
 
     def compute(self, model: Parameters) -> list[list[Integers]]:
         """Returns, for each holder, its summand of each value; nothing is opened.

@@ -13,6 +13,7 @@ from extensions.protocols.host import Traffic
 from extensions.protocols.initialization import AVERAGING
 from extensions.protocols.noise import noise_without
 from extensions.protocols.settings import TRAINING
+from extensions.protocols.sums.whitening import WHITENING, Whitening
 from extensions.runs.config import TrainConfig
 
 
@@ -36,6 +37,7 @@ class Outcome:
         manifest: what is kept of the run's.
         records: number of each party that are trained on; of persons, where these have several.
         held_out: likewise, of records that are held out.
+        whitening: of their features, or None.
     """
 
     quality: Mapping[str, Any]
@@ -51,6 +53,7 @@ class Outcome:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     records: Sequence[int] = ()
     held_out: Sequence[int] = ()
+    whitening: Whitening | None = None
 
 
 def epsilons_of(config: TrainConfig, ledger: Ledger) -> dict[Neighbours, float] | None:
@@ -90,22 +93,25 @@ def epsilons_without_noise(config: TrainConfig, ledger: Ledger) -> dict[str, flo
     if not config.private or config.delta is None:
         return None
     numbers = sorted({*range(1, min(config.parties, 4)), config.parties - 1} - {0})
-    missing = {str(number): number for number in numbers}
+    missing = {str(number): (number, 0) for number in numbers}
     if config.dealer_noise:
-        missing |= {"the dealer": 1}
-        missing |= {f"{number} and the dealer": number + 1 for number in numbers}
+        missing |= {"the dealer": (0, 1)}
+        missing |= {f"{number} and the dealer": (number, 1) for number in numbers}
     found = {}
-    for names, number in missing.items():
-        wide = noise_without(
-            config.parties + config.dealer_noise, number, config.colluders, config.noise_shares
-        )
+    for names, (owners, dealer) in missing.items():
         try:
-            left = ledger.with_noise(TRAINING, wide)
+            left = ledger.with_noise(TRAINING, _left(config, owners + dealer, config.dealer_noise))
+            left = left.with_noise(WHITENING, _left(config, owners))
             epsilon = left.get_epsilon(config.delta, neighbours=config.neighbours)
         except ArgumentError:
             epsilon = math.inf
         found[names] = epsilon
     return found
+
+
+def _left(config: TrainConfig, missing: int, dealer: bool = False) -> float:
+    """How wide noise still is without some who add it, over what is accounted."""
+    return noise_without(config.parties + dealer, missing, config.colluders, config.noise_shares)
 
 
 def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
@@ -143,6 +149,8 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "noise_multiplier": config.noise_multiplier if config.private else None,
         "colluders": config.colluders if config.private else None,
         "dealer_noise": config.dealer_noise if config.private else None,
+        "noise_multiplier_whiten": config.noise_multiplier_whiten,
+        "whiten_ridge": None if outcome.whitening is None else outcome.whitening.ridge,
         "sample_rate": config.sample_rate,
         "init": config.init,
         "noise_multiplier_init": config.noise_multiplier_init,

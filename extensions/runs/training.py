@@ -18,12 +18,15 @@ from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
+from extensions.protocols.sums.gram import check_size
+from extensions.protocols.sums.whitened import whitened
+from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
-from extensions.runs.local_training import account_for_local_training, train_locally
+from extensions.runs.local_training import account_for_start, train_locally
 from extensions.runs.manifest import Manifest, manifest_of
 from extensions.runs.model import Header, SharedModel, header_of, path_of, write_shares
 from extensions.runs.options import RunOptions
@@ -151,7 +154,10 @@ def _run(
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    model, ledger = pea.train(host, config, own, keep)
+    records = pea.agreed(host, config, own, keep.facts)
+    begun = keep.resume()
+    own, records, whitening = whitened(host, config, own, records, keep)
+    model, ledger = pea.train(host, config, own, records, begun, keep)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = keep.traffic()
@@ -178,15 +184,17 @@ def _run(
             manifest=keep.manifest.kept,
             records=keep.sizes,
             held_out=held_out.sizes,
+            whitening=whitening,
         ),
     )
-    header = header_of(config, report, recipe, held_out.features)
+    header = header_of(config, report, recipe, held_out.features, whitening)
     if save is not None and not parameters:
-        save_shares(host, model, save, name, header, keep)
+        save_shares(host, model, save, name, header, keep, whitening)
     keep.complete(report, parameters)
     opened_model = pairs([*parameters.values()]) if parameters else None
     said = header.to_json() if parameters else None
-    return {**report, "parameters": opened_model, "header": said}
+    map_said = None if whitening is None else whitening.parts
+    return {**report, "parameters": opened_model, "header": said, "whitening": map_said}
 
 
 def own_of(
@@ -203,6 +211,8 @@ def own_of(
     train, held_out, problem = [], [], None
     for rank, part in zip(host.ranks, parts, strict=True):
         try:
+            if config.whiten:
+                check_size(len(part.train_x), part.train_x.shape[1])
             records = checked_records(part.train_x, part.train_y, config)
             train.append(_by_unit(records, part, config))
             held_out.append(held_out_records(part.test_x, part.test_y, config))
@@ -219,7 +229,7 @@ def own_of(
         held_out=held_out,
         problem=problem,
         learn=learn,
-        account=lambda ledger: account_for_local_training(ledger, config),
+        account=lambda ledger: account_for_start(ledger, config),
     )
 
 
@@ -262,6 +272,7 @@ def save_shares(
     name: Sequence[int],
     header: Header,
     keep: Following,
+    whitening: Whitening | None = None,
 ) -> list[Path]:
     """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
 
@@ -272,6 +283,7 @@ def save_shares(
         name: of this save, `extensions.protocols.agreement.common_name`.
         header: what is known of the model.
         keep: which knows the run's names.
+        whitening: of the model's features, or None.
     """
     held = zip(host.holders, host.summands(model), keep.released, strict=True)
     return [
@@ -285,6 +297,7 @@ def save_shares(
                 entry=f"{keep.entry}-{rank}",
                 run=run,
                 release=release,
+                whitening=whitening,
             ),
         )
         for rank, own, (run, release) in held

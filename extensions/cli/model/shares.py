@@ -119,6 +119,7 @@ class Party:
         meeting: as given.
         paths: of the shares that are here, by rank or this party's.
         header: of the model.
+        whitening: of its features, or None.
 
     Raises:
         ArgumentError: shares that are none or differ, a meeting where all are here or none where
@@ -136,6 +137,7 @@ class Party:
         if meeting is not None and not 0 <= meeting.rank < len(first.save):
             raise ArgumentError("rank", meeting.rank, f"in 0..{len(first.save) - 1}")
         self.meeting, self.header, self._computing = meeting, first.header, computing
+        self.whitening = first.whitening
         self._engine = find_model_backend(computing.backend)
 
     def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
@@ -216,7 +218,9 @@ def open_model(
         console.notice("the model was trained with --no-dp: it may give training records away.")
     own = {rank: OwnRows(ledger=path) for rank, path in ledgers.items()}
     found = party.ask(Request(task="open"), own)[0]
-    opened = OpenedModel(header=party.header, parameters=found["parameters"])
+    opened = OpenedModel(
+        header=party.header, parameters=found["parameters"], whitening=party.whitening
+    )
     typer.echo(write_opened(out / "model.npz", opened))
 
 

@@ -11,7 +11,7 @@ from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
 from extensions.runs.budget.account import RECORD, Entry
 from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
-from extensions.runs.local_training import account_for_local_training
+from extensions.runs.local_training import account_for_start
 from extensions.runs.outputs import account_for_count, titles_of
 from extensions.runs.report import epsilons_of, epsilons_without_noise
 
@@ -67,8 +67,7 @@ def foreseen(config: TrainConfig) -> Answers:
         config: resolved settings.
     """
     ledger = Ledger()
-    if config.strategy is not None:
-        account_for_local_training(ledger, config)
+    account_for_start(ledger, config)
     for _ in range(config.steps):  # one by one, as in the run: sums of probabilities are rounded
         account(ledger, TRAINING, config, 1)
     epsilons_of(config, ledger)
@@ -84,8 +83,7 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
     """
     ledger = Ledger()
     if config.private and config.insecure_seed is None:
-        if config.strategy is not None:
-            account_for_local_training(ledger, config)
+        account_for_start(ledger, config)
         parameters = ModelSpec.parse(config.model, features, config.classes).parameters
         failure = config.steps * host.noise_failure(parameters)
         account(ledger, TRAINING, config, config.steps, failure)

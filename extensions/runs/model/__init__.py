@@ -4,6 +4,7 @@ from extensions.runs.model.files import (
     OpenedModel,
     header_array,
     read_opened,
+    whitening_of,
     write_opened,
 )
 from extensions.runs.model.header import FEATURE, Header, header_of
@@ -30,6 +31,7 @@ __all__ = [
     "read_opened",
     "read_shares",
     "scores_of",
+    "whitening_of",
     "write_opened",
     "write_predictions",
     "write_shares",

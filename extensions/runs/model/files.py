@@ -13,10 +13,13 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from extensions.protocols.host import named, pairs, unnamed
+from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.header import Header
 
 HEADER = "header"
+WHITENING = ("whitening_diagonal", "whitening_upper")
+"""What was opened of a whitening (`extensions.protocols.sums.whitening.Whitening.parts`)."""
 SHARED = "save"
 """An array that files of shares have, and no others."""
 
@@ -33,10 +36,12 @@ class OpenedModel:
     Attributes:
         header: what is known of it.
         parameters: weight (outputs, inputs) and bias (outputs,) of each layer.
+        whitening: of its features, or None.
     """
 
     header: Header
     parameters: Sequence[tuple[Reals, Reals]]
+    whitening: Whitening | None = None
 
 
 def header_array(header: Header) -> npt.NDArray[np.str_]:
@@ -45,9 +50,18 @@ def header_array(header: Header) -> npt.NDArray[np.str_]:
 
 
 def write_opened(path: Path, model: OpenedModel) -> Path:
-    """Writes a model, readable by its owner only: ``weight_i``, ``bias_i`` and ``header``."""
+    """Writes a model, readable by its owner only: ``weight_i``, ``bias_i`` and ``header``.
+
+    Where features are whitened, also `WHITENING`.
+    """
     parts = [part for pair in model.parameters for part in pair]
-    return write_private(path, **{HEADER: header_array(model.header)}, **named(parts))
+    facts = {HEADER: header_array(model.header), **whitening_arrays(model.whitening)}
+    return write_private(path, **facts, **named(parts))
+
+
+def whitening_arrays(whitening: Whitening | None) -> dict[str, npt.NDArray[Any]]:
+    """Returns what files hold of a whitening; nothing without one."""
+    return {} if whitening is None else dict(zip(WHITENING, whitening.parts, strict=True))
 
 
 def read_opened(path: Path) -> OpenedModel:
@@ -69,7 +83,8 @@ def read_opened(path: Path) -> OpenedModel:
     parts = parameters_in("model", path, arrays, header)
     if not all(part.dtype.kind == "f" and np.isfinite(part).all() for part in parts):
         raise ArgumentError("model", str(path), "a file of finite real numbers")
-    return OpenedModel(header=header, parameters=pairs(parts))
+    whitening = whitening_in("model", path, arrays, header)
+    return OpenedModel(header=header, parameters=pairs(parts), whitening=whitening)
 
 
 def read_arrays(argument: str, path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -134,3 +149,45 @@ def parameters_in(
     if shapes != wanted:
         raise ArgumentError(argument, f"{path}: {shapes}", f"of the header's shapes, {wanted}")
     return parts
+
+
+def whitening_of(header: Header, parts: Sequence[npt.NDArray[Any]] | None) -> Whitening | None:
+    """Returns the whitening of a model's features; None where they are taken as they are.
+
+    Args:
+        header: of the model.
+        parts: what was opened of it, or None.
+
+    Raises:
+        ArgumentError: it is not what the header says.
+    """
+    if header.whitening is None:
+        return None
+    columns = header.spec.widths[0]
+    shapes = [("int64", (size,)) for size in (columns, columns * (columns - 1) // 2)]
+    found = None
+    if parts is not None and [(part.dtype.name, part.shape) for part in parts] == shapes:
+        found = Whitening(parts=[*parts], ridge=header.whitening["ridge"])
+    if found is None or found.digest != header.whitening["digest"]:
+        raise ArgumentError(
+            "whitening",
+            "other numbers than the header says",
+            "those that the training opened",
+            "Without them features are not those of the training. Save the model again.",
+        )
+    return found
+
+
+def whitening_in(
+    argument: str, path: Path, arrays: dict[str, npt.NDArray[Any]], header: Header
+) -> Whitening | None:
+    """Returns the whitening among a file's arrays; None where features are taken as they are.
+
+    Raises:
+        ArgumentError: it is not what the header says.
+    """
+    parts = [arrays[name] for name in WHITENING if name in arrays]
+    try:
+        return whitening_of(header, parts)
+    except ArgumentError as error:
+        raise ArgumentError(argument, str(path), "an undamaged file", str(error)) from error

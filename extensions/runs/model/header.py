@@ -12,6 +12,7 @@ from extensions.network.activations import relu
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Recipe
 from extensions.owners.schema import Schema
+from extensions.protocols.sums.whitening import Whitening
 from extensions.runs.config import TrainConfig
 from extensions.runs.report import as_json
 
@@ -38,6 +39,8 @@ class Header:
         privacy: epsilon and what belongs to it, as the report has them.
         run: settings of the run that trained it, as the arguments of a config.
         manifest: of that run: its digest, and what it states (`extensions.runs.manifest`).
+        whitening: of its features: digest of what was opened, which stands beside the weights, and
+            ridge; None where they are taken as they are.
         software: version of pea-mpl that trained it.
     """
 
@@ -50,6 +53,7 @@ class Header:
     run: Mapping[str, Any]
     manifest: Mapping[str, Any]
     software: str
+    whitening: Mapping[str, Any] | None = None
 
     @property
     def schema(self) -> Schema | None:
@@ -115,6 +119,7 @@ class Header:
             "privacy": self.privacy,
             "run": self.run,
             "manifest": self.manifest,
+            "whitening": self.whitening,
         }
         finite = json.loads(as_json(said))
         return json.dumps(finite, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -145,6 +150,7 @@ class Header:
                 run=said["run"],
                 manifest=said["manifest"],
                 software=said["software"],
+                whitening=said.get("whitening"),
             )
             if len(header.classes) != spec.widths[-1]:
                 raise ValueError("not one name for each class")
@@ -155,7 +161,11 @@ class Header:
 
 
 def header_of(
-    config: TrainConfig, report: Mapping[str, Any], recipe: Recipe, features: int
+    config: TrainConfig,
+    report: Mapping[str, Any],
+    recipe: Recipe,
+    features: int,
+    whitening: Whitening | None = None,
 ) -> Header:
     """Returns the header of a run's model.
 
@@ -164,6 +174,7 @@ def header_of(
         report: of the run.
         recipe: of its records.
         features: number of a record's features.
+        whitening: of them, or None.
     """
     spec = ModelSpec.parse(config.model, features, config.classes, config.loss)
     settings = config.to_dict()
@@ -177,4 +188,7 @@ def header_of(
         run=settings,
         manifest=report["manifest"],
         software=extensions.__version__,
+        whitening=None
+        if whitening is None
+        else {"digest": whitening.digest, "ridge": whitening.ridge},
     )

@@ -24,7 +24,10 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
         ArgumentError: features of another number than the model takes.
     """
     check_width(model.header, features)
-    caps = [function.bound for function in model.header.spec.network.activations]
+    header = model.header
+    if model.whitening is not None:
+        features = model.whitening.rows(features, header.max_feature_norm)
+    caps = [function.bound for function in header.spec.network.activations]
     x = features
     for (weight, bias), cap in zip(model.parameters[:-1], caps, strict=True):
         x = np.clip(x @ weight.T + bias, 0.0, cap)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from extensions.protocols.host import named
+from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Integers
 from extensions.runs.model.files import (
     HEADER,
@@ -18,6 +19,8 @@ from extensions.runs.model.files import (
     header_in,
     parameters_in,
     read_arrays,
+    whitening_arrays,
+    whitening_in,
 )
 from extensions.runs.model.header import Header
 
@@ -37,6 +40,7 @@ class SharedModel:
         entry: name of the run in the ledger of this party's records; empty where none is known.
         run: name of the run if it kept checkpoints, and of its release; else both are empty.
         release: see `run`.
+        whitening: of the model's features, which is public, or None.
     """
 
     header: Header
@@ -46,6 +50,7 @@ class SharedModel:
     entry: str = ""
     run: str = ""
     release: str = ""
+    whitening: Whitening | None = None
 
     @property
     def name(self) -> str:
@@ -68,6 +73,7 @@ def write_shares(path: Path, shared: SharedModel) -> Path:
         "entry": shared.entry,
         "run": shared.run,
         "release": shared.release,
+        **whitening_arrays(shared.whitening),
     }
     return write_private(path, **facts, **named(shared.parts))
 
@@ -94,6 +100,7 @@ def read_shares(path: Path) -> SharedModel:
         save=tuple(map(int, arrays[SHARED])),
         rank=int(arrays[RANK]),
         parts=parts,
+        whitening=whitening_in("shares", path, arrays, header),
         **known,
     )
 

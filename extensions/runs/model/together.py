@@ -30,8 +30,13 @@ Task = Literal["predict", "evaluate", "open"]
 _NO_START: dict[str, Any] = {
     "init_weighting": TrainConfig.init_weighting,
     **dict.fromkeys(("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")),
+    "whiten": False,
+    **dict.fromkeys(("whiten_share", "whiten_ridge", "noise_multiplier_whiten")),
 }
-"""A noised count is independent of how the model started, which a config would refuse."""
+"""A noised count is independent of how the model started, which a config would refuse.
+
+Nor is a whitening of its training opened again.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,9 +244,11 @@ def _config(header: Header, request: Request) -> TrainConfig:
 def _encoded(header: Header, own: Own) -> OwnRecords:
     if own.x is None:
         return _none(header)
-    outputs = header.spec.widths[-1]
+    outputs, x, whitening = header.spec.widths[-1], own.x, own.shared.whitening
+    if whitening is not None and x.ndim == 2 and x.shape[1] == header.spec.widths[0]:
+        x = whitening.rows(x, header.max_feature_norm)
     return check_records(
-        own.x,
+        x,
         np.zeros(len(own.x), dtype=np.int64) if own.y is None else own.y,
         frac_bits=header.frac_bits,
         classes=outputs,

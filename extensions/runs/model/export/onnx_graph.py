@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from extensions import durable
 from extensions.network.losses import SQUARED, middle
+from extensions.protocols.sums.whitening import SHORTEST
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
 
@@ -27,7 +28,8 @@ _SCORES: dict[str, tuple[str, dict[str, Any]]] = {
 def write(path: Path, model: OpenedModel) -> None:
     """Writes the graph: ``features`` in, ``logits`` and ``probabilities`` out, all float64.
 
-    The names of the classes are in the header, which is the metadata property ``header``.
+    Where features are whitened, the graph begins with that. The names of the classes are in the
+    header, which is the metadata property ``header``.
     """
     spec = model.header.spec
     caps = [function.bound for function in spec.network.activations]
@@ -39,6 +41,16 @@ def write(path: Path, model: OpenedModel) -> None:
         return name
 
     x = "features"
+    if model.whitening is not None:
+        norm = model.header.max_feature_norm
+        given = [x, constant("whitening", model.whitening.matrix)]
+        nodes.append(helper.make_node("MatMul", given, ["mapped"]))
+        nodes.append(helper.make_node("ReduceL2", ["mapped"], ["lengths"], axes=[1]))
+        given = ["lengths", constant("shortest", SHORTEST)]
+        nodes.append(helper.make_node("Max", given, ["divisors"]))
+        nodes.append(helper.make_node("Div", ["mapped", "divisors"], ["of_norm_1"]))
+        nodes.append(helper.make_node("Mul", ["of_norm_1", constant("norm", norm)], ["whitened"]))
+        x = "whitened"
     for i, ((weight, bias), cap) in enumerate(zip_longest(model.parameters, caps)):
         given = [x, constant(f"weight_{i}", weight), constant(f"bias_{i}", bias)]
         x = "logits" if cap is None else f"sums_{i}"
