@@ -79,6 +79,7 @@ _APART = [
     ({"--evaluate": "noisy", "--count-noise": "1e-9"}, ("count_noise",)),
     ({"--resume": ""}, ("resume",)),
     ({"--dealer-noise": "", "--provider": "tfp"}, ("dealer_noise",)),
+    ({"--no-dp": "", **_NO_NOISE, "--delta": None, "--dealer-noise": ""}, ("dealer_noise",)),
     ({"--dealer-noise": "", "--provider": "ttp"}, ("dealer_noise",)),
 ]
 
