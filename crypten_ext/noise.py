@@ -28,8 +28,8 @@ def gaussian_noise(
     Args:
         shape: shape of the result.
         sigma: standard deviation that remains after any `colluders` parties subtract their own
-            summands, in user units: 0, which gives zeros, or at least some 50 units of the last
-            place (`extensions.protocols.noise.least_sigma`).
+            summands, in user units: 0, which gives zeros, or at least so many units of the last
+            place (`extensions.protocols.noise.least_sigma`; 46 with three parties).
         colluders: number of parties that may pool what they know.
         noise_shares: "exact", or "paper" for the paper's variance of each party's noise where that
             is more.

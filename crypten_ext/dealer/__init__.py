@@ -6,8 +6,9 @@
 Each party shares a key with the dealer and expands its shares of a tuple from it. The dealer
 expands the same shares and sends what they lack for the tuple to be right: a word for each that
 depends on others, to one of the parties, so that every party is sent an equal portion.
-It learns shapes and counts. **It must not collude with any party**: together with one it knows
-what the others hide. `pea dealer` runs one; `crypten_ext.processes.launch.Parties` starts one
+It learns shapes and counts, and of noise that it deals (`DealerProvider.deal_noise`) its scale and
+the noise itself, which no party knows. **It must not collude with any party**: together with one it
+knows what the others hide. `pea dealer` runs one; `crypten_ext.processes.launch.Parties` starts one
 beside local parties with ``provider="dealer"``; `pea prepare` deals beforehand, into files.
 """
 

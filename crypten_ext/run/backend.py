@@ -22,7 +22,7 @@ from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
 from extensions.runs.options import Meeting, RunOptions
-from extensions.runs.providers import DEALINGS
+from extensions.runs.providers import DEALER_NOISE_NOTICE, DEALINGS
 
 if TYPE_CHECKING:
     from crypten_ext.processes.worker import Context
@@ -48,7 +48,8 @@ def check(config: TrainConfig, options: RunOptions) -> None:
 
 def notices(config: TrainConfig) -> list[str]:
     """Returns who deals, and whom the parties trust with that."""
-    return [DEALINGS[config.provider].notice]
+    own = [DEALER_NOISE_NOTICE] if config.dealer_noise else []
+    return [DEALINGS[config.provider].notice, *own]
 
 
 def noise_failure(config: TrainConfig, features: int) -> float:

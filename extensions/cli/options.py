@@ -134,6 +134,7 @@ def _check_not_private(run: TrainConfig) -> None:
     Raises:
         ArgumentError: it was.
     """
-    for name in ("epsilon", "noise_multiplier", "delta", "epsilon_init"):
-        if (value := getattr(run, name)) is not None:
+    for name in ("epsilon", "noise_multiplier", "delta", "epsilon_init", "dealer_noise"):
+        value = getattr(run, name)
+        if value is not None and value is not False:
             raise ArgumentError(name, value, "left out with --no-dp", "Or leave --no-dp out.")

@@ -82,11 +82,11 @@ class TrainConfig:
         neighbours: for whom epsilon is: add-remove (a record, or a null record in its place) or
             replace (a record, or another). Numbers of records are public.
         noise_multiplier: sigma / C, instead of epsilon.
-        colluders: t of the m parties, who may pool what they know: epsilon holds against them.
-        noise_shares: variance that each party adds: exact (sigma^2 / (m - t), which leaves sigma^2
-            to t parties), or paper (3 sigma^2 / (2m) where that is more).
+        colluders: how many parties, t of m, may pool what they know: epsilon holds against them.
+        noise_shares: variance of each party's noise: exact (sigma^2 / (m - t), which leaves sigma^2
+            against t parties), or paper (3 sigma^2 / (2m) where that is more).
         dealer_noise: the dealer adds noise too, which no party knows, so that sigma^2 / (m + 1 - t)
-            from each is enough; its operator's word is taken for it.
+            from each is enough; that it does is taken on trust.
         whiten: open a noisy sum of x x^T over all training features x, and multiply features by its
             inverse square root.
         whiten_share: of the budget, 1 / sigma^2, what that takes (default 0.15).

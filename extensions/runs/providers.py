@@ -52,6 +52,11 @@ DEALINGS: dict[str, Dealing] = {
     ),
 }
 
+DEALER_NOISE_NOTICE = (
+    "The dealer adds noise, and nobody can see that it does. epsilon_without_noise_of in the "
+    "report tells what holds if it adds none, or tells a party."
+)
+
 
 def check_provider(provider: str) -> None:
     """Returns only if there is such a provider.

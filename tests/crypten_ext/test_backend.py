@@ -100,7 +100,7 @@ def test_parties_import_the_accountant_if_they_ask_more_than_is_foreseen(
         assert ("dp_accounting" in asked[0]) is needed
 
 
-def config_of(seed: int) -> TrainConfig:
+def config_of(seed: int, **changes: Any) -> TrainConfig:
     """A run whose epsilons nobody has found yet, since its noise is another in each test.
 
     The sum of ten tenths of a probability is not that probability, by rounding.
@@ -113,11 +113,15 @@ def config_of(seed: int) -> TrainConfig:
         init="local-average",
         noise_multiplier_init=4.0,
         init_steps=2,
+        **changes,
     ).resolved()
 
 
-def test_parties_are_told_what_the_launcher_found(dealer_pool: Parties, tmp_path: Path) -> None:
-    config = config_of(seed=1)
+@pytest.mark.parametrize("dealer_noise", [False, True])
+def test_parties_are_told_what_the_launcher_found(
+    dealer_pool: Parties, tmp_path: Path, dealer_noise: bool
+) -> None:
+    config = config_of(seed=1 + 2 * dealer_noise, dealer_noise=dealer_noise)
     draw = np.random.default_rng(0)
     part = Split(
         train_x=draw.uniform(-0.1, 0.1, (20, 3)),
@@ -144,6 +148,8 @@ def test_parties_are_told_what_the_launcher_found(dealer_pool: Parties, tmp_path
         assert report["epsilon_by_neighbours"] == pytest.approx(epsilons_of(config, ledger))
         without = epsilons_without_noise(config, ledger)
         assert report["epsilon_without_noise_of"] == pytest.approx(without)
+        assert ("1 and the dealer" in report["epsilon_without_noise_of"]) is dealer_noise
+        assert report["dealer_noise"] is dealer_noise
         assert report["epsilon"] > 0
 
 

@@ -57,7 +57,7 @@ REFUSED = {
 OTHERS = {
     **{"lr": 2.0, "sample_rate": 0.4, "max_grad_norm": 2.0, "noise_multiplier": 2.0},
     **{"max_weight_norm": 500.0, "expected_batch_size": 7.0, "colluders": 0, "degree": 3},
-    **{"steps": 9},
+    **{"steps": 9, "noise_shares": "paper", "dealer_noise": True},
 }
 
 
@@ -70,7 +70,8 @@ def test_settings_of_an_optimizer_that_one_party_has_otherwise_are_named_at_all(
     for found in everybody:
         for (name, value), (kind, message) in zip(OTHERS.items(), found, strict=True):
             assert kind == "ArgumentError"
-            assert re.match(rf"{name} = .* at party 0, {value:g} at party 1: must be", message)
+            shown = f"{value:g}" if isinstance(value, float) else repr(value)
+            assert re.match(rf"{name} = .* at party 0, {shown} at party 1: must be", message)
 
 
 @pytest.fixture(scope="module")

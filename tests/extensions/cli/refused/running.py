@@ -11,6 +11,9 @@ _RUN = {
     "--delta": ("0", "1", "-1", "2", "0.5", "1e-300"),
     "--neighbours": ("add",),
     "--noise-multiplier": ("-1", "inf"),
+    "--colluders": ("0", "-1", "2"),
+    "--noise-shares": ("half",),
+    "--dealer-noise": ANY,
     "--calibration": ("moments",),
     "--no-dp": ANY,
     "--frac-bits": ("0", "-1", "64", "40"),
@@ -75,6 +78,9 @@ _APART = [
     ),
     ({"--evaluate": "noisy", "--count-noise": "1e-9"}, ("count_noise",)),
     ({"--resume": ""}, ("resume",)),
+    ({"--dealer-noise": "", "--provider": "tfp"}, ("dealer_noise",)),
+    ({"--no-dp": "", **_NO_NOISE, "--delta": None, "--dealer-noise": ""}, ("dealer_noise",)),
+    ({"--dealer-noise": "", "--provider": "ttp"}, ("dealer_noise",)),
 ]
 
 TRAIN = Table(
@@ -134,6 +140,9 @@ TRAIN = Table(
         ({"--backend": "crypten", "--players": "given/players.json"}, ("players",)),
         ({"--backend": "crypten", "--provider": "tfp", "--material": "given"}, ("provider",)),
         ({"--backend": "tfe", "--parties": "3", "--material": "given"}, ("material",)),
+        ({"--backend": "tfe", "--parties": "3", "--dealer-noise": ""}, ("dealer_noise",)),
+        ({"--parties": "1", "--dealer-noise": ""}, ("parties",)),
+        ({"--insecure-fixed-randomness": "3", "--dealer-noise": ""}, ("dealer_noise",)),
         ({"--backend": "tfe", "--parties": "3", "--players": "given/own.csv"}, ("players",)),
         ({"--checkpoint": "kept", "--resume": "", "--material": "given"}, ("material",)),
         ({"--checkpoint": "nowhere", "--resume": ""}, ("checkpoint",)),
