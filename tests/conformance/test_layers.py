@@ -13,7 +13,9 @@ from tests.helpers.strategies import PRESETS
 
 presets = pytest.mark.parametrize("frac_bits", PRESETS)
 functions = pytest.mark.parametrize(
-    "function", [sigmoid(), sigmoid(10), hard_sigmoid(), relu(), relu(0.3)], ids=lambda f: f"{f.name}-{f.bound:g}"
+    "function",
+    [sigmoid(), sigmoid(10), hard_sigmoid(), relu(), relu(0.3)],
+    ids=lambda f: f"{f.name}-{f.bound:g}",
 )
 
 
