@@ -34,6 +34,8 @@ class DPSGD(RecordedStep):
             might use up the rest is stopped.
         colluders: number of parties whose pooled knowledge must not weaken the guarantee.
         degree: of the clip factor's polynomial (2, 3 or 4).
+        momentum: what of an update goes into the next one, in 0..0.999; then all steps have one
+            learning rate and one size of batches.
         steps: number of steps that are planned, if known: a run that could not be completed within
             max_weight_norm is then refused at its first step.
         source: where noise comes from; by default each party's operating system.
@@ -50,8 +52,8 @@ class DPSGD(RecordedStep):
         overflow, norms and padding from that batch. All else is refused.
 
     Cost:
-        One step of a linear model is 11 rounds after the backward pass. For a model with hidden
-        layers 7 rounds more, once.
+        One step of a linear model is 11 rounds after the backward pass, with momentum too. For a
+        model with hidden layers 7 rounds more, once.
 
     Raises:
         ArgumentError: when built with values out of range, or initial weights beyond their bound.
@@ -71,6 +73,7 @@ class DPSGD(RecordedStep):
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         colluders: int = 1,
         degree: int = 2,
+        momentum: float = 0.0,
         steps: int | None = None,
         source: NoiseSource | None = None,
     ) -> None:
@@ -85,6 +88,7 @@ class DPSGD(RecordedStep):
             expected_batch_size=expected_batch_size,
             colluders=colluders,
             degree=degree,
+            momentum=momentum,
             steps=steps,
         )
         super().__init__(model, lr, settings, source)
@@ -149,11 +153,13 @@ class SGD(RecordedStep):
         *,
         expected_batch_size: float | None = None,
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        momentum: float = 0.0,
     ) -> None:
         check_positive("lr", lr)
         settings = StepSettings(
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
+            momentum=momentum,
         )
         super().__init__(model, lr, settings)
 
