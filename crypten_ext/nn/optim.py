@@ -39,6 +39,8 @@ class DPSGD(RecordedStep):
         dealer_noise: whether the dealer, CrypTen's provider "DEALER", adds noise as well, which no
             party knows: the total is sqrt((m + 1) / (m + 1 - colluders)) times.
         degree: of the clip factor's polynomial (2, 3 or 4).
+        momentum: what of an update goes into the next one, in 0..0.999; then all steps have one
+            learning rate and one size of batches.
         steps: number of steps that are planned, if known: a run that could not be completed within
             max_weight_norm is then refused at its first step.
         source: where noise comes from; by default each party's operating system.
@@ -55,8 +57,8 @@ class DPSGD(RecordedStep):
         overflow, norms and padding from that batch. All else is refused.
 
     Cost:
-        One step of a linear model is 11 rounds after the backward pass. For a model with hidden
-        layers 7 rounds more, once.
+        One step of a linear model is 11 rounds after the backward pass, with momentum too. For a
+        model with hidden layers 7 rounds more, once.
 
     Raises:
         ArgumentError: when built with values out of range, or initial weights beyond their bound.
@@ -78,6 +80,7 @@ class DPSGD(RecordedStep):
         noise_shares: NoiseShares = "exact",
         dealer_noise: bool = False,
         degree: int = 2,
+        momentum: float = 0.0,
         steps: int | None = None,
         source: NoiseSource | None = None,
     ) -> None:
@@ -94,6 +97,7 @@ class DPSGD(RecordedStep):
             noise_shares=noise_shares,
             dealer_noise=dealer_noise,
             degree=degree,
+            momentum=momentum,
             steps=steps,
         )
         super().__init__(model, lr, settings, source)
@@ -158,11 +162,13 @@ class SGD(RecordedStep):
         *,
         expected_batch_size: float | None = None,
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        momentum: float = 0.0,
     ) -> None:
         check_positive("lr", lr)
         settings = StepSettings(
             max_weight_norm=max_weight_norm,
             expected_batch_size=expected_batch_size,
+            momentum=momentum,
         )
         super().__init__(model, lr, settings)
 

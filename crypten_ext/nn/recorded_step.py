@@ -6,6 +6,7 @@ from typing import Any
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.adoption import adopt
+from crypten_ext.nn.momentum import Momentum
 from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
@@ -16,9 +17,10 @@ from extensions.network.layers import LayerGradient, chain_of_shapes, largest_ou
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import dpsgd_step
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan, check_momentum
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
 from extensions.protocols.noise import NoiseShares
+from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
 
@@ -37,6 +39,7 @@ class StepSettings:
     noise_shares: NoiseShares = "exact"
     dealer_noise: bool = False
     degree: int = 2
+    momentum: float = 0.0
     steps: int | None = None
 
 
@@ -58,6 +61,8 @@ class RecordedStep(crypten.optim.Optimizer):
         self.source = source or SystemSource()
         self._steps = 0
         self._compared = False
+        check_momentum(settings.momentum)
+        self._momentum = Momentum(model)
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start()
@@ -95,10 +100,15 @@ class RecordedStep(crypten.optim.Optimizer):
         if self._steps == 0 and self._settings.steps is not None:
             plan.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
         self._drift.check(plan, 1)
+        velocity = self._momentum.before(plan, layers)
         batch.use(self)
         self._drift.count(plan)
         padding = None if batch.shared is None else batch.shared.padding
-        updates = dpsgd_step(ring, _gradients(recorded), plan, self.source, padding)
+        updates = dpsgd_step(
+            ring, _gradients(recorded), plan, self.source, padding, velocity=velocity
+        )
+        if velocity is not None:
+            self._momentum.after(layers, updates)
         for layer, (weight, bias) in zip(layers, updates, strict=True):
             layer.weight.share = layer.weight.share - weight
             if bias is not None:
@@ -130,13 +140,26 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, public, as values that JSON can hold."""
-        return {"steps": self._steps, "drift": self._drift.state()}
+        return {
+            "steps": self._steps,
+            "drift": self._drift.state(),
+            "momentum": self._momentum.state(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """What `state_dict` returned counts as done, with the parameters of then."""
         self._steps = int(state["steps"])
         self._drift.restore(state["drift"])
+        self._momentum.restore(state["momentum"])
         self._note_parameters()
+
+    def shares(self) -> dict[str, Integers]:
+        """Returns this party's shares of what steps go on from beside the parameters; secret."""
+        return self._momentum.shares()
+
+    def load_shares(self, shares: Mapping[str, Integers]) -> None:
+        """What `shares` returned, among others, belongs to the parameters of then."""
+        self._momentum.load_shares(shares)
 
     def _note_parameters(self) -> None:
         """Remembers the parameters, so that any that takes the place of one is told from it."""
@@ -214,6 +237,7 @@ class RecordedStep(crypten.optim.Optimizer):
             noise_shares=settings.noise_shares,
             dealer_noise=settings.dealer_noise,
             degree=settings.degree,
+            momentum=settings.momentum,
             private=self.private,
         )
 

@@ -59,7 +59,7 @@ class Checkpoints:
 
     Cost:
         Two rounds in `begin`, three in `release`; a checkpoint is a local file of 8 bytes a
-        parameter.
+        parameter, 16 with momentum.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class Checkpoints:
         for name, parameter in self._parameters.items():
             parameter.share = torch.from_numpy(base.shares[name].copy())
         self._optimizer.load_state_dict(base.optimizer)
+        self._optimizer.load_shares(base.shares)
         if isinstance(self._optimizer.source, InsecureSeededSource):
             self._optimizer.source.load_state_dict(base.source or {})
         self._outputs = base.outputs if base.recipients else None
@@ -143,7 +144,8 @@ class Checkpoints:
         return opened
 
     def _shares(self) -> dict[str, Integers]:
-        return {name: p.share.numpy() for name, p in self._parameters.items()}
+        own = {name: p.share.numpy() for name, p in self._parameters.items()}
+        return {**own, **self._optimizer.shares()}
 
     def _words(self, name: str, value: MPCTensor) -> Integers:
         if ring_of(value).frac_bits != self._frac_bits:

@@ -33,13 +33,15 @@ class Schedule:
     """How long a run trains, and how fast.
 
     Attributes:
-        steps: number of updates (default 120; with a schema 20, and 40 with squared).
+        steps: number of updates (default 120; with a schema 20, and 40 with squared or
+            least-squares).
         epochs: instead of steps: steps = epochs / rate.
         lr: learning rate; the update is lr / expected batch size times the noisy sum (default 10;
-            mlp or squared: 1).
+            mlp, squared or least-squares: 1).
         sample_rate: Poisson rate at which a step samples each record, in (0, 1] (default 0.1; with
             a schema 1).
-        max_grad_norm: C, the bound of each example's gradient (default 1, squared: 0.2).
+        max_grad_norm: C, the bound of each example's gradient (default 1, squared and
+            least-squares: 0.2).
     """
 
     steps: int | None = None

@@ -62,7 +62,8 @@ class Network:
 
         Args:
             max_feature_norm: of a row of the features, before it is encoded.
-            max_weight_norm: bound of the Frobenius norm of each layer's weight and bias together.
+            max_weight_norm: bound of each weight's Frobenius norm; where a loss depends on the
+                logits' norm, of the last layer's weight and bias together.
         """
         norms = [max_feature_norm * ENCODING_SLACK] + [
             output_norm(function, width)

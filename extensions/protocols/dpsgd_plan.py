@@ -231,7 +231,7 @@ class StepPlan:
 
         The factor is one-sided, squared norms and 1 / C^2 are rounded up, and the final product
         is not rounded at all; what remains is the rounding of delta * factor, below one unit of
-        2^-factor_bits in each of out_features coordinates, times the norm of (a_j, 1).
+        2^-factor_bits in each of out_features coordinates, times the norm of (a_j, s).
         """
         error = (
             sum(s.out_features * (s.input_norm**2 + s.bias_norm**2) for s in self.layers)

@@ -22,7 +22,7 @@ from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
-from extensions.protocols.optimizer import Mean, State, multipliers, numerators
+from extensions.protocols.optimizer import Mean, State, numerators
 from extensions.protocols.settings import (
     TRAINING,
     Settings,
@@ -257,7 +257,7 @@ def descend(
         return state.after(updates, counted).parts  # 3.17
 
     compiled, parts = host.compile(step), state.parts
-    factors = numerators(plan, multipliers(config.lr_schedule, config.steps))
+    factors = numerators(plan, config.lr_schedule, config.steps)
     keep.begin(records)
     for number in keep.steps(config):  # 3.3
         parts = compiled(parts, factors[number - 1], mean.counts(number))

@@ -15,7 +15,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.initialization import MAX_NORM, Strategy, Weighting
 from extensions.protocols.noise import NoiseShares
-from extensions.protocols.optimizer import Choices, bias_bits, multipliers, numerators
+from extensions.protocols.optimizer import Choices, bias_bits, numerators
 
 TRAINING = "training"
 """Name in ledgers of the joint steps, to whose noise all parties contribute."""
@@ -167,8 +167,14 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
                 "cut with them: lower the learning rate, the momentum or the number of steps."
             )
             raise
-    plan.check_drift(multipliers(config.lr_schedule, config.steps), DEFAULT_WEIGHT_NORM)
+    plan.check_drift(_rates(config, plan), DEFAULT_WEIGHT_NORM)
     return plan
+
+
+def _rates(config: Settings, plan: StepPlan) -> list[float]:
+    """The learning rate of each step, as it is used, over the first one's."""
+    first, _ = plan.step_ratio
+    return [each / first for each in numerators(plan, config.lr_schedule, config.steps)]
 
 
 def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
@@ -187,11 +193,8 @@ def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
     start = float(np.hypot.reduce([np.linalg.norm(weight) for weight, _ in begin]))
     if config.strategy is not None:
         start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
-    rates = multipliers(config.lr_schedule, config.steps)
-    first, _ = plan.step_ratio
-    used = [each / first for each in numerators(plan, rates)]
     ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
-    return start + plan.moved(used) * (1 + 2.0**-9) + ulps
+    return start + plan.moved(_rates(config, plan)) * (1 + 2.0**-9) + ulps
 
 
 def account(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from extensions.network.activations import PiecewiseLinear, relu, sigmoid
+from extensions.network.activations import PiecewiseLinear, hard_sigmoid, relu, sigmoid
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, encode
 from tests.conformance.arenas.arena import Arena
@@ -13,7 +13,9 @@ from tests.helpers.strategies import PRESETS
 
 presets = pytest.mark.parametrize("frac_bits", PRESETS)
 functions = pytest.mark.parametrize(
-    "function", [sigmoid(), sigmoid(10), relu(), relu(0.3)], ids=lambda f: f"{f.name}-{f.bound:g}"
+    "function",
+    [sigmoid(), sigmoid(10), hard_sigmoid(), relu(), relu(0.3)],
+    ids=lambda f: f"{f.name}-{f.bound:g}",
 )
 
 

@@ -32,6 +32,8 @@ REFUSED = {
     "targets of other precision": ("ArgumentError", "targets = 'another precision'.*20 fractional"),
     "no graph": ("GradientError", r"model.train\(\).*no_grad"),
     "far steps": ("GradientError", "After 1 steps.*more than 300.*max_weight_norm = 400"),
+    "another rate": ("GradientError", "With momentum all steps have one learning rate"),
+    "momentum": ("ArgumentError", r"momentum = 1.0: must be in 0\.\.0\.999"),
     "same batch": ("GradientError", "batch was used for an earlier step"),
     "own forward": ("UnsupportedLayerError", r"'\(the model\)' \(Twisted\)"),
     "too far": ("ArgumentError", "learning_rate = 10.0: must be such that 1000 steps move"),
@@ -57,7 +59,7 @@ REFUSED = {
 OTHERS = {
     **{"lr": 2.0, "sample_rate": 0.4, "max_grad_norm": 2.0, "noise_multiplier": 2.0},
     **{"max_weight_norm": 500.0, "expected_batch_size": 7.0, "colluders": 0, "degree": 3},
-    **{"steps": 9, "noise_shares": "paper", "dealer_noise": True},
+    **{"steps": 9, "momentum": 0.5, "noise_shares": "paper", "dealer_noise": True},
 }
 
 

@@ -44,6 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
     "PyTorch's, no bias": {**MLP, "style": "torch", "bias": False},
     "PyTorch's, one layer": {**LINEAR, "max_grad_norm": 1.0, "style": "torch"},
     "softmax": {**LINEAR, "max_grad_norm": 0.7, "kind": "softmax"},
+    "momentum": {**LINEAR, "max_grad_norm": 0.7, "momentum": 0.75},
     "SGD": {"widths": LINEAR["widths"], "optimizer": "SGD"},
     "SGD, hidden": {"widths": MLP["widths"], "optimizer": "SGD"},
 }
@@ -127,6 +128,7 @@ def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
     plan = plan_of(parties, case, len(steps[0]["batch"][0]))
     activation, loss = activation_of(case), CASES[case].get("kind", "sigmoid")
     source, ulp, clipped = InsecureSeededSource(SEED), 2.0**-plan.frac_bits, []
+    carried: Any = 0.0
     for step in steps:
         x, y, padding = step["batch"]
         real = padding == 0
@@ -137,7 +139,8 @@ def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
         noise = noise_of(step, plan, source) if plan.private else 0.0
         ratio = math.ldexp(plan.step_ratio[0], -plan.step_ratio[1])
         before, after = (np.concatenate([p.ravel() for p in step[k]]) for k in ("before", "after"))
-        moved = before - after
+        moved = before - after - carried
+        carried = plan.momentum * (before - after)
         assert (ratio * (low + noise) - ulp <= moved).all()
         assert (moved <= ratio * (high + noise) + ulp).all()
         assert (high - low).max() < 0.05 * np.abs(low).max()
@@ -177,6 +180,7 @@ def test_plain_sgd_is_that_of_pytorch(pools, parties, case):
         ("all clipped", [2, 5, 0, 13]),
         ("hidden sigmoid", [9, 5, 4, 13]),
         ("softmax", [2, 11, 0, 11]),
+        ("momentum", [2, 5, 0, 11]),
         ("SGD", [2, 5, 0, 4]),
     ],
 )

@@ -26,27 +26,34 @@ PRIVATE = ("--epsilon", 2.0, "--delta", 1e-5)
 FIXED = ("--insecure-fixed-randomness", 7)
 
 
-@pytest.mark.parametrize("steps", [12, pytest.param(120, marks=pytest.mark.long)])
-def test_with_the_same_noise_it_trains_like_the_clear_backend(tmp_path, tfe_process, steps):
-    """A run on digits, its report, and the shares that it leaves."""
+DESCENT = ("--momentum", 0.5, "--average", 0.25, "--lr-schedule", "linear", "--bias-scale", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "options"), [(12, DESCENT), pytest.param(120, (), marks=pytest.mark.long)]
+)
+def test_with_the_same_noise_it_trains_like_the_clear_backend(
+    tmp_path, tfe_process, steps, options
+):
+    """A run on digits, its report, and the shares that it leaves; a mean takes two rounds more."""
     paths = {name: tmp_path / f"{name}.json" for name in ("tfe", "clear")}
     secure = ("--backend", "tfe", "--json", paths["tfe"], "--save", tmp_path / "model")
     status, out, err = tfe_process.run(
         "tests.helpers.tfe_tasks.command:typed",
-        arguments=[*map(str, ("train", *PRIVATE, *FIXED, *secure, "--steps", steps))],
+        arguments=[*map(str, ("train", *PRIVATE, *FIXED, *secure, *options, "--steps", steps))],
     )
     assert status == 0, err
     assert err.count("can read every") == 1
     for word in ("Traceback", "WARNING", "absl", "insecure randomness"):
         assert word not in err
     in_clear = ("--backend", "clear", "--steps", steps, "--json", paths["clear"])
-    assert pea("train", *PRIVATE, *FIXED, *in_clear).returncode == 0
+    assert pea("train", *PRIVATE, *FIXED, *options, *in_clear).returncode == 0
     report, clear = (report_of(path) for path in paths.values())
     for key in KEYS:
         assert key.replace("_", " ") in out
     assert (report["backend"], report["parties"], report["provider"]) == ("tfe", 3, None)
     assert report["dealt_bytes"] == [0, 0, 0]
-    assert report["rounds"] == steps * 24
+    assert report["rounds"] == steps * 24 + (2 if options else 0)
     assert report["bytes_per_party"] > 0.8e6 * steps
     assert report["opened"] == ["the number of correct predictions on held-out records"]
     assert 0.999 * 2.0 < report["epsilon"] <= 2.0

@@ -1,7 +1,6 @@
 """How the learning rate falls over the steps of a run; public, and known before it begins."""
 
 import math
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 from extensions.errors import ArgumentError
@@ -31,7 +30,7 @@ def multipliers(schedule: RateSchedule, steps: int) -> list[float]:
     raise ArgumentError("lr_schedule", schedule, f"one of {SCHEDULES}")
 
 
-def numerators(plan: StepPlan, rates: Sequence[float]) -> list[int]:
+def numerators(plan: StepPlan, schedule: RateSchedule, steps: int) -> list[int]:
     """Returns for each step what stands for the numerator of `StepPlan.step_ratio`.
 
     All steps have the exponent of the first, so that one compiled step serves them all, and what
@@ -40,7 +39,8 @@ def numerators(plan: StepPlan, rates: Sequence[float]) -> list[int]:
 
     Args:
         plan: of the first step.
-        rates: what `multipliers` returned.
+        schedule: how the rate falls.
+        steps: number of them.
     """
     numerator, _ = plan.step_ratio
-    return [max(1, round(numerator * rate)) for rate in rates]
+    return [max(1, round(numerator * rate)) for rate in multipliers(schedule, steps)]

@@ -142,6 +142,32 @@ def dpsgd_step(
     return [share for pair in updates for share in pair if share is not None]
 
 
+def step_of_a_model(
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    norms: Share,
+    weight: Share,
+    bias: Share,
+    *last: Share,
+    plan: StepPlan,
+    loss: Loss,
+    seed: int,
+) -> Shares:
+    """A linear model's updates, from rows on; with momentum `last` are those of the step before."""
+    widths = (weight.shape[1], weight.shape[0])
+    chain = network.Network(widths=widths, activations=(), has_bias=(True,), loss=loss)
+    trace = network.forward(ring, chain, [(weight, bias)], x)
+    ((dw, db),) = dpsgd.dpsgd_step(
+        ring,
+        trace.backward(targets, norms),
+        plan,
+        InsecureSeededSource(seed),
+        velocity=[(last[0], last[1])] if last else None,
+    )
+    return [dw, db]
+
+
 def weighted_sums(
     ring: Ring, inputs: Share, deltas: Share, targets: Share, *, plan: StepPlan, weights: Any
 ) -> Shares:
@@ -262,6 +288,7 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         linear,
         backpropagate,
         dpsgd_step,
+        step_of_a_model,
         model_gradients,
         initialize,
         first_smallest,

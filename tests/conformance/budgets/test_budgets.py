@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.activations import relu, sigmoid
+from extensions.network.activations import hard_sigmoid, relu, sigmoid
+from extensions.network.chain import Network
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from extensions.ring.fixed_point import Integers, encode
@@ -104,7 +105,9 @@ def test_truncation(crypten_arena: CrypTenArena, shifts: list[int]):
     assert cost == Cost(1, N * len(shifts))
 
 
-@pytest.mark.parametrize(("function", "thresholds"), [(sigmoid(), 6), (relu(), 2)])
+@pytest.mark.parametrize(
+    ("function", "thresholds"), [(sigmoid(), 6), (hard_sigmoid(), 2), (relu(), 2)]
+)
 def test_activations(crypten_arena: CrypTenArena, function: Any, thresholds: int):
     rounded = TRUNCATE if function.slope_bits else Cost(0, 0)
     cost = crypten_arena.cost("activate", zeros((N,)), function=function)
@@ -194,6 +197,46 @@ def test_dpsgd_step(crypten_arena: CrypTenArena, model: str, supplied: bool, pad
         words += s.out_features * (s.in_features + s.has_bias)
     cost = crypten_arena.cost("dpsgd_step", given, plan=plan, seed=1, supplied=supplied)
     assert cost == Cost(11, words)
+
+
+LOSS_ROUNDS = {"sigmoid": 5, "hard-sigmoid": 5, "squared": 4, "least-squares": 0}
+"""Of a comparison and the truncation of what has slopes other than 1; none without a cut."""
+
+
+def predicted(loss: str, elements: int) -> Cost:
+    """Returns the cost of predictions that a loss compares with targets."""
+    if loss == "least-squares":
+        return Cost(0, 0)
+    rounded = each(TRUNCATE, elements) if loss != "squared" else Cost(0, 0)
+    return total(comparison(elements, 6 if loss == "sigmoid" else 2), rounded)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.75])
+@pytest.mark.parametrize("loss", LOSS_ROUNDS)
+def test_a_step_of_a_linear_model(crypten_arena: CrypTenArena, loss: str, momentum: float):
+    """At 128 x 512 x 10; features are opened once, and momentum adds nothing."""
+    rows, features, classes = 128, 512, 10
+    sizes = Network(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)  # type: ignore[arg-type]
+    plan = plan_of(
+        sizes.shapes(max_feature_norm=1.0, max_weight_norm=50.0),
+        frac_bits=20,
+        rows=rows,
+        parties=crypten_arena.parties,
+        noise_multiplier=1.1,
+        momentum=momentum,
+    )
+    given = zeros((rows, features), (rows, classes), (rows,), (classes, features), (classes,))
+    given += given[-2:] if momentum else []
+    cost = crypten_arena.cost("step_of_a_model", given, frac_bits=20, plan=plan, loss=loss, seed=1)
+    logits, weights = rows * classes, features * classes
+    words = rows * features + weights + logits  # features, weights, and the product that is rounded
+    words += predicted(loss, logits).words
+    # Residuals are opened to be squared, scaled ones to be rounded, and rounded ones to be summed;
+    # two norms of each row.
+    words += 3 * logits + 2 * rows + clip_factor(rows, thresholds=thresholds_of(plan)).words
+    words += weights + classes
+    assert predicted(loss, logits).rounds == LOSS_ROUNDS[loss]
+    assert cost == Cost(13 + LOSS_ROUNDS[loss], words)
 
 
 @pytest.mark.parametrize("frac_bits", PRESETS)

@@ -16,6 +16,7 @@ from extensions.network.activations import (
     PiecewiseLinear,
     activate,
     activation_gradient,
+    hard_sigmoid,
     relu,
     sigmoid,
 )
@@ -32,8 +33,8 @@ SLOPED = PiecewiseLinear(
     slope_bits=2,
     bound=math.inf,
 )
-FUNCTIONS = [sigmoid(), sigmoid(10), relu(), relu(0.3), relu(64.0), SLOPED]
-IDS = ["sigmoid", "sigmoid10", "relu8", "relu0.3", "relu64", "sloped"]
+FUNCTIONS = [sigmoid(), sigmoid(10), hard_sigmoid(), relu(), relu(0.3), relu(64.0), SLOPED]
+IDS = ["sigmoid", "sigmoid10", "hard sigmoid", "relu8", "relu0.3", "relu64", "sloped"]
 
 
 def exact(
@@ -92,6 +93,20 @@ def test_sigmoid_error(frac_bits):
     assert np.abs(value[reals >= last] / 2.0 ** (frac_bits + 14) - 1).max() <= 2.0**-13
     assert np.abs(value[reals < -last] / 2.0 ** (frac_bits + 14)).max() <= 2.0**-13
     assert (np.diff(value) >= 0).all()
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("frac_bits", PRESETS)
+def test_the_hard_sigmoid_is_0_and_1_outside_and_near_the_sigmoid_between(frac_bits, rounding):
+    x = np.concatenate([around(hard_sigmoid(), frac_bits), [-(1 << 59), 1 << 59]])
+    ring = ClearRing(frac_bits, rounding=rounding, seed=1)
+    value = activate(ring, x, hard_sigmoid())[0] / 2**frac_bits
+    reals = x / 2**frac_bits
+    assert not value[reals <= -2].any()
+    assert (value[reals >= 2] == 1).all()
+    error = np.abs(value - (1 + np.tanh(reals / 2)) / 2)
+    assert 0.119 < error.max() <= 1 - 1 / (1 + np.exp(-2)) + 2.0**-frac_bits
+    assert error[np.abs(reals) <= 0.5].max() <= 0.0026
 
 
 def test_sigmoid_is_symmetric():

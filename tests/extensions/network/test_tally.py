@@ -1,9 +1,11 @@
-"""Sums over held-out records, the measures that follow from them, and the loss of a number."""
+"""Sums over held-out records, the measures that follow from them, and the losses of numbers."""
+
+import math
 
 import numpy as np
 import pytest
 
-from extensions.network.losses import predictions, residual, residual_norm
+from extensions.network.losses import LOSSES, SQUARED, middle, predictions, residual, residual_norm
 from extensions.network.measures import KEYS, quality
 from extensions.network.tally import BINS, EDGES, cells, edges_of, kind_of, sensitivity, tally
 from extensions.ring.clear import ClearRing
@@ -24,7 +26,9 @@ def scored(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def logits_of(odds: np.ndarray, loss: str) -> np.ndarray:
     """Returns logits by which a model with that loss says these log-odds."""
-    apart = {"sigmoid": 2 * odds, "softmax": odds, "squared": np.tanh(odds / 2)}[loss]
+    tangent = np.tanh(odds / 2)
+    scores = {"sigmoid": 2 * odds, "softmax": odds, "hard-sigmoid": 4 * tangent}
+    apart = scores.get(loss, tangent)
     return np.stack([0.3 - apart / 2, 0.3 + apart / 2], axis=1)
 
 
@@ -36,7 +40,7 @@ def counted(loss: str, logits: np.ndarray, targets: np.ndarray, rounding: str = 
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("loss", ["sigmoid", "softmax", "squared"])
+@pytest.mark.parametrize("loss", LOSSES)
 def test_scores_of_two_classes_are_counted_by_bin(loss, rounding):
     odds, truth = scored()
     sums = counted(loss, logits_of(odds, loss), np.eye(2)[truth], rounding)
@@ -128,12 +132,25 @@ def test_one_record_moves_all_sums_by_no_more_than_is_accounted(classes):
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_residuals_of_a_number_lie_in_their_bound(outputs, rounding):
+@pytest.mark.parametrize("loss", [*SQUARED, "hard-sigmoid"])
+def test_residuals_lie_in_their_bound(loss, outputs, rounding):
+    """Predictions are cut to 0..1 in any case; the residuals of least squares are not."""
     ring, draw = ClearRing(F, rounding=rounding, seed=1), np.random.default_rng(5)
     logits = np.concatenate([draw.normal(0, 1, (50, outputs)), draw.normal(0, 100, (50, outputs))])
-    said = decode(predictions(ring, "squared", encode(logits, F)), F)
-    np.testing.assert_allclose(said, np.clip(logits + 0.5, 0, 1), atol=2.0**-F)
+    said = decode(predictions(ring, loss, encode(logits, F)), F)
+    uncut = logits / 4 + 0.5 if loss == "hard-sigmoid" else logits + middle(loss, outputs)
+    np.testing.assert_allclose(said, np.clip(uncut, 0, 1), atol=2.0**-F)
+    length = float(np.linalg.norm(logits, axis=1).max())
+    bound = residual_norm(loss, outputs, length)
+    assert bound < 2 * math.sqrt(outputs) + (length if loss == "least-squares" else 0)
     for targets in (np.zeros_like(logits), np.ones_like(logits), draw.uniform(0, 1, logits.shape)):
-        apart = residual(ring, "squared", encode(logits, F), encode(targets, F))
-        norms = np.linalg.norm(decode(apart, F), axis=1)
-        assert norms.max() <= residual_norm("squared", outputs)
+        apart = decode(residual(ring, loss, encode(logits, F), encode(targets, F)), F)
+        assert np.linalg.norm(apart, axis=1).max() <= bound
+        if loss == "least-squares":
+            np.testing.assert_allclose(apart, uncut - targets, atol=2.0 ** (1 - F))
+
+
+def test_a_model_of_zeros_predicts_the_middle():
+    assert [middle("squared", n) for n in (1, 2, 4)] == [0.5, 0.5, 0.5]
+    assert [middle("least-squares", n) for n in (1, 2, 4)] == [0.5, 0.5, 0.25]
+    assert residual_norm("least-squares", 3) == math.inf

@@ -102,7 +102,7 @@ def test_rates_fall_to_nothing_after_the_last_step():
     plan = step_plan(learning_rate=0.31)
     first, exponent = plan.step_ratio
     for steps in (1, 25, 4000):
-        found = numerators(plan, multipliers("cosine", steps))
+        found = numerators(plan, "cosine", steps)
         assert found[0] == first
         assert min(found) >= 1
         wanted = np.array(multipliers("cosine", steps)) * 0.31 / plan.expected_batch_size

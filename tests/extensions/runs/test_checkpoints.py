@@ -29,6 +29,10 @@ CONFIG = TrainConfig(
     lr=1.0,
     insecure_seed=5,
 )
+DESCENT: dict[str, Any] = {
+    **{"momentum": 0.5, "average": 0.5, "lr_schedule": "cosine"},
+    **{"model": "logistic", "bias_scale": 0.5, "loss": "least-squares"},
+}
 LOCAL: dict[str, Any] = {"init": "local-average", "noise_multiplier_init": 1.0, "init_steps": 3}
 
 
@@ -74,9 +78,14 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("start", [{}, LOCAL], ids=["public start", "local models"])
+@pytest.mark.parametrize(
+    "start", [{}, LOCAL, DESCENT], ids=["public start", "local models", "momentum and a mean"]
+)
 def test_a_resumed_run_is_that_of_no_interruption_bit_for_bit(parts, tmp_path, start):
-    """Cut off twice, once before any later checkpoint; local models are not trained again."""
+    """Cut off twice, once before any later checkpoint; local models are not trained again.
+
+    The last cut is where the mean has begun, and the velocity is not zero.
+    """
     whole = run(parts, None, **start)
     folder = tmp_path / "kept"
     with pytest.raises(PowerCutError):

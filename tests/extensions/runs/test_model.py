@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
+from extensions.network.losses import LOSSES
 from extensions.network.spec import ModelSpec
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
@@ -112,7 +113,7 @@ def test_records_of_another_width_are_refused():
         logits_of(model_of(), records(11))
 
 
-@pytest.mark.parametrize("loss", ["sigmoid", "softmax"])
+@pytest.mark.parametrize("loss", LOSSES)
 def test_predictions_name_classes_and_are_probabilities(tmp_path, loss):
     facts = {f"class {place}": name for place, name in enumerate(("a", "b,c", "d"))}
     model = model_of(loss=loss, facts=facts)
@@ -129,6 +130,12 @@ def test_predictions_name_classes_and_are_probabilities(tmp_path, loss):
     np.testing.assert_array_equal(scores, scores_of(loss, logits))
     if loss == "softmax":
         np.testing.assert_allclose(scores.sum(1), 1, atol=1e-12)
+    elif loss == "hard-sigmoid":
+        np.testing.assert_allclose(scores, np.clip(logits / 4 + 1 / 2, 0, 1), atol=1e-12)
+    elif loss == "least-squares":
+        np.testing.assert_allclose(scores, np.clip(logits + 1 / 3, 0, 1), atol=1e-12)
+    elif loss == "squared":
+        np.testing.assert_allclose(scores, np.clip(logits + 1 / 2, 0, 1), atol=1e-12)
     else:
         np.testing.assert_allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-12)
 
@@ -136,7 +143,7 @@ def test_predictions_name_classes_and_are_probabilities(tmp_path, loss):
 def test_onnx_gives_the_same_logits(tmp_path):
     onnx = pytest.importorskip("onnx")
     reference = pytest.importorskip("onnx.reference")
-    for loss in ("sigmoid", "softmax", "squared"):
+    for loss in LOSSES:
         model = model_of(loss=loss)
         path = export(model, "onnx", tmp_path / f"{loss}.onnx")
         logits, scores = reference.ReferenceEvaluator(str(path)).run(None, {"features": records()})

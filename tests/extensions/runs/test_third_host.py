@@ -14,6 +14,10 @@ from tests.helpers.paths import ROOT
 TOY = ROOT / "tests" / "helpers" / "toy_ext"
 RUN = ("train", "--epsilon", "2", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
 SHORT = ("--steps", "6", "--init", "local", "--epsilon-init", "1", "--init-steps", "3")
+DESCENT = (
+    *("--momentum", "0.5", "--average", "0.5", "--lr-schedule", "linear", "--bias-scale", "0.25"),
+    *("--loss", "hard-sigmoid"),
+)
 
 
 @pytest.fixture
@@ -48,7 +52,7 @@ def test_a_run_on_it_is_that_of_the_clear_backend(toy, tmp_path):
     """With equal sampling and noise rounding alone tells the models apart: a few ulps a step."""
     weights = {}
     for backend in ("toy", "clear"):
-        options = ("--backend", backend, *SHORT, "--evaluate", "opened")
+        options = ("--backend", backend, *SHORT, *DESCENT, "--evaluate", "opened")
         report, model = trained(tmp_path, *options)
         with np.load(model / "model.npz") as arrays:
             weights[backend] = np.concatenate([arrays[n].ravel() for n in ("weight_0", "bias_0")])

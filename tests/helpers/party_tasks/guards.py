@@ -85,6 +85,16 @@ def same_batch() -> None:
         bench.step_after(bench.loss())
 
 
+def another_rate_with_momentum() -> None:
+    network = model()
+    optimizer = dpsgd(network, momentum=0.5)
+    for x, y in batches(steps=2):
+        optimizer.zero_grad()
+        nn.BCEWithLogitsLoss()(network(x), y).backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] *= 0.5
+
+
 def own_forward() -> None:
     class Twisted(crypten.nn.Sequential):
         def forward(self, x: Any) -> Any:
@@ -179,6 +189,8 @@ GUARDS: dict[str, Scenario] = {
     "backward twice": lambda: (b := Bench()).step_after(b.loss(), b.loss()),
     "backward after step": backward_after_step,
     "same batch": same_batch,
+    "another rate": another_rate_with_momentum,
+    "momentum": lambda: Bench(momentum=1.0),
     "own forward": own_forward,
     "too far": too_far_from_the_start,
     "host's BCEWithLogitsLoss": host_loss("BCEWithLogitsLoss"),

@@ -5,6 +5,10 @@ from tests.extensions.cli.refused.table import ANY, Table
 _RUN = {
     "--model": ("forest", "mlp:0", "mlp:-1", "mlp:x", "mlp:"),
     "--loss": ("hinge",),
+    "--lr-schedule": ("step",),
+    "--momentum": ("-0.1", "1", "inf"),
+    "--average": ("-0.1", "1.5", "inf"),
+    "--bias-scale": ("-1", "2", "0.3", "inf"),
     "--sample-rate": ("0", "-0.1", "1.5", "inf"),
     "--max-grad-norm": ("0", "-1", "inf"),
     "--epsilon": ("0", "-1", "inf"),

@@ -1,0 +1,87 @@
+"""Momentum of an optimizer of scripts: this party's shares of what the last step subtracted."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from crypten_ext.nn.provenance import LinearUse
+from extensions.errors import GradientError
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.ring.fixed_point import Integers
+
+Pairs = list[tuple[torch.Tensor, torch.Tensor | None]]
+
+_PREFIX = "velocity of "
+
+
+class Momentum:
+    """The velocity of a model's parameters, zero before the first step.
+
+    Args:
+        model: encrypted.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._scale: list[int] = []
+        self._last: dict[str, torch.Tensor] = {}
+
+    def before(self, plan: StepPlan, layers: Sequence[LinearUse]) -> Pairs | None:
+        """Returns what the last step subtracted from each layer; None without momentum.
+
+        Raises:
+            GradientError: the step has other public constants than the last one, so that its range
+                is not proven.
+        """
+        if not plan.momentum_numerator:
+            return None
+        scale = [*plan.step_ratio, plan.factor_bits]
+        if self._scale and self._scale != scale:
+            raise GradientError(
+                "With momentum all steps have one learning rate and one size of batches, on which "
+                "the range of what goes from step to step depends. Leave them as they are, or "
+                "make another optimizer, which begins without velocity."
+            )
+        self._scale = scale
+        names = self._names()
+
+        def last(parameter: Any) -> torch.Tensor:
+            known = self._last.get(names[id(parameter)])
+            return torch.zeros_like(parameter.share) if known is None else known
+
+        return [
+            (last(layer.weight), None if layer.bias is None else last(layer.bias))
+            for layer in layers
+        ]
+
+    def after(self, layers: Sequence[LinearUse], updates: Pairs) -> None:
+        """Takes note of what a step with momentum subtracted."""
+        names = self._names()
+        for layer, (weight, bias) in zip(layers, updates, strict=True):
+            self._last[names[id(layer.weight)]] = weight
+            if bias is not None:
+                self._last[names[id(layer.bias)]] = bias
+
+    def _names(self) -> dict[int, str]:
+        return {id(parameter): name for name, parameter in self._model.named_parameters()}
+
+    def shares(self) -> dict[str, Integers]:
+        """Returns this party's shares, by names that no parameter has; secret."""
+        return {_PREFIX + name: share.numpy() for name, share in self._last.items()}
+
+    def load_shares(self, shares: Mapping[str, Integers]) -> None:
+        """Those that `shares` returned are the velocity; others of the mapping are left alone."""
+        self._last = {
+            name.removeprefix(_PREFIX): torch.from_numpy(share.copy())
+            for name, share in shares.items()
+            if name.startswith(_PREFIX)
+        }
+
+    def state(self) -> list[int]:
+        """Returns the public constants of the steps."""
+        return self._scale
+
+    def restore(self, state: Sequence[int]) -> None:
+        """What `state` returned holds for the next step."""
+        self._scale = [*state]
