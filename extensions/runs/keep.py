@@ -255,7 +255,8 @@ class Keeping(Following):
         stored = [party.opening(name) for party in self._parties]
         found = [each for each in stored if each is not None]
         if found:
-            self._draw_from(found[0].source)
+            if name not in self._opened:  # else the checkpoint's source stands further on
+                self._draw_from(found[0].source)
             words = [[*each.outputs.values()] for each in found]
             self.budget.spend()
             for party, each in zip(self._parties, found, strict=True):
