@@ -126,8 +126,8 @@ def noisy_gram(
         sqrt(2).
 
     Cost:
-        One round; each party's triangle, 4 columns (columns + 1) bytes, once to each other party.
-        An owner multiplies rows columns^2 numbers.
+        One round, an opening of 4 columns (columns + 1) bytes, of which each of CrypTen's m parties
+        sends 2 (m - 1) / m. An owner multiplies rows columns^2 numbers.
 
     Raises:
         ArgumentError: in every party and before anything is opened: more than 4,096 columns or 2^26

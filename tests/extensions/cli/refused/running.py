@@ -11,6 +11,10 @@ _RUN = {
     "--delta": ("0", "1", "-1", "2", "0.5", "1e-300"),
     "--neighbours": ("add",),
     "--noise-multiplier": ("-1", "inf"),
+    "--whiten": ANY,
+    "--whiten-share": ("0.1", "-1"),
+    "--whiten-ridge": ("1", "inf"),
+    "--noise-multiplier-whiten": ("4", "-1"),
     "--calibration": ("moments",),
     "--no-dp": ANY,
     "--frac-bits": ("0", "-1", "64", "40"),
@@ -74,6 +78,25 @@ _APART = [
         ("epsilon_init",),
     ),
     ({"--evaluate": "noisy", "--count-noise": "1e-9"}, ("count_noise",)),
+    ({"--whiten": ""}, ("noise_multiplier_whiten",)),
+    ({"--whiten": "", "--noise-multiplier-whiten": "-1"}, ("noise_multiplier_whiten",)),
+    ({"--whiten": "", "--noise-multiplier-whiten": "0"}, ("whiten_ridge",)),
+    (
+        {"--whiten": "", "--noise-multiplier-whiten": "4", "--whiten-ridge": "0"},
+        ("whiten_ridge",),
+    ),
+    (
+        {"--whiten": "", "--noise-multiplier-whiten": "4", "--whiten-share": "0.1"},
+        ("whiten_share",),
+    ),
+    (
+        {**_NO_NOISE, "--whiten": "", "--epsilon": "1", "--whiten-share": "1"},
+        ("whiten_share",),
+    ),
+    (
+        {**_NO_NOISE, "--whiten": "", "--epsilon": "1", "--noise-multiplier-whiten": "4"},
+        ("noise_multiplier_whiten",),
+    ),
     ({"--resume": ""}, ("resume",)),
 ]
 
