@@ -236,6 +236,8 @@ def test_a_resumed_run_opens_the_same_and_is_that_of_no_interruption(parts, tmp_
         made(config, parts, tmp_path / "kept", cut=11, resume=True)
     report = made(config, parts, tmp_path / "kept", resume=True)
     assert report["resumed_from"] == [0, 10]
+    with np.load(tmp_path / "kept" / "party-0-opened.npz") as opened:
+        np.testing.assert_array_equal(opened["whitening_upper"], whole["whitening"][1])
     assert report["epsilon"] == whole["epsilon"]
     for one, other in zip(report["whitening"], whole["whitening"], strict=True):
         np.testing.assert_array_equal(one, other)
