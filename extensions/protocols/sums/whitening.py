@@ -65,8 +65,8 @@ class Whitening:
     def matrix(self) -> Reals:
         """P over its largest eigenvalue, (columns, columns), symmetric.
 
-        Machines find it within 2^-40 or so of each other, which moves no row by more than rounding
-        does; each owner maps its own records alone.
+        Machines may find it 2^-30 or so apart. That need not be equal: each owner maps its own
+        records alone, and rounds them to the ring's fractional bits then.
 
         Cost:
             About 10 columns^3 floating-point operations, once.
