@@ -4,6 +4,8 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from extensions.errors import PeaError
 from extensions.network.chain import Parameters
 from extensions.privacy.accounting import Ledger
@@ -13,7 +15,7 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Carried, Host, Traffic, mean, named, unnamed
 from extensions.protocols.optimizer import State
 from extensions.protocols.settings import Settings
-from extensions.ring.fixed_point import Integers, Reals
+from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import (
     CheckpointOptions,
@@ -32,6 +34,7 @@ Progress = Callable[[dict[str, Any]], None]
 Names = Sequence[str]
 Words = Sequence[Sequence[Integers]]
 Compute = Callable[[], Words]
+Opened = Mapping[str, npt.NDArray[Any]]
 _NOT_COUNTED = [-1, -1, -1, -1]
 """What a party says that cannot tell its bytes."""
 
@@ -134,7 +137,7 @@ class Following(pea.Keep):
         self.budget.spend()
         return words
 
-    def complete(self, report: Mapping[str, Any], opened: Mapping[str, Reals]) -> None:
+    def complete(self, report: Mapping[str, Any], opened: Opened) -> None:
         """Takes note of what came of the run, and of what was opened."""
 
     @property
@@ -259,7 +262,8 @@ class Keeping(Following):
         stored = [party.opening(name) for party in self._parties]
         found = [each for each in stored if each is not None]
         if found:
-            self._draw_from(found[0].source)
+            if name not in self._opened:  # else the checkpoint's source stands further on
+                self._draw_from(found[0].source)
             words = [[*each.outputs.values()] for each in found]
             self.budget.spend()
             for party, each in zip(self._parties, found, strict=True):
@@ -299,7 +303,7 @@ class Keeping(Following):
             party.mark()
         return [[outputs[name] for name in names] for outputs in self._outputs]
 
-    def complete(self, report: Mapping[str, Any], opened: Mapping[str, Reals]) -> None:
+    def complete(self, report: Mapping[str, Any], opened: Opened) -> None:
         """Writes the result, and removes the holders' shares once all parties have it.
 
         Cost:

@@ -28,7 +28,14 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.local_training import account_for_start, train_locally
 from extensions.runs.manifest import Manifest, manifest_of
-from extensions.runs.model import Header, SharedModel, header_of, path_of, write_shares
+from extensions.runs.model import (
+    Header,
+    SharedModel,
+    header_of,
+    path_of,
+    whitening_arrays,
+    write_shares,
+)
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
 from extensions.runs.report import Outcome, epsilons_of, epsilons_without_noise, result
@@ -190,7 +197,7 @@ def _run(
     header = header_of(config, report, recipe, held_out.features, whitening)
     if save is not None and not parameters:
         save_shares(host, model, save, name, header, keep, whitening)
-    keep.complete(report, parameters)
+    keep.complete(report, {**parameters, **whitening_arrays(whitening)} if parameters else {})
     opened_model = pairs([*parameters.values()]) if parameters else None
     said = header.to_json() if parameters else None
     map_said = None if whitening is None else whitening.parts

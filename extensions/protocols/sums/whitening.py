@@ -65,8 +65,8 @@ class Whitening:
     def matrix(self) -> Reals:
         """P over its largest eigenvalue, (columns, columns), symmetric.
 
-        Machines find it within 2^-40 or so of each other, which moves no row by more than rounding
-        does; each owner maps its own records alone.
+        Machines may find it 2^-30 or so apart. That need not be equal: each owner maps its own
+        records alone, and rounds them to the ring's fractional bits then.
 
         Cost:
             About 10 columns^3 floating-point operations, once.
@@ -126,8 +126,8 @@ def noisy_gram(
         sqrt(2).
 
     Cost:
-        One round; each party's triangle, 4 columns (columns + 1) bytes, once to each other party.
-        An owner multiplies rows columns^2 numbers.
+        One round, an opening of 4 columns (columns + 1) bytes, of which each of CrypTen's m parties
+        sends 2 (m - 1) / m. An owner multiplies rows columns^2 numbers.
 
     Raises:
         ArgumentError: in every party and before anything is opened: more than 4,096 columns or 2^26

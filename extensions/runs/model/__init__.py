@@ -4,6 +4,7 @@ from extensions.runs.model.files import (
     OpenedModel,
     header_array,
     read_opened,
+    whitening_arrays,
     whitening_of,
     write_opened,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "read_opened",
     "read_shares",
     "scores_of",
+    "whitening_arrays",
     "whitening_of",
     "write_opened",
     "write_predictions",

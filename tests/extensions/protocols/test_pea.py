@@ -26,6 +26,10 @@ def parts():
         ({"lr": 2.0}, "lr = 10 at party 0, 2 at party 1"),
         ({"noise_multiplier": 2.0}, "noise_multiplier = 1 at party 0, 2 at party 1"),
         ({"model": "mlp:4", "lr": 10.0}, "model = 'logistic' at party 0, 'mlp:4' at party 1"),
+        (
+            {"whiten": True, "noise_multiplier_whiten": 4.0},
+            "noise_multiplier_whiten = None at party 0, 4 at party 1",
+        ),
         ({"private": False}, "no_dp = False at party 0, True at party 1"),
     ],
 )

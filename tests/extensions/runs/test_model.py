@@ -12,6 +12,8 @@ import pytest
 from extensions.errors import ArgumentError
 from extensions.network.losses import LOSSES
 from extensions.network.spec import ModelSpec
+from extensions.protocols.sums.gram import gram, pack, unit_rows
+from extensions.protocols.sums.whitening import Whitening
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
     Header,
@@ -43,6 +45,17 @@ def model_of(text="mlp:7,5", columns=12, classes=3, **settings) -> OpenedModel:
     shapes = zip(header.spec.widths[:-1], header.spec.widths[1:], strict=True)
     parameters = [(draws.normal(0, 4, (m, n)), draws.normal(0, 1, m)) for n, m in shapes]
     return OpenedModel(header=header, parameters=parameters)
+
+
+def whitened_model(text="mlp:7,5", norm=1.0) -> OpenedModel:
+    """One whose features are whitened, with rows of a norm of its own."""
+    draws = np.random.default_rng(7).normal(size=(60, 12)) * 0.7 ** np.arange(12)
+    rows = unit_rows(np.rint(draws * 2.0**20).astype(np.int64), 2.0**21)
+    whitening = Whitening(parts=pack(gram(rows)), ridge=0.25)
+    model = model_of(text, whiten=True, whiten_ridge=0.25, max_feature_norm=norm)
+    config = TrainConfig(**model.header.run, facts={})
+    header = header_of(config, REPORT, {}, 12, whitening)
+    return OpenedModel(header=header, parameters=model.parameters, whitening=whitening)
 
 
 def records(features: int = 12) -> np.ndarray:
@@ -78,6 +91,30 @@ def test_numpy_alone_reads_a_file_and_its_owner_alone_may(tmp_path):
         np.testing.assert_array_equal(arrays["weight_2"], model.parameters[2][0])
     back = read_opened(path)
     np.testing.assert_array_equal(logits_of(back, records()), logits_of(model, records()))
+
+
+def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path):
+    model = whitened_model(norm=2.0)
+    assert model.whitening is not None
+    back = read_opened(write_opened(tmp_path / "model.npz", model))
+    np.testing.assert_array_equal(logits_of(back, records()), logits_of(model, records()))
+    as_they_are = OpenedModel(header=model_of().header, parameters=model.parameters)
+    mapped = model.whitening.rows(records(), 2.0)
+    expected = logits_of(as_they_are, mapped)
+    np.testing.assert_allclose(logits_of(model, records()), expected, rtol=0, atol=1e-12)
+    assert np.abs(expected - logits_of(as_they_are, records())).max() > 1.0
+    arrays = dict(np.load(tmp_path / "model.npz"))
+    damaged = {
+        "no diagonal": {"whitening_diagonal": None},
+        "other numbers": {"whitening_upper": arrays["whitening_upper"] + 1},
+        "other shapes": {"whitening_upper": np.zeros(3, dtype=np.int64)},
+        "reals": {"whitening_diagonal": arrays["whitening_diagonal"].astype(np.float64)},
+    }
+    for change in damaged.values():
+        kept = {name: value for name, value in (arrays | change).items() if value is not None}
+        np.savez(tmp_path / "model.npz", **kept)
+        with pytest.raises(ArgumentError, match="those that the training opened"):
+            read_opened(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize(
@@ -154,9 +191,18 @@ def test_onnx_gives_the_same_logits(tmp_path):
         assert (kept.key, kept.value) == ("header", model.header.to_json())
 
 
-def test_torch_gives_the_same_logits(tmp_path):
+def test_onnx_whitens(tmp_path):
+    pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    model, x = whitened_model(norm=2.0), np.vstack([records(), np.zeros((1, 12))])
+    path = export(model, "onnx", tmp_path / "model.onnx")
+    logits, _ = reference.ReferenceEvaluator(str(path)).run(None, {"features": x})
+    np.testing.assert_allclose(logits, logits_of(model, x), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [model_of(), whitened_model(norm=2.0)], ids=["", "whitened"])
+def test_torch_gives_the_same_logits(tmp_path, model):
     torch = pytest.importorskip("torch")
-    model = model_of()
     path = export(model, "torch", tmp_path / "model.pt2")
     kept = {"header.json": ""}
     program = torch.export.load(path, extra_files=kept).module()
@@ -167,8 +213,8 @@ def test_torch_gives_the_same_logits(tmp_path):
     assert kept["header.json"] == model.header.to_json()
 
 
-def test_keras_gives_the_same_logits(tmp_path, tfe_process):
-    model = model_of()
+@pytest.mark.parametrize("model", [model_of(), whitened_model(norm=2.0)], ids=["", "whitened"])
+def test_keras_gives_the_same_logits(tmp_path, tfe_process, model):
     source, path = write_opened(tmp_path / "model.npz", model), tmp_path / "model.keras"
     np.save(tmp_path / "x.npy", records())
     logits = tfe_process.run(

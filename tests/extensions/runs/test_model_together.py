@@ -17,7 +17,7 @@ from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
 from extensions.runs.model import SharedModel, logits_of, read_shares, write_shares
 from extensions.runs.model.together import Own, Request, perform
-from tests.extensions.runs.test_model import model_of, records
+from tests.extensions.runs.test_model import model_of, records, whitened_model
 from tests.helpers.commands import pea, started
 from tests.helpers.toy_ext.host import ToyHost
 
@@ -40,7 +40,14 @@ def shared(model, save=(1, 2, 3), **names) -> list[SharedModel]:
     ]
     rest = [part - sum(column) for part, *column in zip(parts, *masks, strict=True)]
     return [
-        SharedModel(header=model.header, save=save, rank=rank, parts=own, **names)
+        SharedModel(
+            header=model.header,
+            save=save,
+            rank=rank,
+            parts=own,
+            whitening=model.whitening,
+            **names,
+        )
         for rank, own in enumerate((*masks, rest))
     ]
 
@@ -79,6 +86,24 @@ def test_predictions_are_those_of_the_opened_model_and_their_owners_alone(text):
     (seen,) = ours.seen
     assert np.abs(seen).min(axis=0).max() > 2**40, "what is opened is masked"
     assert np.median(np.abs(seen.astype(np.float64))) > 2**60
+
+
+def test_new_records_are_whitened_by_their_owner(tmp_path):
+    model = whitened_model("logistic")
+    model = replace(model, parameters=[(w / 4, b) for w, b in model.parameters])
+    x = records()
+    kept = [
+        read_shares(write_shares(tmp_path / f"party-{each.rank}.npz", each))
+        for each in shared(model)
+    ]
+    own = [Own(shared=each) for each in kept]
+    own[1] = replace(own[1], x=x)
+    found = perform(host(), Request(task="predict"), own)
+    np.testing.assert_allclose(found[1]["logits"], logits_of(model, x), rtol=0, atol=1e-3)
+    own[1] = replace(own[1], y=logits_of(model, x).argmax(axis=1))
+    counted = perform(host(), Request(task="evaluate"), own)[0]
+    assert counted["accuracy"] == 1.0
+    assert counted["opened"] == ["the number of correct predictions on held-out records"]
 
 
 def test_a_regression_is_measured_in_its_unit_from_shares():
