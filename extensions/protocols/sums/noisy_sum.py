@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from extensions.protocols.host import Arrays, Host
-from extensions.protocols.noise import summand_scale
+from extensions.protocols.noise import NoiseShares, summand_scale
 from extensions.protocols.pea import Keep
 from extensions.ring.fixed_point import Integers
 
@@ -17,6 +17,7 @@ def noisy_sum(
     *,
     frac_bits: int,
     colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
 ) -> list[Integers]:
     """Returns to every party the sum of all owners' arrays, with noise.
 
@@ -30,6 +31,7 @@ def noisy_sum(
             parties subtract theirs.
         frac_bits: of the arrays.
         colluders: number of parties that may pool what they know.
+        noise_shares: as in `extensions.protocols.noise.party_variance`.
 
     Guarantees:
         Each owner adds its own summand of the noise before its array leaves it, masked
@@ -45,7 +47,13 @@ def noisy_sum(
         ArgumentError: of `extensions.protocols.noise.summand_scale`.
     """
     scales = [
-        summand_scale(host.ring.parties, sigma, frac_bits=frac_bits, colluders=colluders)
+        summand_scale(
+            host.ring.parties,
+            sigma,
+            frac_bits=frac_bits,
+            colluders=colluders,
+            noise_shares=noise_shares,
+        )
         for sigma in sigmas
     ]
 

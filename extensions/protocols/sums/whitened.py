@@ -135,11 +135,25 @@ def whitened(
     k, columns = config.rows_per_unit, records.features
     total = k * sum(records.sizes)
     rows = [unit_rows(each.features, bound) for each in records.records]
-    whitening = Whitening(
-        parts=noisy_gram(host, keep, rows, sigma=sigma, total=total, rows_per_unit=k),
-        ridge=config.whiten_ridge
-        or ridge_of(k * sigma, parties=host.ring.parties, total=total, columns=columns),
+    parts = noisy_gram(
+        host,
+        keep,
+        rows,
+        sigma=sigma,
+        total=total,
+        rows_per_unit=k,
+        colluders=config.colluders,
+        noise_shares=config.noise_shares,
     )
+    ridge = config.whiten_ridge or ridge_of(
+        k * sigma,
+        parties=host.ring.parties,
+        total=total,
+        columns=columns,
+        colluders=config.colluders,
+        noise_shares=config.noise_shares,
+    )
+    whitening = Whitening(parts=parts, ridge=ridge)
     train = mapped(whitening, records.records, config.max_feature_norm)
     held_out = mapped(whitening, own.held_out, config.max_feature_norm)
     own = replace(own, train=train, held_out=held_out)

@@ -20,7 +20,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.protocols.host import Host
-from extensions.protocols.noise import party_variance
+from extensions.protocols.noise import NoiseShares, party_variance
 from extensions.protocols.pea import Keep
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
@@ -100,6 +100,7 @@ def noisy_gram(
     total: int,
     rows_per_unit: int = 1,
     colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
 ) -> list[Integers]:
     """Returns to every party the sum of x x^T over all owners' records, with noise.
 
@@ -118,6 +119,7 @@ def noisy_gram(
         total: number of rows of all owners, public.
         rows_per_unit: the most records k of one person.
         colluders: number of parties that may pool what they know.
+        noise_shares: as in `extensions.protocols.noise.party_variance`.
 
     Guarantees:
         Opened is the sum with Gaussian noise, which is that of one step of sampling rate 1 with
@@ -143,10 +145,19 @@ def noisy_gram(
         sigmas(sigma * rows_per_unit),
         frac_bits=2 * FRAC_BITS,
         colluders=colluders,
+        noise_shares=noise_shares,
     )
 
 
-def ridge_of(sigma: float, *, parties: int, total: int, columns: int, colluders: int = 1) -> float:
+def ridge_of(
+    sigma: float,
+    *,
+    parties: int,
+    total: int,
+    columns: int,
+    colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
+) -> float:
     """Returns the ridge that suits noise of that size: 0.7 (N^2 total / columns)^(1/3).
 
     N is the spectral norm of the noise, sqrt(2 m v columns) sigma, with all of m parties' variances
@@ -159,6 +170,7 @@ def ridge_of(sigma: float, *, parties: int, total: int, columns: int, colluders:
         total: number of rows of all owners.
         columns: of a row.
         colluders: as in `noisy_gram`.
+        noise_shares: likewise.
 
     Source:
         Measured: 120, 180 and 300 were best at epsilon 2, 1 and 0.5 for MNIST's 60,000 rows of
@@ -169,6 +181,6 @@ def ridge_of(sigma: float, *, parties: int, total: int, columns: int, colluders:
     """
     if sigma == 0.0:
         raise ArgumentError("sigma", sigma, "above 0: without noise no ridge follows from it")
-    variance = parties * party_variance(parties, colluders)
+    variance = parties * party_variance(parties, colluders, noise_shares)
     norm = sigma * math.sqrt(2.0 * variance * columns)
     return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)

@@ -13,10 +13,13 @@ import pytest
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split, load, split_among
 from extensions.privacy.accounting import Ledger, calibrate_noise
-from extensions.privacy.randomness import InsecureSeededSource
+from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.announcement import Announced
+from extensions.protocols.pea import Keep, Own
 from extensions.protocols.settings import TRAINING, account
 from extensions.protocols.sums import gram
-from extensions.protocols.sums.whitened import TITLE, account_for_whitening
+from extensions.protocols.sums.whitened import TITLE, account_for_whitening, whitened
 from extensions.protocols.sums.whitening import WHITENING, Whitening
 from extensions.runs.budget import Cap, read, update
 from extensions.runs.budget.planned import foreseen, planned
@@ -326,3 +329,38 @@ def test_without_privacy_the_sum_is_opened_as_it_is(parts):
     assert Whitening(parts=report["whitening"], ridge=10.0).matrix.shape == (64, 64)
     assert json.loads(report["header"])["whitening"]["ridge"] == 10.0
     assert np.linalg.eigvalsh(gram.unpack(report["whitening"])).min() > -1e-3
+
+
+@pytest.mark.parametrize(
+    ("changes", "total"),
+    [({}, 1.5), ({"colluders": 2}, 3.0), ({"parties": 6, "noise_shares": "paper"}, 1.5)],
+)
+def test_a_run_adds_noise_for_all_colluders_by_the_rule_it_names(changes, total):
+    """1,953 squares, of variance 2 each, are within six deviations but with probability 1e-8."""
+    config = replace(GIVEN, insecure_seed=None, **changes)
+    one = OwnRecords(
+        features=np.zeros((2, 63), dtype=np.int64),
+        labels=np.zeros((2, 10), dtype=np.int64),
+        frac_bits=config.frac_bits,
+    )
+    own = [one] * config.parties
+    host = ClearHost(20, parties=config.parties, owners=config.parties, source=SystemSource())
+    records = Announced(own, (2,) * config.parties, 63)
+    nobody = Own(own, own, None, lambda *_: [], lambda _: None)
+    _, _, found = whitened(host, config, nobody, records, Keep(host))
+    assert found is not None
+    values = found.parts[1] / (4.0**gram.FRAC_BITS * 4.0 * math.sqrt(total / 2))
+    assert abs(float((values**2).mean()) - 1.0) < 6 * math.sqrt(2 / values.size)
+
+
+def test_the_dealers_noise_is_in_the_steps_alone():
+    """Without it, and with a party's missing, the sum has that party's missing alone."""
+    config = replace(GIVEN, backend="crypten", dealer_noise=True, insecure_seed=None)
+    ledger = Ledger()
+    account_for_whitening(ledger, config)
+    account(ledger, TRAINING, config, config.steps)
+    found = epsilons_without_noise(config, ledger)
+    left_of = {"1": (1.0, 1.0), "the dealer": (1.0, 1.5), "1 and the dealer": (2 / 3, 1.0)}
+    for names, (steps, whole) in left_of.items():
+        left = ledger.with_noise(TRAINING, math.sqrt(steps)).with_noise(WHITENING, math.sqrt(whole))
+        assert found[names] == pytest.approx(left.get_epsilon(DELTA), rel=1e-6)
