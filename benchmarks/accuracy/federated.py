@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.accuracy.local_models import PUBLISHED, best_strength, published
 from benchmarks.accuracy.publishing import bars, publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import (
@@ -149,6 +150,7 @@ def run(material: Material) -> None:
     together = config.resolved()
     # Averaging draws its batches anew in every round, each with its own chance to overflow.
     averaged = config.resolved(config.steps // LOCAL_STEPS * OVERFLOW_PROBABILITY)
+    strengths = {way: best_strength(together, features, *PUBLISHED[way]) for way in PUBLISHED}
     rows = []
     for partition, form in (("iid", "IID"), ("shards", "non-IID")):
         ways = {
@@ -156,6 +158,11 @@ def run(material: Material) -> None:
             "DP-FedAvg": partial(_apart, federated_average, averaged, features, partition),
             "each alone": partial(_apart, alone, together, features, partition),
         }
+        for title, strength in strengths.items():
+            if partition == "iid" or PUBLISHED[title][0] == PARTIES:
+                ways[title] = partial(
+                    published, together, features, title, partition, strength=strength
+                )
         if partition == "iid":
             clear = not_private(together, setting)
             ways["PEA, not private"] = partial(joint, material, setting, clear, partition)
@@ -176,6 +183,7 @@ def run(material: Material) -> None:
         rows,
         {"features": setting},
         local_steps=LOCAL_STEPS,
+        strengths=strengths,
         delta=f"1 / ({DELTA_SHARE} records of all {PARTIES} parties)",
     )
     bars(name, [row | {"run": f"{row['training']}, {row['parts']}"} for row in rows], "run")

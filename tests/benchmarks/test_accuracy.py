@@ -1,6 +1,7 @@
 """The accuracy experiments run end to end, and their competitors keep their promises."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from benchmarks import tables
 from benchmarks.__main__ import app
 from benchmarks.accuracy.federated import LOCAL_STEPS, federated_average
 from benchmarks.accuracy.initialization import with_local_start
+from benchmarks.accuracy.local_models import averaged, minimiser, sensitivity
 from benchmarks.accuracy.records import Material, dealt, folder_of, without_test
 from benchmarks.accuracy.runs import train
 from benchmarks.accuracy.settings import PLAIN
@@ -91,3 +93,30 @@ def test_files_that_are_missing_are_asked_for(monkeypatch, tmp_path, no_public_d
         Material(data="imdb", data_dir=None, download=False, epsilon=1.0, seeds=range(1)).classes
         == 2
     )
+
+
+def test_one_record_moves_an_average_of_local_models_by_its_sensitivity_at_most():
+    """The record whose loss is steepest, with each label, counts or is a null record."""
+    draws = np.random.default_rng(0)
+    x = draws.normal(size=(40, 6))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = np.eye(3)[draws.integers(0, 3, 40)]
+    strength, moved = 1.0, []
+    models = {}
+    for label in range(3):
+        y[0] = np.eye(3)[label]
+        for scale in (0.0, 1.0):
+            models[scale] = minimiser(np.concatenate([scale * x[:1], x[1:]]), y, strength)
+        moved.append(float(np.linalg.norm(models[1.0] - models[0.0])))
+    bound = sensitivity([40], strength)
+    assert bound / 4 < max(moved) <= bound
+    assert sensitivity([40, 50], strength) == pytest.approx(bound / 2)
+
+
+def test_a_noisy_average_of_local_models_learns_less_than_joint_training():
+    parts = dealt(DIGITS)
+    found = averaged(CONFIG, parts, seed=0, strength=1e-2, variance=1.0)
+    clear = averaged(replace(CONFIG, epsilon=1e3), parts, seed=0, strength=1e-2, variance=1.0)
+    assert found["epsilon"] == CONFIG.epsilon
+    assert 20 < found["accuracy"] < clear["accuracy"]
+    assert clear["accuracy"] > 80
