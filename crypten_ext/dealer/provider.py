@@ -75,8 +75,17 @@ class DealerProvider(TupleProvider):
             shapes: of the results.
 
         Guarantees:
-            Uniform words to any of the parties but all of them together. What is dealt again is
-            the same; each number of a tuple has noise of its own.
+            To all parties but one together they are uniform words. What is dealt again is the same
+            noise; a tuple of another number, scale or shape has noise of its own.
+
+        Cost:
+            No round; 8 bytes a value, dealt to one of the parties. About 0.3 microseconds of the
+            dealer's core each.
+
+        Raises:
+            DealerLostError: the dealer died, is late, or sent what cannot be used.
+            MaterialError: other noise was prepared.
+            PartyLostError: another party asked for other noise, or its scale cannot be drawn.
         """
         return _deal(None, "noise", float(scale).hex(), [list(shape) for shape in shapes])
 
