@@ -115,27 +115,37 @@ def test_held_out_are_those_of_the_training(tmp_path):
         held_out_of(header, other, columns, extraction)
 
 
-def test_texts_become_the_features_of_the_training(tmp_path):
+@pytest.mark.parametrize(
+    ("features", "of", "package"),
+    [("hashed:64", "sklearn", "scikit-learn"), ("words:512,sqrt", "wordfreq", "wordfreq")],
+    ids=["hashed", "words"],
+)
+def test_texts_become_the_features_of_the_training(features, of, package, tmp_path):
+    pytest.importorskip(of)
     words = ["good fine film", "bad dull film"]
     rows = [[words[i % 2] + f" number {i}", ("good", "bad")[i % 2]] for i in range(200)]
     own = table(tmp_path / "own.csv", ["said", "mood"], rows)
     model = trained(
         *(tmp_path, "--data", f"csv:{own}", "--label", "mood", "--text", "said"),
-        *("--features", "hashed:64", "--no-feature-cache"),
+        *("--features", features, "--no-feature-cache"),
     )
-    assert "scikit-learn" in read_opened(model).header.identity
+    header = read_opened(model).header
+    assert header.features == features
+    assert package in header.identity
     new = table(tmp_path / "new.csv", ["said"], [["a dull bad one"], ["a fine good one"]])
     found = predicted(tmp_path, model, new, "--no-feature-cache")
     assert [row["prediction"] for row in found] == ["bad", "good"]
 
 
-def test_images_become_features_and_agree_with_what_was_trained_on(tmp_path):
+@pytest.mark.parametrize("features", ["hog", "hog,mirror,sqrt+raw"])
+def test_images_become_features_and_agree_with_what_was_trained_on(features, tmp_path):
     """The held-out records of a file of images; and the features that their owner would share."""
     digits = load_raw("digits", None, 0).split
     raw = tmp_path / "raw.npz"
     names = ("train_x", "train_y", "test_x", "test_y")
     write_private(raw, **{name: getattr(digits, name)[:150] for name in names})
-    options = ("--features", "hog", "--no-feature-cache")
+    pytest.importorskip("skimage")
+    options = ("--features", features, "--no-feature-cache")
     model = trained(tmp_path, "--data", f"npz:{raw}", *options)
     found = predicted(tmp_path, model, raw, "--no-feature-cache")
     ready = tmp_path / "features.npz"
