@@ -22,6 +22,7 @@ from extensions.owners.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
 from tests.helpers.commands import pea
 from tests.helpers.people import SCHEMA
+from tests.helpers.public_data import EXTRACTORS
 
 TRAIN = ("train", "--backend", "clear", "--parties", 2, "--steps", 40, "--evaluate", "opened")
 FIXED = ("--no-dp", "--insecure-fixed-randomness", 7)
@@ -137,16 +138,27 @@ def test_texts_become_the_features_of_the_training(features, of, package, tmp_pa
     assert [row["prediction"] for row in found] == ["bad", "good"]
 
 
-@pytest.mark.parametrize("features", ["hog", "hog,mirror,sqrt+raw"])
+NETWORK = EXTRACTORS / "mobilenet_v1_0.25_128_quant.tflite"
+NEEDED = {
+    "hog": "skimage",
+    "hog,mirror,sqrt+raw": "skimage",
+    f"tflite:{NETWORK},bicubic+raw": "ai_edge_litert",
+}
+
+
+@pytest.mark.parametrize("features", NEEDED, ids=["hog", "combined", "network"])
 def test_images_become_features_and_agree_with_what_was_trained_on(features, tmp_path):
     """The held-out records of a file of images; and the features that their owner would share."""
     digits = load_raw("digits", None, 0).split
     raw = tmp_path / "raw.npz"
     names = ("train_x", "train_y", "test_x", "test_y")
     write_private(raw, **{name: getattr(digits, name)[:150] for name in names})
-    pytest.importorskip("skimage")
+    pytest.importorskip(NEEDED[features])
+    if "tflite" in features and not NETWORK.is_file():
+        pytest.skip("no model here")
     options = ("--features", features, "--no-feature-cache")
     model = trained(tmp_path, "--data", f"npz:{raw}", *options)
+    assert str(EXTRACTORS) not in read_opened(model).header.features
     found = predicted(tmp_path, model, raw, "--no-feature-cache")
     ready = tmp_path / "features.npz"
     done = pea("features", "--records", raw, "--classes", 10, "--out", ready, *options)
