@@ -50,7 +50,7 @@ def weight_of(word: str) -> float:
     return -math.log(1.0 - (1.0 - LIST[word]) ** 230 + 3e-4)
 
 
-def test_columns_are_in_the_order_of_what_they_are_worth(listed):
+def test_columns_are_in_the_order_of_what_they_are_worth(listed, monkeypatch):
     def worth(word: str) -> float:
         share = 1.0 - (1.0 - LIST[word]) ** 230
         return share * weight_of(word) ** 2 * (1.0 + abs(VALENCES.get(word, 0.0)))
@@ -62,6 +62,11 @@ def test_columns_are_in_the_order_of_what_they_are_worth(listed):
     np.testing.assert_allclose(words.weights, [weight_of(word) for word in words.columns])
     assert list(read_vocabulary(2).columns) == ["bad", "good"]
     assert read_vocabulary(2).digest != words.digest
+    others = {"xylem": 2e-7}
+    monkeypatch.setattr("wordfreq.get_frequency_dict", lambda *_, wordlist: LIST | others)
+    other = read_vocabulary(9)
+    assert other.columns == words.columns
+    assert other.digest != words.digest
 
 
 def test_words_worth_the_same_are_in_alphabetical_order(listed, monkeypatch):
@@ -98,7 +103,7 @@ def test_the_public_lists_give_these_columns():
 
 
 FIRST = ["love", "best", "great", "war", "heart", "killed", "death", "shit"]
-DIGEST = "d6b0ee832a58e915c552d57f760448aacf4fd46dbf239bc7d1e91bac7ee5b0ed"
+DIGEST = "0b83d82cf384966caa215156d1c3be706dbf91209d86116d834724fe50811446"
 
 
 def test_rows_are_of_norm_one_whatever_other_texts_there_are():
