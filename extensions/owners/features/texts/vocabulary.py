@@ -31,7 +31,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the words in the order of their columns, and of their weights to 4 decimals."""
+        """SHA-256 of the words in the order of their columns, with their weights to 4 decimals."""
         pairs = zip(self.columns, self.weights, strict=True)
         listed = "".join(f"{word} {weight:.4f}\n" for word, weight in pairs)
         return hashlib.sha256(listed.encode()).hexdigest()
