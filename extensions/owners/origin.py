@@ -165,8 +165,8 @@ class FeatureExtraction:
 
     Attributes:
         features: name of the extractor, which each owner runs before anything is shared: raw, hog,
-            scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, wordllama (texts) or
-            module:function.
+            scattering, tflite:PATH, backbone:ARCHITECTURE (images), hashed, words, wordllama
+            (texts) or module:function; options behind it (,mirror); or several joined by +.
         weights: file of the weights of a backbone.
         keep: whether features are kept on disk between runs.
         max_feature_norm: public bound of a row's norm.

@@ -14,6 +14,16 @@ def cache_home() -> Path:
     return Path(base) / "pea"
 
 
+def folders_of(name: str) -> list[Path]:
+    """Returns where the public files of that name may lie, the first place to look in first.
+
+    That is NAME in the folder of the variable PEA_DATA, if it is set, and ``pea/data/NAME`` in the
+    user's cache.
+    """
+    here = os.environ.get(VARIABLE)
+    return [*([Path(here) / name] if here else []), cache_home() / "data" / name]
+
+
 def find_folder(name: str, given: Path | None, *, download: bool, files: str) -> Path:
     """Returns the folder of a public data set's files.
 
@@ -35,8 +45,7 @@ def find_folder(name: str, given: Path | None, *, download: bool, files: str) ->
     cached = cache_home() / "data" / name
     if download:
         return cached
-    here = os.environ.get(VARIABLE)
-    for folder in ([Path(here) / name] if here else []) + [cached]:
+    for folder in folders_of(name):
         if folder.is_dir():
             return folder
     advice = f"Or set {VARIABLE} to a folder that holds {name}, or give --download."

@@ -121,7 +121,7 @@ def raw_rows(x: Raw, bound: float = 1.0) -> Raw:
     """
     if x.dtype == object:
         raise ArgumentError(
-            "features", "raw", "an extractor for texts", "Give --features hashed or wordllama."
+            "features", "raw", "an extractor for texts", "Give --features words or hashed."
         )
     return bounded_rows(x, bound) if x.ndim == 2 else standard_rows(x.reshape(len(x), -1), bound)
 

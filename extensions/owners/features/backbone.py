@@ -66,6 +66,7 @@ def make(argument: str | None, weights: Path | None) -> Extractor:
             "pillow": version("pillow"),
             "weights": identity,
         },
+        size=(SIDE, SIDE),
         batch=16,
     )
 

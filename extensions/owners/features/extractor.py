@@ -28,6 +28,7 @@ class Extractor:
         function: from a batch of records to an array (batch, features).
         identity: all that fixes the features beside the record: options, versions, digests of
             weights. None: unknown, so that features are not kept on disk.
+        size: height and width to which it resizes images; None if it takes them as they are.
         batch: number of records of one call.
         checks_rows: whether to make sure, on a few records, that rows do not depend on each other.
         sources: digests of what a function of one's own is made of.
@@ -37,6 +38,7 @@ class Extractor:
     kinds: tuple[Kind, ...]
     function: Callable[[Raw], npt.NDArray[Any]]
     identity: Mapping[str, str] | None
+    size: tuple[int, int] | None = None
     batch: int = 64
     checks_rows: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)

@@ -15,8 +15,8 @@ def grey(x: Raw) -> npt.NDArray[np.float32]:
     return reals if x.ndim == 3 else reals @ np.asarray(LUMA, dtype=np.float32)
 
 
-def resized(x: Raw, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Returns the images in colour at that size, (records, height, width, 3), bilinear.
+def resized(x: Raw, height: int, width: int, *, cubic: bool = False) -> npt.NDArray[np.uint8]:
+    """Returns the images in colour at that size, (records, height, width, 3), bilinear or bicubic.
 
     Raises:
         MissingExtraError: Pillow is not installed.
@@ -25,9 +25,9 @@ def resized(x: Raw, height: int, width: int) -> npt.NDArray[np.uint8]:
         from PIL import Image
     except ImportError:
         raise MissingExtraError("pillow", "features") from None
+    filter_ = Image.Resampling.BICUBIC if cubic else Image.Resampling.BILINEAR
     bytes_ = x if x.dtype == np.uint8 else np.rint(x).astype(np.uint8)
     out = [
-        Image.fromarray(image).convert("RGB").resize((width, height), Image.Resampling.BILINEAR)
-        for image in bytes_
+        Image.fromarray(image).convert("RGB").resize((width, height), filter_) for image in bytes_
     ]
     return np.stack([np.asarray(image) for image in out])

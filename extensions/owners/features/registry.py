@@ -4,17 +4,9 @@ import re
 from pathlib import Path
 
 from extensions.errors import ArgumentError
-from extensions.owners.features import (
-    backbone,
-    custom,
-    hashed,
-    hog,
-    raw,
-    scattering,
-    tflite,
-    wordllama,
-)
+from extensions.owners.features import backbone, combined, custom, hog, raw, scattering, tflite
 from extensions.owners.features.extractor import Extractor
+from extensions.owners.features.texts import hashed, wordllama, words
 
 BUILT_IN = {
     "raw": raw.make,
@@ -22,29 +14,57 @@ BUILT_IN = {
     "scattering": scattering.make,
     "tflite": tflite.make,
     "hashed": hashed.make,
+    "words": words.make,
     "wordllama": wordllama.make,
 }
 ALLOWED = (
-    "raw, hog, scattering, tflite:PATH, backbone:ARCHITECTURE, hashed, wordllama, or "
-    "module:function of your own"
+    "raw, hog, scattering, tflite:PATH, backbone:ARCHITECTURE, hashed, words, wordllama, or "
+    f"module:function of your own; behind it options, such as ,{' ,'.join(combined.OPTIONS)}; or "
+    "several joined by +"
 )
+_JOINT = re.compile(rf"(?<=.)\+(?=(?:backbone|{'|'.join(BUILT_IN)})(?:[:,+]|$)|[A-Za-z_][\w.]*:)")
+"""A plus before another extractor; one in a path is none."""
 
 
 def find(text: str, weights: Path | None = None) -> Extractor:
     """Returns the extractor of that name, with ``:ARGUMENT`` where it takes one.
 
+    ``NAME,OPTION`` is altered (`combined.with_option`), by each option in turn; ``A+B`` is both,
+    side by side (`combined.side_by_side`).
+
     Args:
-        text: such as "hog", "hog:9,4,2", "tflite:model.tflite" or "my_module:my_function".
+        text: such as "hog", "hog:9,4,2,mirror", "words:2048+wordllama" or "my_module:my_function".
         weights: file of the weights of a backbone; None: those that torchvision publishes.
 
     Raises:
-        ArgumentError: an unknown name, an argument out of range, or weights for an extractor that
-            takes none.
+        ArgumentError: an unknown name, an argument out of range, an option that there is not or
+            that an extractor does not take, extractors of different records side by side, or
+            weights for other than one backbone.
         MissingExtraError: what it needs is not installed; the message has the pip command.
     """
+    names = _JOINT.split(text)
+    backbones = [name for name in names if re.match(r"backbone\b", name)]
+    if weights is not None and len(backbones) != 1:
+        allowed = "None, except for --features backbone, one of them"
+        raise ArgumentError("weights", str(weights), allowed)
+    parts = [_altered(name, weights) for name in names]
+    return parts[0] if len(parts) == 1 else combined.side_by_side(parts)
+
+
+def _altered(text: str, weights: Path | None) -> Extractor:
+    options = re.search(r"(?:,[a-z]+)*$", text)
+    assert options is not None
+    _, *names = options[0].split(",")
+    if len(set(names)) < len(names):
+        raise ArgumentError("features", text, "an extractor with each option once")
+    extractor = _plain(text[: options.start()], weights)
+    for name in names:
+        extractor = combined.with_option(extractor, name)
+    return extractor
+
+
+def _plain(text: str, weights: Path | None) -> Extractor:
     name, colon, argument = text.partition(":")
-    if weights is not None and name != "backbone":
-        raise ArgumentError("weights", str(weights), "None, except for --features backbone")
     if name == "backbone":
         return backbone.make(argument or None, weights)
     if name in BUILT_IN:

@@ -1,7 +1,10 @@
 """Embeddings of images by a .tflite model: a backbone that runs without a deep-learning host."""
 
 import hashlib
+import os
+import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,57 +13,51 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MissingExtraError
+from extensions.owners.data.folders import folders_of
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
 from extensions.owners.features.images import resized
+
+FOLDER = "extractors"
+MAX_WORKERS = 16
 
 
 def make(argument: str | None) -> Extractor:
     """Returns the extractor ``tflite:PATH`` or ``tflite:PATH#TENSOR``.
 
     The features are the model's first output, or the tensor of that name: in a classifier the
-    pooled activations before its last layer, such as ``MobilenetV1/Logits/AvgPool_1a/AvgPool``.
+    pooled activations before its last layer, such as ``MobilenetV1/Logits/AvgPool_1a/AvgPool``. A
+    file that is not at PATH is looked for in the folder ``extractors`` among the public data sets
+    (`folders_of`), where a saved model, which names the file alone, finds it too.
+
+    Guarantees:
+        the images of a batch are shared out among the machine's cores, one image at a time on each,
+        which changes no bit of the features.
 
     Raises:
         ArgumentError: no such file, no model of one image in colour, or no such tensor.
         MissingExtraError: LiteRT is not installed.
     """
     path, _, tensor = (argument or "").partition("#")
-    if not Path(path).is_file():
+    places = [Path(path), *(folder / path for folder in folders_of(FOLDER))]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
         raise ArgumentError("features", f"tflite:{path}", "tflite:PATH of an existing model")
-    try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ImportError:
-        raise MissingExtraError("ai-edge-litert", "features") from None
-    model = Path(path).read_bytes()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that keeping all tensors takes memory
-            interpreter = Interpreter(
-                model_content=model, experimental_preserve_all_tensors=bool(tensor)
-            )
-        interpreter.allocate_tensors()
-    except ValueError as error:
-        raise ArgumentError("features", f"tflite:{path}", "an undamaged model") from error
-    given = interpreter.get_input_details()[0]
-    if len(given["shape"]) != 4 or tuple(given["shape"][[0, 3]]) != (1, 3):
-        shape = tuple(map(int, given["shape"]))
-        raise ArgumentError("features", f"tflite:{path}, of input {shape}", "of input (1, h, w, 3)")
-    wanted = _tensor(interpreter, tensor) if tensor else interpreter.get_output_details()[0]
-
-    def one(image: npt.NDArray[np.uint8]) -> Features:
-        interpreter.set_tensor(given["index"], _as_input(image[None], given))
-        interpreter.invoke()
-        value: Features = interpreter.get_tensor(wanted["index"]).astype(np.float32).ravel()
-        scale, zero = wanted["quantization"]
-        return ((value - zero) * scale).astype(np.float32) if scale else value
+    model = file.read_bytes()
+    first = Network(model, path, tensor)
+    networks = [first]
 
     def extract(x: Raw) -> Features:
-        height, width = map(int, given["shape"][1:3])
-        return np.stack([one(image) for image in resized(x, height, width)])
+        images = resized(x, *first.size)
+        workers = min(_cores(), MAX_WORKERS, len(images))
+        while len(networks) < workers:
+            networks.append(Network(model, path, tensor))
+        with ThreadPoolExecutor(workers) as pool:
+            shares = np.array_split(images, workers)
+            return np.concatenate(list(pool.map(Network.rows, networks, shares)))
 
     return Extractor(
-        name=f"tflite:{Path(path).name}" + (f"#{tensor}" if tensor else ""),
+        name=f"tflite:{file.name}" + (f"#{tensor}" if tensor else ""),
         kinds=("images",),
         function=extract,
         identity={
@@ -68,7 +65,64 @@ def make(argument: str | None) -> Extractor:
             "pillow": version("pillow"),
             "model": hashlib.sha256(model).hexdigest(),
         },
+        size=first.size,
     )
+
+
+class Network:
+    """A model that is ready to run, by one thread at a time.
+
+    Args:
+        model: what its file holds.
+        path: of the file, for messages.
+        tensor: name of the features; empty: the first output.
+
+    Attributes:
+        size: height and width of the image that it takes.
+
+    Raises:
+        ArgumentError: as `make`.
+        MissingExtraError: as `make`.
+    """
+
+    def __init__(self, model: bytes, path: str, tensor: str) -> None:
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError:
+            raise MissingExtraError("ai-edge-litert", "features") from None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that keeping all tensors takes memory
+                self._interpreter = Interpreter(
+                    model_content=model, experimental_preserve_all_tensors=bool(tensor)
+                )
+            self._interpreter.allocate_tensors()
+        except ValueError as error:
+            raise ArgumentError("features", f"tflite:{path}", "an undamaged model") from error
+        self._given = self._interpreter.get_input_details()[0]
+        shape = tuple(map(int, self._given["shape"]))
+        if len(shape) != 4 or (shape[0], shape[3]) != (1, 3):
+            given = f"tflite:{path}, of input {shape}"
+            raise ArgumentError("features", given, "of input (1, h, w, 3)")
+        self.size = shape[1:3]
+        outputs = self._interpreter.get_output_details()
+        self._wanted = _tensor(self._interpreter, tensor) if tensor else outputs[0]
+
+    def rows(self, images: npt.NDArray[np.uint8]) -> Features:
+        """Returns the features, (images, features), of images of its size, one after the other."""
+        return np.stack([self._row(image[None]) for image in images])
+
+    def _row(self, image: npt.NDArray[np.uint8]) -> Features:
+        self._interpreter.set_tensor(self._given["index"], _as_input(image, self._given))
+        self._interpreter.invoke()
+        found = self._interpreter.get_tensor(self._wanted["index"])
+        value: Features = found.astype(np.float32).ravel()
+        scale, zero = self._wanted["quantization"]
+        return ((value - zero) * scale).astype(np.float32) if scale else value
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _tensor(interpreter: Any, name: str) -> dict[str, Any]:

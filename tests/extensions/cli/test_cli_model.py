@@ -22,6 +22,7 @@ from extensions.owners.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
 from tests.helpers.commands import pea
 from tests.helpers.people import SCHEMA
+from tests.helpers.public_data import EXTRACTORS
 
 TRAIN = ("train", "--backend", "clear", "--parties", 2, "--steps", 40, "--evaluate", "opened")
 FIXED = ("--no-dp", "--insecure-fixed-randomness", 7)
@@ -115,28 +116,49 @@ def test_held_out_are_those_of_the_training(tmp_path):
         held_out_of(header, other, columns, extraction)
 
 
-def test_texts_become_the_features_of_the_training(tmp_path):
+@pytest.mark.parametrize(
+    ("features", "of", "package"),
+    [("hashed:64", "sklearn", "scikit-learn"), ("words:512,sqrt", "wordfreq", "wordfreq")],
+    ids=["hashed", "words"],
+)
+def test_texts_become_the_features_of_the_training(features, of, package, tmp_path):
+    pytest.importorskip(of)
     words = ["good fine film", "bad dull film"]
     rows = [[words[i % 2] + f" number {i}", ("good", "bad")[i % 2]] for i in range(200)]
     own = table(tmp_path / "own.csv", ["said", "mood"], rows)
     model = trained(
         *(tmp_path, "--data", f"csv:{own}", "--label", "mood", "--text", "said"),
-        *("--features", "hashed:64", "--no-feature-cache"),
+        *("--features", features, "--no-feature-cache"),
     )
-    assert "scikit-learn" in read_opened(model).header.identity
+    header = read_opened(model).header
+    assert header.features == features
+    assert package in header.identity
     new = table(tmp_path / "new.csv", ["said"], [["a dull bad one"], ["a fine good one"]])
     found = predicted(tmp_path, model, new, "--no-feature-cache")
     assert [row["prediction"] for row in found] == ["bad", "good"]
 
 
-def test_images_become_features_and_agree_with_what_was_trained_on(tmp_path):
+NETWORK = EXTRACTORS / "mobilenet_v1_0.25_128_quant.tflite"
+NEEDED = {
+    "hog": "skimage",
+    "hog,mirror,sqrt+raw": "skimage",
+    f"tflite:{NETWORK},bicubic+raw": "ai_edge_litert",
+}
+
+
+@pytest.mark.parametrize("features", NEEDED, ids=["hog", "combined", "network"])
+def test_images_become_features_and_agree_with_what_was_trained_on(features, tmp_path):
     """The held-out records of a file of images; and the features that their owner would share."""
     digits = load_raw("digits", None, 0).split
     raw = tmp_path / "raw.npz"
     names = ("train_x", "train_y", "test_x", "test_y")
     write_private(raw, **{name: getattr(digits, name)[:150] for name in names})
-    options = ("--features", "hog", "--no-feature-cache")
+    pytest.importorskip(NEEDED[features])
+    if "tflite" in features and not NETWORK.is_file():
+        pytest.skip("no model here")
+    options = ("--features", features, "--no-feature-cache")
     model = trained(tmp_path, "--data", f"npz:{raw}", *options)
+    assert str(EXTRACTORS) not in read_opened(model).header.features
     found = predicted(tmp_path, model, raw, "--no-feature-cache")
     ready = tmp_path / "features.npz"
     done = pea("features", "--records", raw, "--classes", 10, "--out", ready, *options)

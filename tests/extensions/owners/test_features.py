@@ -25,6 +25,7 @@ NEEDS = {
     "hog": "skimage",
     "scattering": "kymatio",
     "tflite": "ai_edge_litert",
+    "words": "wordfreq",
     "wordllama": "wordllama",
 }
 DRAWS = np.random.default_rng(5)
@@ -65,8 +66,10 @@ CASES = [
     (f"tflite:{MODEL}#{POOLED}", GREY, 256),
     ("hashed", TEXTS, 512),
     ("hashed:37", TEXTS, 37),
+    ("words:3000", TEXTS, 3000),
     ("wordllama", TEXTS, 256),
     ("wordllama:30", TEXTS, 30),
+    ("hog,mirror,sqrt+raw", GREY, 9 * 8 * 6 + 16 * 12),
     ("tests.helpers.extractors:lengths", TEXTS, 2),
     ("tests.helpers.extractors:lengths", GREY, 2),
 ]

@@ -29,7 +29,7 @@ SPLIT = Table(
         "--download": ANY,
         "--partition": ("even",),
         "--no-feature-cache": ANY,
-        "--features": ("nothing", "module:nothing", "hashed"),
+        "--features": ("nothing", "module:nothing", "hashed", "hog,turned", "hog+hashed"),
     },
     together=[
         ({"--data": "csv:given/own.csv"}, ("label",)),
@@ -63,7 +63,7 @@ FEATURES = Table(
         "--class-names": ("a", "a,a"),
         "--schema": ANY,
         "--no-feature-cache": ANY,
-        "--features": ("nothing", "module:nothing", "hog:0", "hashed"),
+        "--features": ("nothing", "module:nothing", "hog:0", "hashed", "raw,turned", "hog+hashed"),
         "--classes": ("0", "1", "-1"),
     },
     together=[
