@@ -18,6 +18,9 @@ from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 
+Sums = Sequence[tuple[Share, Share | None]]
+"""For each layer that of its weight and that of its bias, None where it has none."""
+
 
 def squared_norm_ratios(
     ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan
@@ -178,19 +181,47 @@ def dpsgd_step(
         comparison, inverse root and selection are fused, norms are ghost norms, noise is discrete.
     """
     sums = clipped_sums(ring, layers, plan, padding, weights)
-    flat = [share for pair in sums for share in pair if share is not None]
-    bits = ring.frac_bits + plan.factor_bits
     if plan.private:
-        flat = add_gaussian_noise(
+        noisy = add_gaussian_noise(
             ring,
-            flat,
+            parts_of(sums),
             plan.sigma,
-            frac_bits=bits,
+            frac_bits=ring.frac_bits + plan.factor_bits,
             source=source,
             colluders=plan.colluders,
         )
+        sums = paired(noisy, plan)
+    return updates_of(ring, sums, plan, ratio)
+
+
+def updates_of(
+    ring: Ring,
+    sums: Sums,
+    plan: StepPlan,
+    ratio: tuple[Any, Any] | None = None,
+) -> list[tuple[Share, Share | None]]:
+    """Returns, for each layer, what noisy sums take from its weight and bias.
+
+    Args:
+        ring: the host.
+        sums: of `clipped_sums`, with noise.
+        plan: the public constants.
+        ratio: as in `dpsgd_step`.
+
+    Cost:
+        One truncation.
+    """
     numerator, shift = plan.step_ratio if ratio is None else ratio
-    updates = iter(
-        ring.truncate([(share * numerator, shift + (bits - ring.frac_bits)) for share in flat])
-    )
-    return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]
+    shift = shift + plan.factor_bits
+    return paired(ring.truncate([(part * numerator, shift) for part in parts_of(sums)]), plan)
+
+
+def parts_of(sums: Sums) -> list[Share]:
+    """Returns weights' and biases' parts in turn, without those that there are not."""
+    return [share for pair in sums for share in pair if share is not None]
+
+
+def paired(parts: Sequence[Share], plan: StepPlan) -> list[tuple[Share, Share | None]]:
+    """Returns the pairs of which `parts_of` returned these."""
+    each = iter(parts)
+    return [(next(each), next(each) if layer.has_bias else None) for layer in plan.layers]

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters, forward
+from extensions.network.chain import Network, Parameters, forward
 from extensions.network.class_weights import row_weights
+from extensions.network.layers import LayerGradient
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
@@ -20,10 +21,11 @@ from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
-from extensions.protocols.host import Host, pairs, share_public
+from extensions.protocols.host import Batch, Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
 from extensions.protocols.settings import TRAINING, Settings, account, network_of, plan_of
 from extensions.ring.fixed_point import Integers, Reals, encode
+from extensions.ring.interface import Ring, Share
 
 Summands = Callable[[], Sequence[Sequence[Integers]]]
 LocalModel = Sequence[tuple[Reals, Reals]]
@@ -92,7 +94,9 @@ class Keep:
         return
 
 
-def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameters, Ledger]:
+def train(
+    host: Host, config: Settings, own: Own, keep: Keep, way: "Way | None" = None
+) -> tuple[Parameters, Ledger]:
     """Returns shares of the trained model, and the account of what it cost the records.
 
     Args:
@@ -100,6 +104,7 @@ def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameter
         config: equal at all parties.
         own: of this program's owners.
         keep: follows the run.
+        way: from the start to the trained model; by default `descend`.
 
     Guarantees:
         Nothing is opened. The model is differentially private for every record, as the ledger
@@ -119,16 +124,23 @@ def train(host: Host, config: Settings, own: Own, keep: Keep) -> tuple[Parameter
         ArgumentError: in every party and before anything is shared: records that do not fit,
             settings that differ, or steps for which the bounds are not proven.
     """
-    records = agreed(host, config, own, keep.facts)  # 5.1
+    way = way or HIDDEN
+    records = agreed(host, config, own, keep.facts, way)  # 5.1
     begun = keep.resume()
     if begun is None:
         begun = start(host, config, own, records)  # 5.2
         keep(0, *begun)
     model, ledger = begun
-    return descend(host, config, records, model, ledger, keep), ledger  # 5.3, 5.4
+    return way.descend(host, config, records, model, ledger, keep), ledger  # 5.3, 5.4
 
 
-def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> Announced:
+def agreed(
+    host: Host,
+    config: Settings,
+    own: Own,
+    facts: Mapping[str, Any],
+    way: "Way | None" = None,
+) -> Announced:
     """Returns the records, once all parties have such that fit, and steps with proven bounds.
 
     Args:
@@ -136,6 +148,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
         config: equal at all parties.
         own: of this program's owners.
         facts: everything public of the run that must be equal at all parties.
+        way: as in `train`.
 
     Cost:
         One round.
@@ -144,7 +157,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
     records = announce(host.exchange, own.train, facts, own.problem)
-    _plan(config, records)
+    (way or HIDDEN).check(config, records)
     return records
 
 
@@ -210,15 +223,11 @@ def descend(
     """
     network, rows = network_of(config, records.features), records.rows(config)
     placed = host.place(records.records)
-    plan = _plan(config, records)
+    plan = step_plan(config, records)
 
     def step(model: Parameters) -> Parameters:
         batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
-        trace = forward(host.ring, network, model, batch.x)
-        gradients = trace.backward(batch.y, batch.squared_norms)  # 3.5
-        weights = None
-        if config.class_weights is not None:
-            weights = row_weights(host.ring, batch.y, config.class_weights)
+        gradients, weights = gradients_of(host.ring, network, model, batch, config)  # 3.5
         updates = dpsgd_step(
             host.ring, gradients, plan, host.noise, batch.padding, weights=weights
         )  # 3.6-3.16
@@ -233,11 +242,54 @@ def descend(
     return model
 
 
-def _plan(config: Settings, records: Announced) -> StepPlan:
-    """Returns the public constants of each step."""
+def gradients_of(
+    ring: Ring, network: Network, model: Parameters, batch: Batch, config: Settings
+) -> tuple[list[LayerGradient], Share | None]:
+    """Returns the gradients of a batch's rows, and what each row counts; None if all count alike.
+
+    Args:
+        ring: the host.
+        network: of the model.
+        model: its weights and biases.
+        batch: of rows.
+        config: of the run.
+    """
+    trace = forward(ring, network, model, batch.x)
+    gradients = trace.backward(batch.y, batch.squared_norms)
+    if config.class_weights is None:
+        return gradients, None
+    return gradients, row_weights(ring, batch.y, config.class_weights)
+
+
+def step_plan(config: Settings, records: Announced) -> StepPlan:
+    """Returns the public constants of each step.
+
+    Raises:
+        ArgumentError: steps for which the bounds are not proven.
+    """
     expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
     network = network_of(config, records.features)
     return plan_of(config, network, sum(records.rows(config)), expected)
+
+
+Descent = Callable[[Host, Settings, Announced, Parameters, Ledger, Keep], Parameters]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way from the start to the trained model.
+
+    Attributes:
+        check: returns only if a run's bounds are proven; else it raises ArgumentError.
+        descend: makes the steps, and returns the model that they end with.
+    """
+
+    check: Callable[[Settings, Announced], object]
+    descend: Descent
+
+
+HIDDEN = Way(step_plan, descend)
+"""Protocol 5: nobody sees the model."""
 
 
 def public_start(config: Settings, features: int) -> list[Integers]:
