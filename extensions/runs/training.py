@@ -18,6 +18,8 @@ from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
+from extensions.protocols.sums.statistics import check_targets
+from extensions.protocols.sums.ways import way_of
 from extensions.ring.fixed_point import Reals
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
@@ -112,7 +114,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
     manifest = stated_by(host, config, parts, options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    pea.agreed(host, config, own, manifest.everything)
+    pea.agreed(host, config, own, manifest.everything, way_of(config))
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
@@ -151,7 +153,7 @@ def _run(
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    model, ledger = pea.train(host, config, own, keep)
+    model, ledger = pea.train(host, config, own, keep, way_of(config))
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = keep.traffic()
@@ -204,6 +206,8 @@ def own_of(
     for rank, part in zip(host.ranks, parts, strict=True):
         try:
             records = checked_records(part.train_x, part.train_y, config)
+            if config.method == "statistics":
+                check_targets(records)
             train.append(_by_unit(records, part, config))
             held_out.append(held_out_records(part.test_x, part.test_y, config))
         except ArgumentError as error:
