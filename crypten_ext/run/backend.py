@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 READ_APART = True
 
+NOBODY_DEALS = (
+    "Owners compute on their own records and only sums are opened: nobody deals, and nobody need "
+    "be trusted with that."
+)
+
 _TRAINING = "crypten_ext.run.training"
 
 
@@ -42,12 +47,16 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
     if options.players is not None:
         raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
+    if options.material is not None and not config.hidden:
+        raise ArgumentError("material", str(options.material), "left out", NOBODY_DEALS)
     if options.material is not None and config.provider != "dealer":
         raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
 
 
 def notices(config: TrainConfig) -> list[str]:
     """Returns who deals, and whom the parties trust with that."""
+    if not config.hidden:
+        return [NOBODY_DEALS]
     own = [DEALER_NOISE_NOTICE] if config.dealer_noise else []
     return [DEALINGS[config.provider].notice, *own]
 
@@ -104,7 +113,7 @@ def train(
     ledgers = options.ledgers or [None] * config.parties
     prepared = _prepared(config, options.material)
     answers = foreseen(config)
-    beside = config.provider if options.material is None else "tfp"
+    beside = config.provider if options.material is None and config.hidden else "tfp"
     pool = Parties(
         config.parties,
         timeout=options.timeout,
@@ -242,6 +251,10 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
     if not 0 <= meeting.rank < config.parties:
         raise ArgumentError("rank", meeting.rank, f"in 0..{config.parties - 1}")
     material = options.material
+    if not config.hidden:
+        if meeting.dealer is not None:
+            raise ArgumentError("dealer", meeting.dealer, "left out", NOBODY_DEALS)
+        return
     if [meeting.dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
         raise ArgumentError(
             "dealer, material",

@@ -21,7 +21,7 @@ READ_APART = True
 
 MOST_COLUMNS = 1 << 24
 """A weight each, of one class: 128 MB."""
-_NOT_PREPARED = ("backend", "provider", "evaluate", "insecure_seed")
+_NOT_PREPARED = ("backend", "provider", "method", "open", "evaluate", "insecure_seed")
 _NOT_COUNTED = ("own", "download", "columns", "names", "partition", "seed")
 
 

@@ -31,7 +31,8 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
     host, own = _join(config, records, options)
-    return training.run(host, config, [own], emit, options, DEALINGS[config.provider].title)
+    provider = DEALINGS[config.provider].title if config.hidden else None
+    return training.run(host, config, [own], emit, options, provider)
 
 
 def rehearse(config: TrainConfig, records: Path, steps: int) -> None:
@@ -46,7 +47,8 @@ def _join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[Cryp
     Prepared tuples are of use once: all parties agree on their records before any file is used.
     """
     enable()
-    crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
+    if config.hidden:
+        crypten.cfg.mpc.provider = DEALINGS[config.provider].host_name
     crypten.cfg.encoder.precision_bits = config.frac_bits
     own = read_party_file(records)
     seed = config.insecure_seed

@@ -1,13 +1,13 @@
 """Options that several commands of `pea` have, beside the settings of a run and its records."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from extensions.checks import check_writable
-from extensions.cli.pace import Pace, pace_of
+from extensions.cli.pace import ONCE, Pace, pace_of
 from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.sampling import check_sample_rate
@@ -67,6 +67,18 @@ class Schedule:
             max_grad_norm=usual.max_grad_norm if self.max_grad_norm is None else self.max_grad_norm,
         )
 
+    def pace_of_statistics(self) -> Pace:
+        """Returns how statistics are summed: once.
+
+        Raises:
+            ArgumentError: an option of steps was given.
+        """
+        for field in fields(self):
+            if (value := getattr(self, field.name)) is not None:
+                allowed = "left out with --method statistics"
+                raise ArgumentError(field.name, value, allowed, "All records are summed once.")
+        return ONCE
+
     def _steps(self, rate: float, usual: int) -> int:
         if self.epochs is None:
             return usual if self.steps is None else self.steps
@@ -121,9 +133,13 @@ def config_of(
     """
     if not run.private:
         _check_not_private(run)
+    if run.method == "statistics":
+        pace = schedule.pace_of_statistics()
+    else:
+        pace = schedule.pace(run.model, run.loss, schema=schema)
     return replace(
         run,
-        **schedule.pace(run.model, run.loss, schema=schema)._asdict(),
+        **pace._asdict(),
         features=extraction.features,
         max_feature_norm=extraction.max_feature_norm,
         **settings,

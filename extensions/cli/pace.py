@@ -36,6 +36,9 @@ NUMBER = Pace(steps=40, lr=1.0, sample_rate=1.0, max_grad_norm=0.2)
 """Likewise, where a number is learnt: squared errors have a slope of their own size, so that a rate
 of 2 and more would overshoot, and usual errors are a small part of the range."""
 
+ONCE = Pace(steps=1, lr=1.0, sample_rate=1.0)
+"""Of statistics, which are summed once, over all records."""
+
 
 def pace_of(model: str, loss: str, *, schema: bool) -> Pace:
     """Returns how a model is trained by default.

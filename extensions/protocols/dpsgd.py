@@ -18,6 +18,9 @@ from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 
+Sums = Sequence[tuple[Share, Share | None]]
+"""For each layer that of its weight and that of its bias, None where it has none."""
+
 
 def squared_norm_ratios(
     ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan
@@ -189,11 +192,10 @@ def dpsgd_step(
     if plan.momentum_numerator and velocity is None:
         raise ArgumentError("velocity", None, "what the last step subtracted, with momentum")
     sums = clipped_sums(ring, layers, plan, padding, weights)
-    flat = [share for pair in sums for share in pair if share is not None]
     if plan.private:
-        flat = add_gaussian_noise(
+        noisy = add_gaussian_noise(
             ring,
-            flat,
+            parts_of(sums),
             plan.sigma,
             frac_bits=ring.frac_bits + plan.factor_bits,
             source=source,
@@ -201,19 +203,31 @@ def dpsgd_step(
             noise_shares=plan.noise_shares,
             dealer_noise=plan.dealer_noise,
         )
-    noisy = iter(flat)
-    sums = [(next(noisy), None if bias is None else next(noisy)) for _, bias in sums]
-    return _updates(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
+        sums = paired(noisy, plan)
+    return updates_of(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
 
 
-def _updates(
+def updates_of(
     ring: Ring,
-    sums: Sequence[tuple[Share, Share | None]],
+    sums: Sums,
     plan: StepPlan,
     ratio: tuple[Any, Any],
     velocity: Sequence[tuple[Share, Share]] | None,
 ) -> list[tuple[Share, Share | None]]:
-    """Returns the sums times the ratio, and what momentum adds; of biases times s^2 and s."""
+    """Returns, for each layer, what noisy sums and momentum take from its weight and bias.
+
+    Sums of biases count times s^2 and s, for the input s that they are weights of.
+
+    Args:
+        ring: the host.
+        sums: of `clipped_sums`, with noise.
+        plan: the public constants.
+        ratio: as in `dpsgd_step`.
+        velocity: likewise.
+
+    Cost:
+        One truncation.
+    """
     numerator, exponent = ratio
     items = []
     for i, (layer, parts) in enumerate(zip(plan.layers, sums, strict=True)):
@@ -226,5 +240,15 @@ def _updates(
                 kept = plan.momentum_numerator << (shift - MOMENTUM_BITS)
                 scaled = scaled + velocity[i][j] * kept
             items.append((scaled, shift))
-    updates = iter(ring.truncate(items))
-    return [(next(updates), None if bias is None else next(updates)) for _, bias in sums]
+    return paired(ring.truncate(items), plan)
+
+
+def parts_of(sums: Sums) -> list[Share]:
+    """Returns weights' and biases' parts in turn, without those that there are not."""
+    return [share for pair in sums for share in pair if share is not None]
+
+
+def paired(parts: Sequence[Share], plan: StepPlan) -> list[tuple[Share, Share | None]]:
+    """Returns the pairs of which `parts_of` returned these."""
+    each = iter(parts)
+    return [(next(each), next(each) if layer.has_bias else None) for layer in plan.layers]

@@ -12,6 +12,7 @@ import numpy as np
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network, Parameters, forward
 from extensions.network.class_weights import row_weights
+from extensions.network.layers import LayerGradient
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
@@ -20,7 +21,7 @@ from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
-from extensions.protocols.host import Host, pairs, share_public
+from extensions.protocols.host import Batch, Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
 from extensions.protocols.optimizer import Mean, State, numerators
 from extensions.protocols.settings import (
@@ -32,6 +33,7 @@ from extensions.protocols.settings import (
     plan_of,
 )
 from extensions.ring.fixed_point import Integers, Reals, encode
+from extensions.ring.interface import Ring, Share
 
 Summands = Callable[[], Sequence[Sequence[Integers]]]
 Begun = tuple[State, Ledger] | None
@@ -103,7 +105,13 @@ class Keep:
 
 
 def train(
-    host: Host, config: Settings, own: Own, records: Announced, begun: Begun, keep: Keep
+    host: Host,
+    config: Settings,
+    own: Own,
+    records: Announced,
+    begun: Begun,
+    keep: Keep,
+    way: "Way | None" = None,
 ) -> tuple[Parameters, Ledger]:
     """Returns shares of the trained model, and the account of what it cost the records.
 
@@ -114,6 +122,7 @@ def train(
         records: on which all parties have `agreed` (5.1).
         begun: model and account of a run that goes on; None for a new run.
         keep: follows the run.
+        way: from the start to the trained model; by default `descend`.
 
     Guarantees:
         Nothing is opened. The model is differentially private for every record, as the ledger
@@ -137,10 +146,17 @@ def train(
         begun = State.begin(host, config, model), ledger
         keep(0, *begun)
     state, ledger = begun
-    return descend(host, config, records, state, ledger, keep), ledger  # 5.3, 5.4
+    way = way or HIDDEN
+    return way.descend(host, config, records, state, ledger, keep), ledger  # 5.3, 5.4
 
 
-def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> Announced:
+def agreed(
+    host: Host,
+    config: Settings,
+    own: Own,
+    facts: Mapping[str, Any],
+    way: "Way | None" = None,
+) -> Announced:
     """Returns the records, once all parties have such that fit, and steps with proven bounds.
 
     Args:
@@ -148,6 +164,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
         config: equal at all parties.
         own: of this program's owners.
         facts: everything public of the run that must be equal at all parties.
+        way: as in `train`.
 
     Cost:
         One round.
@@ -156,7 +173,7 @@ def agreed(host: Host, config: Settings, own: Own, facts: Mapping[str, Any]) -> 
         ArgumentError: in every party, where records, settings or steps do not fit.
     """
     records = announce(host.exchange, own.train, facts, own.problem)
-    _plans(config, records)
+    (way or HIDDEN).check(config, records)
     return records
 
 
@@ -232,18 +249,14 @@ def descend(
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    network, plan, mean = _plans(config, records)
+    network, plan, mean = plans(config, records)
     rows, placed = records.rows(config), host.place(records.records)
     _, exponent = plan.step_ratio
 
     def step(parts: Parameters, numerator: int, counted: int) -> Parameters:
         state = State.of(parts, config)
         batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
-        trace = forward(host.ring, network, state.model, batch.x)
-        gradients = trace.backward(batch.y, batch.squared_norms)  # 3.5
-        weights = None
-        if config.class_weights is not None:
-            weights = row_weights(host.ring, batch.y, config.class_weights)
+        gradients, weights = gradients_of(host.ring, network, state.model, batch, config)  # 3.5
         updates = dpsgd_step(  # 3.6-3.16
             host.ring,
             gradients,
@@ -270,12 +283,55 @@ def descend(
     return State.of(finish(state.parts), config).model
 
 
-def _plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean]:
-    """Returns the public facts about the model, and the constants of each step and of the end."""
+def gradients_of(
+    ring: Ring, network: Network, model: Parameters, batch: Batch, config: Settings
+) -> tuple[list[LayerGradient], Share | None]:
+    """Returns the gradients of a batch's rows, and what each row counts; None if all count alike.
+
+    Args:
+        ring: the host.
+        network: of the model.
+        model: its weights and biases.
+        batch: of rows.
+        config: of the run.
+    """
+    trace = forward(ring, network, model, batch.x)
+    gradients = trace.backward(batch.y, batch.squared_norms)
+    if config.class_weights is None:
+        return gradients, None
+    return gradients, row_weights(ring, batch.y, config.class_weights)
+
+
+def plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean]:
+    """Returns the public facts about the model, and the constants of each step and of the end.
+
+    Raises:
+        ArgumentError: steps for which the bounds are not proven.
+    """
     expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
     network = network_of(config, records.features)
     plan = plan_of(config, network, sum(records.rows(config)), expected)
     return network, plan, Mean.over(config, plan, largest_weight(config, network, plan))
+
+
+Descent = Callable[[Host, Settings, Announced, State, Ledger, Keep], Parameters]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way from the start to the trained model.
+
+    Attributes:
+        check: returns only if a run's bounds are proven; else it raises ArgumentError.
+        descend: makes the steps, and returns the model that they end with.
+    """
+
+    check: Callable[[Settings, Announced], object]
+    descend: Descent
+
+
+HIDDEN = Way(plans, descend)
+"""Protocol 5: nobody sees the model."""
 
 
 def public_start(config: Settings, features: int) -> list[Integers]:

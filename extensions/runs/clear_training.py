@@ -48,6 +48,7 @@ def train(
         source=seeded or SystemSource(),
         coins=None if seeded is None else seeded.rounding(),
     )
-    opened = replace(config, evaluate="opened") if config.evaluate == "mpc" else config
+    shown = config.hidden and config.evaluate == "mpc"
+    opened = replace(config, evaluate="opened") if shown else config
     report = run(host, opened, parts, progress, RunOptions(checkpoints=options, ledgers=ledgers))
     return {**report, "opened": ["everything: this backend is plaintext"]}

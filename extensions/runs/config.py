@@ -15,6 +15,7 @@ from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting, check_weighting
 from extensions.protocols.noise import NoiseShares, least_sigma
 from extensions.protocols.optimizer import RateSchedule, check_choices
+from extensions.protocols.sums.choices import Method, Opening, check_way, is_hidden
 from extensions.protocols.sums.whitened import SHARE, check_whitening
 from extensions.ring.fixed_point import check_frac_bits
 from extensions.runs.entry_points import check_offered
@@ -61,6 +62,10 @@ class TrainConfig:
         facts: what is publicly known of the records, by name: a table's columns and classes, or
             their schema.
         features: name of the extractor that each owner used, for the report.
+        method: how it is learnt: pea (Protocol 5), or statistics (a linear model from sums of
+            products over all records, which are opened once, with noise; loss squared).
+        open: when the model is opened: never before the end, or after each-step (owners compute on
+            their own records, nobody deals, and epsilon is the same).
         model: kind of model: logistic, or mlp:H with H hidden units.
         classes: number of classes.
         loss: kind of loss: sigmoid or hard-sigmoid (one class against all others), softmax (of all
@@ -97,7 +102,8 @@ class TrainConfig:
         max_feature_norm: public bound of the norm of a record's features.
         frac_bits: fractional bits of the ring.
         evaluate: what is opened: the number of correct predictions on held-out records (mpc), that
-            number with noise (noisy), the model and the number (opened), or nothing (none).
+            number with noise (noisy), the model and the number (opened), or nothing (none). A model
+            that is public is opened in any case, and owners count alone what is summed.
         metrics: what is counted: accuracy (correct predictions alone), or all (records of a class
             by bin of their score, for majority, AUC, recall and calibration; sums of squares for a
             regression); by default all with a schema, else accuracy.
@@ -130,6 +136,8 @@ class TrainConfig:
     data: str = "digits"
     facts: Mapping[str, Any] = field(default_factory=dict)
     features: str = "raw"
+    method: Method = "pea"
+    open: Opening = "never"
     model: str = "logistic"
     classes: int = 10
     loss: Loss = "sigmoid"
@@ -210,6 +218,7 @@ class TrainConfig:
                 raise ArgumentError("class_weights", self.class_weights, allowed)
             check_weights("class_weights", self.class_weights)
         self._check_init()
+        check_way(self)
         spec.initial_parameters(self.public_init)
         check_sample_rate(self.sample_rate)
         check_frac_bits(self.frac_bits)
@@ -291,6 +300,11 @@ class TrainConfig:
         return self.init if self.init in STRATEGIES else None
 
     @property
+    def hidden(self) -> bool:
+        """Whether nobody sees a model before the end, and records are shared."""
+        return is_hidden(self)
+
+    @property
     def judged(self) -> Metrics:
         """What is counted on held-out records."""
         if self.classes == 1:
@@ -317,10 +331,18 @@ class TrainConfig:
             noise_failure: that noise deviates over the joint training from what is accounted.
 
         Raises:
-            ArgumentError: no noise meets a target, or no epsilon could be told at the end.
+            ArgumentError: no noise meets a target, or no epsilon could be told at the end; or steps
+                of a method that has none.
         """
         if not self.private or self.settled:
             return self
+        if self.method == "statistics" and (self.steps, self.sample_rate) != (1, 1.0):
+            raise ArgumentError(
+                "steps, sample_rate",
+                (self.steps, self.sample_rate),
+                "(1, 1.0) with method = 'statistics'",
+                "All records are summed once.",
+            )
         assert self.delta is not None
         joint = Phase(
             steps=self.steps,

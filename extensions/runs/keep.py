@@ -80,7 +80,7 @@ class Following(pea.Keep):
         """Takes note of the records, and of which part of the steps' rows is padding."""
         self.sizes = records.sizes
         self._before = self._host.traffic()
-        self._padding = records.padding(self._config)
+        self._padding = records.padding(self._config) if self._config.hidden else 0.0
 
     def _padded(self, traffic: Traffic) -> list[int]:
         """How many of each holder's bytes so far padding takes, in proportion to its rows.

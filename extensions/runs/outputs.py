@@ -9,12 +9,14 @@ from extensions.network.measures import quality
 from extensions.network.tally import cells, kind_of, sensitivity, tally
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Host, flat, named
+from extensions.protocols.host import Host, flat, named, pairs
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.settings import network_of
+from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitened import TITLE as WHITENING
+from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode
-from extensions.ring.interface import Share
+from extensions.ring.interface import Ring, Share
 from extensions.runs.config import TrainConfig
 
 COUNT = "the number of correct predictions on held-out records"
@@ -24,6 +26,11 @@ SUMS = {
     "moments": "sums over held-out records of squared errors, of targets and of their squares",
 }
 MODEL = "the model"
+ITERATES = "the model after each step"
+STATISTICS = (
+    "sums over all records of products of features, and of features and labels, with noise; so the "
+    "model"
+)
 _COUNTS = "counts"
 
 
@@ -37,6 +44,8 @@ def titles_of(config: TrainConfig, *, counted: bool = True) -> list[str]:
     counts = SUMS[kind_of(config.classes)] if config.judged == "all" else COUNT
     titles = {
         WHITENING: config.whiten,
+        STATISTICS: config.method == "statistics",
+        ITERATES: config.open == "each-step",
         MODEL: config.evaluate == "opened",
         counts: counted and config.evaluate in ("mpc", "opened"),
         f"{counts}, with noise": counted and config.evaluate == "noisy",
@@ -60,10 +69,15 @@ def account_for_count(ledger: Ledger, host: Host, config: TrainConfig) -> None:
             noise_multiplier=0.0 if config.insecure_seed is not None else config.count_noise / most,
             sample_rate=1.0,
             steps=1,
-            overflow_probability=host.noise_failure(
-                cells(config.classes) if config.judged == "all" else 1
-            ),
+            overflow_probability=_noise_failure(host, config),
         )
+
+
+def _noise_failure(host: Host, config: TrainConfig) -> float:
+    """That of the counts' noise, which owners of a public model draw in the clear."""
+    if not config.hidden:
+        return 0.0
+    return host.noise_failure(cells(config.classes) if config.judged == "all" else 1)
 
 
 class Outputs:
@@ -84,7 +98,8 @@ class Outputs:
         self._held_out = held_out
         self._network = network_of(config, held_out.features)
         layers = len(self._network.widths) - 1
-        self._model = [*named([None] * 2 * layers)] if config.evaluate == "opened" else []
+        shown = config.evaluate == "opened" or not config.hidden
+        self._model = [*named([None] * 2 * layers)] if shown else []
         counted = config.evaluate != "none" and sum(held_out.sizes) > 0
         self.names = [*self._model, *([_COUNTS] if counted else [])]
 
@@ -98,8 +113,11 @@ class Outputs:
 
         Cost:
             That of a forward pass, and of `extensions.network.evaluation.count_misses` or
-            `extensions.network.tally.tally`.
+            `extensions.network.tally.tally`. Of a public model that of opening it: owners count in
+            the clear.
         """
+        if not self._config.hidden:
+            return self._of_public(model)
         host, held_out = self._host, self._held_out
         counted = _COUNTS in self.names
         placed = host.place(held_out.records) if counted else None
@@ -109,14 +127,39 @@ class Outputs:
             if counted:
                 batch = host.everything(placed, held_out.sizes)
                 logits = forward(host.ring, self._network, model, batch.x).logits
-                shares.append(self._noised(self._counts(logits, batch.y)))
+                shares.append(self._noised(self._counts(host.ring, logits, batch.y)))
             return shares
 
         return host.summands(model, outputs)
 
-    def _counts(self, logits: Share, targets: Share) -> Share:
+    def _of_public(self, model: Parameters) -> list[list[Integers]]:
+        """The summands of a public model, and masked words of what owners count alone."""
+        host, config = self._host, self._config
+        shown = host.summands(model)
+        if _COUNTS not in self.names:
+            return shown
+        values = pairs(host.open(shown))
+        ring = ClearRing(config.frac_bits, parties=config.parties, rounding="floor")
+        own = dict(zip(host.ranks, self._held_out.records, strict=True))
+
+        def counts(rank: int) -> list[Integers]:
+            records = own[rank]
+            logits = forward(ring, self._network, values, records.features).logits
+            return [self._counts(ring, logits, records.labels)]
+
+        sigma = config.count_noise if config.evaluate == "noisy" else 0.0
+        counted = noisy_words(
+            host,
+            counts,
+            [sigma],
+            frac_bits=config.frac_bits,
+            colluders=config.colluders,
+            noise_shares=config.noise_shares,
+        )
+        return [[*one, *other] for one, other in zip(shown, counted, strict=True)]
+
+    def _counts(self, ring: Ring, logits: Share, targets: Share) -> Share:
         """What is counted, (counts,), with the ring's fractional bits."""
-        ring = self._host.ring
         if self._config.judged == "all":
             return tally(ring, self._config.loss, logits, targets)
         misses = count_misses(ring, logits, targets, ties="right")

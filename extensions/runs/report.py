@@ -144,6 +144,8 @@ def result(config: TrainConfig, outcome: Outcome) -> dict[str, Any]:
         "unit": _unit(config),
         "features": config.features,
         "opened": list(outcome.opened),
+        "open": config.open,
+        "method": config.method,
         "model": config.model,
         "loss": config.loss,
         "noise_multiplier": config.noise_multiplier if config.private else None,

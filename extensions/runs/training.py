@@ -19,6 +19,8 @@ from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
 from extensions.protocols.sums.gram import check_size
+from extensions.protocols.sums.statistics import check_targets
+from extensions.protocols.sums.ways import way_of
 from extensions.protocols.sums.whitened import whitened
 from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
@@ -122,7 +124,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
     manifest = stated_by(host, config, parts, options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
-    pea.agreed(host, config, own, manifest.everything)
+    pea.agreed(host, config, own, manifest.everything, way_of(config))
 
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
@@ -161,10 +163,11 @@ def _run(
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    records = pea.agreed(host, config, own, keep.facts)
+    way = way_of(config)
+    records = pea.agreed(host, config, own, keep.facts, way)
     begun = keep.resume()
     own, records, whitening = whitened(host, config, own, records, keep)
-    model, ledger = pea.train(host, config, own, records, begun, keep)
+    model, ledger = pea.train(host, config, own, records, begun, keep, way)
     epsilons = epsilons_of(config, ledger)  # what it might refuse, it refuses before the release
     without = epsilons_without_noise(config, ledger)
     traffic, padding = keep.traffic()
@@ -221,6 +224,8 @@ def own_of(
             if config.whiten:
                 check_size(len(part.train_x), part.train_x.shape[1])
             records = checked_records(part.train_x, part.train_y, config)
+            if config.method == "statistics":
+                check_targets(records)
             train.append(_by_unit(records, part, config))
             held_out.append(held_out_records(part.test_x, part.test_y, config))
         except ArgumentError as error:

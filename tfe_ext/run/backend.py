@@ -55,7 +55,9 @@ def notices(config: TrainConfig) -> list[str]:
 
 
 def noise_failure(config: TrainConfig, features: int) -> float:
-    """Returns the probability that a draw of noise of a run lies beyond its table."""
+    """Returns the probability that a draw of the servers' noise lies beyond its table."""
+    if not config.hidden:
+        return 0.0
     with quiet_unless_it_fails():
         from tfe_ext.keras import optimizers
 

@@ -46,6 +46,33 @@ def noisy_sum(
     Raises:
         ArgumentError: of `extensions.protocols.noise.summand_scale`.
     """
+
+    def words() -> list[list[Integers]]:
+        return noisy_words(
+            host,
+            own,
+            sigmas,
+            frac_bits=frac_bits,
+            colluders=colluders,
+            noise_shares=noise_shares,
+        )
+
+    return keep.open(name, words)
+
+
+def noisy_words(
+    host: Host,
+    own: Callable[[int], Arrays],
+    sigmas: Sequence[float],
+    *,
+    frac_bits: int,
+    colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
+) -> list[list[Integers]]:
+    """Returns, for each of the host's holders, words that add up to what `noisy_sum` opens.
+
+    The arguments and errors are those of `noisy_sum`. Nothing is sent.
+    """
     scales = [
         summand_scale(
             host.ring.parties,
@@ -63,4 +90,4 @@ def noisy_sum(
             for array, scale in zip(own(rank), scales, strict=True)
         ]
 
-    return keep.open(name, lambda: host.masked([noised(rank) for rank in host.ranks]))
+    return host.masked([noised(rank) for rank in host.ranks])

@@ -41,7 +41,7 @@ def entries_of(
         entry = Entry(
             name=f"{name}-{rank}",
             began=datetime.now(UTC).isoformat(timespec="seconds"),
-            title=f"{config.model}, {config.steps} steps, {config.backend}",
+            title=title_of(config),
             ledger=cost,
             exact=counted and len(part.test_x) > 0,
             opens=tuple(titles_of(config)),
@@ -50,6 +50,13 @@ def entries_of(
         if path is not None:
             entries.append((path, entry))
     return entries
+
+
+def title_of(config: TrainConfig) -> str:
+    """Returns what ledgers call a run."""
+    opened = "" if config.open == "never" else "opened "
+    learnt = "statistics" if config.method == "statistics" else f"{config.steps} {opened}steps"
+    return f"{config.model}, {learnt}, {config.backend}"
 
 
 def unit_of(config: TrainConfig) -> str:
@@ -85,7 +92,7 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
     if config.private and config.insecure_seed is None:
         account_for_start(ledger, config)
         parameters = ModelSpec.parse(config.model, features, config.classes).parameters
-        failure = config.steps * host.noise_failure(parameters)
+        failure = config.steps * host.noise_failure(parameters) if config.hidden else 0.0
         account(ledger, TRAINING, config, config.steps, failure)
     else:
         ledger.record(

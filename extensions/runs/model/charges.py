@@ -12,7 +12,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.host import Host
 from extensions.runs.budget import Account, Entry, Reservations, read, update
-from extensions.runs.budget.planned import planned, unit_of
+from extensions.runs.budget.planned import planned, title_of, unit_of
 from extensions.runs.checkpoints.release import FINISHED
 from extensions.runs.config import TrainConfig
 from extensions.runs.model.shares import SharedModel
@@ -116,7 +116,7 @@ def charge_of_opening(
             openings.append((path, shared.entry))
             continue
         ledger = planned(host, config, shared.header.spec.widths[0])
-        title = f"{config.model}, {config.steps} steps, {config.backend}"
+        title = title_of(config)
         entries.append((path, _entry(config, title, ledger, exact=False, opens=[LATER])))
     for name, value in marks:
         if durable.claimed(OPENED, name) not in (None, value):

@@ -57,6 +57,8 @@ BAD_SETTINGS = [
     ("epsilon", math.inf),
     ("calibration", "guess"),
     ("loss", "hinge"),
+    ("method", "newton"),
+    ("open", "always"),
     ("init", "guess"),
     ("epsilon_init", 1.0),
     ("init_steps", 5),

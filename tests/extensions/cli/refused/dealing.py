@@ -18,6 +18,7 @@ PREPARE = Table(
             if flag
             not in (
                 *("--backend", "--provider", "--evaluate", "--insecure-fixed-randomness"),
+                *("--method", "--open"),
                 *(
                     "--data-for-party",
                     "--download",

@@ -9,6 +9,8 @@ _RUN = {
     "--momentum": ("-0.1", "1", "inf"),
     "--average": ("-0.1", "1.5", "inf"),
     "--bias-scale": ("-1", "2", "0.3", "inf"),
+    "--method": ("newton",),
+    "--open": ("always",),
     "--sample-rate": ("0", "-0.1", "1.5", "inf"),
     "--max-grad-norm": ("0", "-1", "inf"),
     "--epsilon": ("0", "-1", "inf"),
@@ -69,7 +71,19 @@ _TARGET = {
 _NO_NOISE = {"--noise-multiplier": None}
 _TABLE = {"--data": "csv:given/own.csv", "--label": "side"}
 _OWN_TABLE = {"--records": "given/own.csv", "--classes": None}
+_STATISTICS = {"--method": "statistics", "--loss": "squared", "--steps": None}
 _APART = [
+    ({"--open": "each-step", "--evaluate": "opened"}, ("evaluate",)),
+    ({"--open": "each-step", "--init": "local", "--epsilon-init": "1"}, ("init",)),
+    ({"--open": "each-step", "--no-dp": "", **_NO_NOISE, "--delta": None}, ("no_dp",)),
+    ({"--method": "statistics"}, ("loss",)),
+    ({**_STATISTICS, "--open": "each-step"}, ("open",)),
+    ({**_STATISTICS, "--model": "mlp:4"}, ("model",)),
+    ({**_STATISTICS, "--loss": "softmax"}, ("loss",)),
+    ({**_STATISTICS, "--init": "random"}, ("init",)),
+    ({**_STATISTICS, "--steps": "2"}, ("steps", "provider")),
+    ({**_STATISTICS, "--sample-rate": "0.5"}, ("sample_rate", "provider")),
+    ({**_STATISTICS, "--lr": "2"}, ("lr", "provider")),
     ({**_NO_NOISE}, ("epsilon, noise_multiplier",)),
     ({"--epsilon": "1"}, ("epsilon, noise_multiplier",)),
     ({"--delta": None}, ("delta",)),
@@ -173,6 +187,8 @@ TRAIN = Table(
         ({"--backend": "tfe", "--parties": "3", "--dealer-noise": ""}, ("dealer_noise",)),
         ({"--parties": "1", "--dealer-noise": ""}, ("parties",)),
         ({"--insecure-fixed-randomness": "3", "--dealer-noise": ""}, ("dealer_noise",)),
+        ({"--backend": "crypten", "--open": "each-step", "--provider": "tfp"}, ("provider",)),
+        ({"--backend": "crypten", "--open": "each-step", "--material": "given"}, ("material",)),
         ({"--backend": "tfe", "--parties": "3", "--players": "given/own.csv"}, ("players",)),
         ({"--checkpoint": "kept", "--resume": "", "--material": "given"}, ("material",)),
         ({"--checkpoint": "nowhere", "--resume": ""}, ("checkpoint",)),
@@ -230,6 +246,11 @@ PARTY = Table(
             ("text",),
         ),
         ({"--material": "given/own.npz"}, ("provider",)),
+        ({"--open": "each-step"}, ("provider",)),
+        (
+            {"--open": "each-step", "--provider": "dealer", "--dealer": "127.0.0.1:9"},
+            ("dealer",),
+        ),
         ({"--records": "given/halves.npz"}, ("labels",)),
         ({"--records": "given/negative.npz"}, ("labels",)),
         ({"--records": "given/many.npz"}, ("classes",)),

@@ -1,0 +1,105 @@
+"""DPSGD whose model is public after each step: owners compute alone, and open their noisy sum.
+
+It is Protocol 3's mechanism, whose account pays for every iterate anyway, on records that never
+leave their owners, in any form. What is given up is that nobody sees the model meanwhile.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from extensions.network.chain import Parameters
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.sampling import draw_rows
+from extensions.protocols.announcement import Announced
+from extensions.protocols.dpsgd import clipped_sums, paired, parts_of, updates_of
+from extensions.protocols.host import Batch, Host, flat, pairs, share_public
+from extensions.protocols.optimizer import State, numerators
+from extensions.protocols.pea import Keep, gradients_of, plans
+from extensions.protocols.settings import TRAINING, Settings, account
+from extensions.protocols.sums.noisy_sum import noisy_sum
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers
+
+
+def descend_openly(
+    host: Host, config: Settings, records: Announced, state: State, ledger: Ledger, keep: Keep
+) -> Parameters:
+    """Returns the model after all steps; every iterate is public.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        records: of which all parties know the sizes.
+        state: that steps go on from, which is public: it is opened first.
+        ledger: takes the steps.
+        keep: follows the run, and has the opened sums ``step-1``, ``step-2`` ... if it goes on.
+
+    Guarantees:
+        Each owner draws its sample in private, computes on a public number of rows, and adds its
+        summand of the noise before anything leaves it. What is opened is the sum of Protocol 3,
+        with its bound of one record's part and its noise; all else follows from what is opened, by
+        integer arithmetic that rounds down, and is equal bit for bit at all parties. Against all
+        other parties together an owner has its own summand of the noise alone: with three or more
+        parties their deviation is sigma sqrt(3 / (2 m)).
+
+    Cost:
+        No tuple. A round for the start, and one a step, in which an owner sends each weight and
+        bias, 8 bytes, to each other party; a gradient of all its rows in the clear.
+
+    Source:
+        Ruan et al., S&P 2023, Protocol 3, for owners that have their records in the clear.
+
+    Raises:
+        ArgumentError: steps for which the bounds are not proven.
+    """
+    _, plan, mean = plans(config, records)
+    ring = ClearRing(plan.frac_bits, parties=plan.parties, rounding="floor")
+    sums_of = _owners(host, config, records, ring)
+    state = State.of(pairs(host.open(host.summands(state.parts))), config)
+    factors, (_, exponent) = numerators(plan, config.lr_schedule, config.steps), plan.step_ratio
+    keep.begin(records)
+    for number in keep.steps(config):
+        opened = noisy_sum(
+            host,
+            keep,
+            f"step-{number}",
+            partial(sums_of, state.model),
+            [plan.sigma] * sum(1 + layer.has_bias for layer in plan.layers),
+            frac_bits=plan.frac_bits + plan.factor_bits,
+            colluders=plan.colluders,
+            noise_shares=plan.noise_shares,
+        )
+        ratio = factors[number - 1], exponent
+        updates = updates_of(ring, paired(opened, plan), plan, ratio, state.velocity)
+        state = state.after(updates, mean.counts(number))
+        account(ledger, TRAINING, config, 1)
+        keep(number, State.of(share_public(host, flat(state.parts)), config), ledger)
+    model = mean.of(ring, state).model if state.total else state.model
+    return share_public(host, flat(model))
+
+
+def _owners(
+    host: Host, config: Settings, records: Announced, ring: ClearRing
+) -> Callable[[Parameters, int], list[Integers]]:
+    """Returns what finds the clipped gradient sums of an owner, given the model and its rank.
+
+    They are computed with the plan of all owners' rows, for whose sum its bounds hold. The rows
+    whose gradients an owner computes are as many as its public number, whoever was drawn.
+    """
+    network, plan, _ = plans(config, records)
+    rows = records.rows(config)
+    own = dict(zip(host.ranks, records.records, strict=True))
+
+    def sums(values: Parameters, rank: int) -> list[Integers]:
+        drawn = draw_rows(
+            own[rank],
+            party=rank,
+            sample_rate=config.sample_rate,
+            rows=rows[rank],
+            source=host.noise,
+        )
+        batch = Batch(drawn.features, drawn.labels, drawn.squared_norms, drawn.padding)
+        gradients, weights = gradients_of(ring, network, values, batch, config)
+        return parts_of(clipped_sums(ring, gradients, plan, batch.padding, weights))
+
+    return sums

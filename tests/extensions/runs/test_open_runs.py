@@ -1,0 +1,282 @@
+"""Whole runs whose model is public: alike on every host, nobody deals, and one opening each."""
+
+import itertools
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from crypten_ext.processes.launch import Parties
+from crypten_ext.run import backend
+from extensions.errors import ArgumentError, LostError
+from extensions.ring.fixed_point import encode
+from extensions.runs.budget.planned import planned, title_of
+from extensions.runs.clear_host import ClearHost
+from extensions.runs.config import TrainConfig
+from extensions.runs.keep import Keeping
+from extensions.runs.model import read_opened
+from tests.extensions.runs.test_crashes import CONFIG as HIDDEN
+from tests.extensions.runs.test_crashes import PARTS, result
+from tests.extensions.runs.test_third_host import toy
+from tests.helpers.commands import pea, report_of
+from tests.helpers.crashes import (
+    Attempt,
+    KilledError,
+    RoomHost,
+    attempt,
+    boundaries_on_disk,
+    epsilons_computed_once,
+    kept_in,
+)
+from tests.helpers.digits import HELD_OUT, F, correct
+from tests.tfe_ext.test_compat import needs_tensorflow
+
+__all__ = ["toy"]
+
+PARAMETERS = 650
+"""Weights and biases of the digits' model."""
+HEADER = 144
+"""Bytes that gloo adds to a message."""
+ITERATES = "the model after each step"
+COUNT = "the number of correct predictions on held-out records"
+RUN = ("train", "--epsilon", "4", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
+EACH_STEP = (*RUN, "--open", "each-step", "--steps", 4)
+STATISTICS = (*RUN, "--method", "statistics", "--loss", "squared")
+TWO = ("toy", "clear")
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def trained(folder: Path, *options: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the report of a run, and the model that it has saved in the clear."""
+    folder.mkdir()
+    done = pea(*options, "--json", folder / "report.json", "--save", folder)
+    assert done.returncode == 0, done.stderr
+    assert not [*folder.glob("party-*.npz")]
+    report = report_of(folder / "report.json")
+    model = read_opened(folder / "model.npz")
+    assert model.header.privacy["epsilon"] == report["epsilon"]
+    return report, {str(i): part for i, part in enumerate(itertools.chain(*model.parameters))}
+
+
+def assert_equal_models(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize("options", [EACH_STEP, STATISTICS], ids=["each-step", "statistics"])
+@pytest.mark.parametrize("evaluate", ["mpc", "noisy", "none"])
+def test_a_third_host_finds_the_model_of_the_clear_one(toy, tmp_path, options, evaluate):
+    found = [
+        trained(tmp_path / name, *options, "--backend", name, "--evaluate", evaluate)
+        for name in TWO
+    ]
+    assert_equal_models(found[0][1], found[1][1])
+    report, model = found[0]
+    assert report["accuracy"] == found[1][0]["accuracy"]
+    if evaluate == "mpc":
+        count, close = correct(*(encode(model[name], F) for name in "01"))
+        assert abs(report["accuracy"] * HELD_OUT - count) <= close + 1e-9
+    assert (report["accuracy"] is None) == (evaluate == "none")
+    counted = {"mpc": [COUNT], "noisy": [f"{COUNT}, with noise"], "none": []}[evaluate]
+    assert report["opened"][1:] == counted
+    assert report["provider"] is None
+    assert report["epsilon"] <= 4.0
+    assert report["epsilon_without_noise_of"]["1"] <= report["epsilon"] + 1e-9
+
+
+class Watched(Parties):
+    """Notes who was started."""
+
+    dealers: ClassVar[list[int | None]] = []
+
+    def __enter__(self) -> "Watched":
+        super().__enter__()
+        self.dealers.append(self.dealer_pid)
+        return self
+
+
+def test_crypten_opens_16_bytes_a_parameter_in_one_round_a_step(tmp_path, monkeypatch):
+    """Differences of two runs, by the kernel's count; the model is that of the clear host."""
+    Watched.dealers.clear()
+    monkeypatch.setattr(backend, "Parties", Watched)
+    short, model = trained(tmp_path / "short", *EACH_STEP, "--backend", "crypten")
+    longer, _ = trained(tmp_path / "longer", *EACH_STEP[:-1], 7, "--backend", "crypten")
+    _, clear = trained(tmp_path / "clear", *EACH_STEP, "--backend", "clear")
+    assert_equal_models(model, clear)
+    assert longer["rounds"] - short["rounds"] == 3
+    assert short["rounds"] == 4 + 3, "one to agree, one for keys of masks, one for the start"
+    for one, other in zip(short["sent_bytes"], longer["sent_bytes"], strict=True):
+        assert (other - one) / 3 == 2 * (8 * PARAMETERS + HEADER)
+    assert short["dealt_bytes"] == longer["dealt_bytes"] == [0, 0, 0]
+    assert short["padding_bytes_per_party"] == 0
+    assert Watched.dealers == [None, None], "nobody deals"
+    assert short["provider"] is None
+    assert short["opened"] == [ITERATES, COUNT]
+
+
+def test_crypten_opens_statistics_once(tmp_path):
+    """Half a matrix of 64 columns and ten columns of labels, in two rounds more than none."""
+    secure, model = trained(tmp_path / "secure", *STATISTICS, "--backend", "crypten")
+    clear, same = trained(tmp_path / "clear", *STATISTICS, "--backend", "clear")
+    assert_equal_models(model, same)
+    assert secure["accuracy"] == clear["accuracy"] > 0.7
+    assert (secure["rounds"], secure["steps"], secure["sample_rate"]) == (3, 1, 1.0)
+    words = 64 * 65 // 2 + 64 * 10
+    assert 0 <= secure["sent_bytes"][0] - 2 * 8 * words < 2500, "and what parties agree on"
+    assert secure["dealt_bytes"] == [0, 0, 0]
+
+
+@pytest.mark.long
+@needs_tensorflow
+@pytest.mark.parametrize("options", [EACH_STEP, STATISTICS], ids=["each-step", "statistics"])
+def test_aby3s_program_computes_for_all_owners(tmp_path, options):
+    servers, model = trained(tmp_path / "servers", *options, "--backend", "tfe")
+    _, clear = trained(tmp_path / "clear", *options, "--backend", "clear")
+    assert_equal_models(model, clear)
+    assert servers["sent_bytes"] == [0, 0, 0], "it opens what it has itself"
+
+
+OPEN = replace(HIDDEN, open="each-step")
+BOUNDARIES = 9
+"""One of so many is tried by default."""
+
+
+class Given:
+    """What parties gave for each release of their runs, whatever became of these."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.words: dict[tuple[str, str, int], set[bytes]] = defaultdict(set)
+        self.run = ""
+        place, opening, sending = threading.local(), Keeping.open, RoomHost.open
+        given = self
+
+        def open_named(keep: Any, name: str, compute: Any) -> Any:
+            place.name = name
+            try:
+                return opening(keep, name, compute)
+            finally:
+                place.name = ""
+
+        def send(host: Any, summands: Any) -> Any:
+            if name := getattr(place, "name", ""):
+                words = b"".join(part.tobytes() for part in summands[0])
+                given.words[given.run, name, host.ranks[0]].add(words)
+            return sending(host, summands)
+
+        patch.setattr(Keeping, "open", open_named)
+        patch.setattr(RoomHost, "open", send)
+
+
+@pytest.fixture
+def given(monkeypatch) -> Iterator[Given]:
+    with epsilons_computed_once(), boundaries_on_disk():
+        yield Given(monkeypatch)
+
+
+SEEDS = itertools.count(1)
+
+
+def start(folder: Path, config: TrainConfig, *, resume: bool, ends: Any = None) -> Attempt:
+    """Parties of one start; in the next all that is drawn is drawn anew."""
+    return attempt(config, PARTS, kept_in(folder, resume=resume), next(SEEDS), ends)
+
+
+def crashes(folder: Path, config: TrainConfig, given: Given, ends: dict[int, int]) -> bool:
+    """Returns whether a party died, after the run has gone on to its end."""
+    given.run = folder.name
+    first = start(folder, config, resume=False, ends=ends)
+    if not first.errors:
+        return False
+    assert all(isinstance(error, KilledError | LostError) for error in first.errors.values())
+    tries = [start(folder, config, resume=True) for _ in range(2)]
+    texts = {str(error) for each in tries for error in each.errors.values()}
+    if any("with a checkpoint of party" in text for text in texts):
+        assert not any(run == folder.name for run, *_ in given.words), "nothing was stored"
+        return True
+    results = [result(folder, rank) for rank in range(2)]
+    assert results[0] == results[1] != None, texts  # noqa: E711 - both are there, and equal
+    return True
+
+
+@pytest.mark.parametrize("every", [BOUNDARIES, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "config",
+    [OPEN, replace(OPEN, open="never", method="statistics", loss="squared", steps=1)],
+    ids=["each-step", "statistics"],
+)
+def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every):
+    """One party dies at any boundary; for each sum a party gives one set of words."""
+    if config.method == "statistics":
+        config = replace(config, sample_rate=1.0)
+    for rank in range(2):
+        for at in itertools.count(rank * (every // 2), every):
+            if not crashes(tmp_path / f"{rank}-{at}", config, given, {rank: at}):
+                break
+        assert at > 30
+    assert {len(words) for words in given.words.values()} == {1}
+    names = {name for _, name, _ in given.words}
+    assert names == ({"step-1", "step-2"} if config.method == "pea" else {"statistics"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"open": "always"}, "open = 'always'"),
+        ({"method": "newton"}, "method = 'newton'"),
+        ({"open": "each-step", "evaluate": "opened"}, "evaluate = 'opened'.*model.npz"),
+        ({"open": "each-step", "init": "local", "epsilon_init": 1.0}, "init = 'local'.*left out"),
+        ({"open": "each-step", "private": False}, "no_dp = True"),
+        ({"open": "each-step", "provider": "tfp"}, "provider = 'tfp'.*Nobody deals"),
+        ({"method": "statistics"}, "loss = 'sigmoid'.*Type: --loss squared"),
+        ({"method": "statistics", "loss": "squared", "model": "mlp:4"}, "model = 'mlp:4'"),
+        ({"method": "statistics", "loss": "squared", "open": "each-step"}, "open = 'each-step'"),
+        ({"method": "statistics", "loss": "squared", "init": "random"}, "init = 'random'"),
+        (
+            {"method": "statistics", "loss": "squared", "class_weights": (1.0,) * 10},
+            "class_weights",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        TrainConfig(**({"epsilon": 2.0, "delta": 1e-5} | changes))
+
+
+@pytest.mark.parametrize("options", [EACH_STEP, STATISTICS], ids=["each-step", "statistics"])
+def test_scores_are_counted_by_class_and_with_noise(toy, tmp_path, options):
+    more = ("--metrics", "all", "--evaluate", "noisy", "--count-noise", 2)
+    found = [trained(tmp_path / name, *options, *more, "--backend", name) for name in TWO]
+    measures = [
+        {name: report[name] for name in ("accuracy", "majority", "recall")} for report, _ in found
+    ]
+    assert measures[0] == measures[1]
+    assert len(measures[0]["recall"]) == 10
+
+
+def test_ledgers_foresee_what_hidden_steps_cost():
+    host = ClearHost(20, parties=3, owners=3, source=None)  # type: ignore[arg-type]
+    host.noise_failure = lambda parameters: 1e-8  # type: ignore[method-assign]
+    config = TrainConfig(backend="clear", epsilon=2.0, delta=1e-5, open="each-step").resolved()
+    hidden = replace(config, open="never")
+    assert title_of(config) == "logistic, 120 opened steps, clear"
+    assert config.noise_multiplier == hidden.noise_multiplier
+    phases = [planned(host, each, 64).to_json() for each in (config, hidden)]
+    assert phases[0] != phases[1], "what may fail in a graph does not in the clear"
+    host.noise_failure = lambda parameters: 0.0  # type: ignore[method-assign]
+    assert planned(host, hidden, 64).to_json() == phases[0]
+
+
+def test_statistics_have_one_step():
+    config = TrainConfig(method="statistics", loss="squared", epsilon=2.0, delta=1e-5)
+    with pytest.raises(ArgumentError, match=r"steps, sample_rate = \(120, 0.1\)"):
+        config.resolved()
