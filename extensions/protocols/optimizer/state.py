@@ -65,6 +65,11 @@ class State:
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
         return cls(model, rest.pop(0) if momentum else [], rest.pop(0) if averaging else [])
 
+    def like(self, parts: Parameters) -> "State":
+        """Returns the state whose `parts` these are, in place of its own."""
+        model, previous = len(self.model), len(self.model) + len(self.previous)
+        return State(parts[:model], parts[model:previous], parts[previous:])
+
     @property
     def parts(self) -> Parameters:
         """All of it as weights and biases in turn, as hosts and checkpoints keep them."""

@@ -55,7 +55,7 @@ def descend_openly(
     _, plan, mean = plans(config, records)
     ring = ClearRing(plan.frac_bits, parties=plan.parties, rounding="floor")
     sums_of = _owners(host, config, records, ring)
-    state = State.of(pairs(host.open(host.summands(state.parts))), config)
+    state = state.like(pairs(host.open(host.summands(state.parts))))
     factors, (_, exponent) = numerators(plan, config.lr_schedule, config.steps), plan.step_ratio
     keep.begin(records)
     for number in keep.steps(config):
@@ -73,7 +73,7 @@ def descend_openly(
         updates = updates_of(ring, paired(opened, plan), plan, ratio, state.velocity)
         state = state.after(updates, mean.counts(number))
         account(ledger, TRAINING, config, 1)
-        keep(number, State.of(share_public(host, flat(state.parts)), config), ledger)
+        keep(number, state.like(share_public(host, flat(state.parts))), ledger)
     model = mean.of(ring, state).model if state.total else state.model
     return share_public(host, flat(model))
 

@@ -208,16 +208,26 @@ def crashes(folder: Path, config: TrainConfig, given: Given, ends: dict[int, int
     return True
 
 
+ONCE = replace(
+    OPEN,
+    open="never",
+    method="statistics",
+    loss="squared",
+    steps=1,
+    sample_rate=1.0,
+    momentum=0.0,
+    average=0.0,
+)
+
+
 @pytest.mark.parametrize("every", [BOUNDARIES, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "config",
-    [OPEN, replace(OPEN, open="never", method="statistics", loss="squared", steps=1)],
+    [OPEN, ONCE],
     ids=["each-step", "statistics"],
 )
 def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every):
     """One party dies at any boundary; for each sum a party gives one set of words."""
-    if config.method == "statistics":
-        config = replace(config, sample_rate=1.0)
     for rank in range(2):
         for at in itertools.count(rank * (every // 2), every):
             if not crashes(tmp_path / f"{rank}-{at}", config, given, {rank: at}):

@@ -13,6 +13,7 @@ from extensions.errors import ArgumentError, PeaError
 from extensions.owners.data import load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.protocols.optimizer import State
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
 from extensions.runs.checkpoints.together import open_together
@@ -56,7 +57,7 @@ def summed(host: Any, keep: Following, name: str, calls: list[int] | None = None
     return noisy_sum(host, keep, name, own, [1.0, 0.5], frac_bits=F)
 
 
-MODEL = [(np.ones((2, 2), np.int64), np.zeros(2, np.int64))]
+PARTS = [(np.ones((2, 2), np.int64), np.zeros(2, np.int64))]
 
 
 def test_noise_is_drawn_once_however_often_a_run_goes_on(parts, tmp_path):
@@ -75,7 +76,7 @@ def test_noise_is_drawn_once_however_often_a_run_goes_on(parts, tmp_path):
         later = summed(host, keep, "step-1", calls)
         assert calls in ([0, 1, 2], [])
     assert later[0].shape == (5,)
-    keep(0, MODEL, Ledger())
+    keep(0, State(PARTS), Ledger())
     host, keep = keeping(parts, tmp_path / "run", resume=True)
     assert keep.resume() is not None
     np.testing.assert_array_equal(summed(host, keep, "whitening")[0], first[0])
@@ -125,7 +126,7 @@ def test_words_that_a_model_depends_on_are_missed(parts, tmp_path):
     host, keep = keeping(parts, tmp_path / "run", resume=False)
     keep.resume()
     summed(host, keep, "one")
-    keep(0, MODEL, Ledger())
+    keep(0, State(PARTS), Ledger())
     (tmp_path / "run" / "party-0-one.opening").unlink()
     host, keep = keeping(parts, tmp_path / "run", resume=True)
     keep.resume()
@@ -154,7 +155,7 @@ def test_a_finished_run_leaves_no_words(parts, tmp_path):
     keep.resume()
     summed(host, keep, "one")
     outputs = [[np.zeros(1, np.int64)]]
-    assert keep.release(["counts"], lambda: outputs, MODEL, Ledger()) == outputs
+    assert keep.release(["counts"], lambda: outputs, PARTS, Ledger()) == outputs
     assert (tmp_path / "run" / "party-0-one.opening").exists(), "until all have the result"
     keep.complete({"accuracy": 1.0}, {})
     assert not [*(tmp_path / "run").glob("*.opening")]

@@ -17,7 +17,8 @@ from extensions.protocols import pea
 from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import flat, pairs
 from extensions.protocols.noise import party_variance
-from extensions.protocols.pea import Keep, public_start, step_plan
+from extensions.protocols.optimizer import State
+from extensions.protocols.pea import Keep, plans, public_start
 from extensions.protocols.sums import open_steps
 from extensions.protocols.sums.open_steps import descend_openly
 from extensions.ring.clear import ClearRing
@@ -43,6 +44,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "squared": {"loss": "squared"},
     "weights": {"class_weights": (1.0, 0.5, 0.25)},
     "mlp": {"model": "mlp:5", "lr": 0.5},
+    "optimizer": {"momentum": 0.5, "average": 0.5, "lr_schedule": "cosine", "bias_scale": 0.25},
+    "no bias": {"loss": "least-squares", "bias_scale": 0.0, "momentum": 0.25, "lr": 1.0},
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -92,7 +95,8 @@ def trained(
     descend: Callable[..., Parameters], config: TrainConfig, records: Announced, source: Any = None
 ) -> tuple[Parameters, Noted, Ledger]:
     host, ledger = host_of(config, records, source), Ledger()
-    keep, start = Noted(host), pairs(public_start(config, FEATURES))
+    keep = Noted(host)
+    start = State.begin(host, config, pairs(public_start(config, FEATURES)))
     return descend(host, config, records, start, ledger, keep), keep, ledger
 
 
@@ -115,7 +119,7 @@ def test_noise_has_the_law_that_is_accounted(parties):
     """Of 2,100 differences of two openings; a variance that is a fifth off is found."""
     config = replace(CONFIG, parties=parties, steps=1, sample_rate=1.0, noise_multiplier=3.0)
     records = owned(config, (2,) * parties)
-    plan = step_plan(config, records)
+    _, plan, _ = plans(config, records)
 
     def opened() -> Any:
         keep = trained(descend_openly, config, records, SystemSource())[1]
@@ -141,7 +145,7 @@ def test_no_record_moves_an_opened_sum_further_than_its_bound(kind):
     config = replace(CONFIG, parties=3, sample_rate=1.0, noise_multiplier=0.0, **KINDS[kind])
     records = owned(config, (3, 2, 2))
     far, *_ = trained(descend_openly, replace(config, lr=20 * config.lr), records)
-    plan = step_plan(config, records)
+    _, plan, _ = plans(config, records)
     limit = Fraction(config.max_grad_norm) * (1 + Fraction(plan.eta))
     unit = Fraction(1, 1 << (plan.frac_bits + plan.factor_bits))
     found = [
@@ -161,7 +165,8 @@ def _moved(
     for those in (records, without(records, *place)):
         host = host_of(config, those)
         keep = Noted(host)
-        descend_openly(host, replace(config, steps=1), those, model, Ledger(), keep)
+        once = replace(config, steps=1)
+        descend_openly(host, once, those, State.begin(host, once, model), Ledger(), keep)
         sums.append(keep.opened["step-1"])
     return squared_length(*(one - other for one, other in zip(*sums, strict=True)))
 
@@ -199,7 +204,7 @@ def test_what_a_party_sends_is_uniform_but_for_the_sum():
     model = public_start(config, FEATURES)
     host.summands = lambda _: [[part * (rank == 0) for part in model] for rank in range(3)]
     host.restore = lambda summands: pairs(summands[0])
-    descend_openly(host, config, records, pairs(model), Ledger(), Sent(host))
+    descend_openly(host, config, records, State(pairs(model)), Ledger(), Sent(host))
     for holder in range(3):
         words = np.concatenate([part.ravel() for each in sent for part in each[holder]])
         bits = (words.view(np.uint64)[:, None] >> np.arange(64, dtype=np.uint64)) & 1

@@ -18,6 +18,7 @@ from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import pairs
 from extensions.protocols.noise import party_variance
+from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep, public_start
 from extensions.protocols.sums.gram import FRAC_BITS
 from extensions.protocols.sums.statistics import (
@@ -162,7 +163,7 @@ def fitted_by(config: TrainConfig, records: Announced) -> tuple[Any, list[Intege
     parties = len(records.sizes)
     host = ClearHost(20, parties=parties, owners=parties, source=SystemSource())
     keep, ledger = Noted(host), Ledger()
-    start = pairs(public_start(config, records.features))
+    start = State(pairs(public_start(config, records.features)))
     return fit(host, config, records, start, ledger, keep), keep.opened, ledger
 
 
