@@ -73,10 +73,11 @@ class TrainConfig:
             least-squares (the same of predictions that are not cut to the range: fewest rounds).
         steps: number of updates.
         lr: learning rate; the update is lr / expected batch size times the noisy sum.
-        lr_schedule: how it falls: constant (not at all), linear, or cosine, to 0 after the last
-            step.
+        lr_schedule: how the learning rate falls: constant (not at all), linear, or cosine, to 0
+            after the last step.
         momentum: what of an update goes into the next one, in 0..0.999.
-        average: the last part of the iterates, whose mean is the model, in 0..1; 0: the very last.
+        average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
+            last model is.
         bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
             the bound of each gradient to features; 0: no biases.
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].

@@ -77,6 +77,23 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
 
 
 @pytest.mark.long
+def test_momentum_and_falling_rates_take_no_round_and_no_byte(tmp_path, tfe_process):
+    """The velocity is the difference of two models that the servers store in their own form."""
+    found = []
+    for options in ((), ("--momentum", 0.5, "--lr-schedule", "cosine", "--bias-scale", 0.5)):
+        path = tmp_path / f"{len(found)}.json"
+        run = ("train", *NOISE, *options, "--steps", 2, "--evaluate", "none", "--json", path)
+        status, _, err = tfe_process.run(
+            "tests.helpers.tfe_tasks.command:typed",
+            arguments=[*map(str, (*run, "--backend", "tfe"))],
+        )
+        assert status == 0, err
+        report = report_of(path)
+        found.append([report[key] for key in ("rounds", "sent_bytes", "received_bytes")])
+    assert found[0] == found[1]
+
+
+@pytest.mark.long
 def test_an_opened_model_is_saved_in_plaintext(tmp_path):
     done = pea(
         *("train", "--no-dp", "--backend", "tfe", "--steps", 2, "--evaluate", "opened"),

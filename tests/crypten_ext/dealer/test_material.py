@@ -349,8 +349,16 @@ def test_bad_arguments_are_named(tmp_path: Path, arguments, message: str):
         (*RUN[:4], "--steps", 1, *RUN[6:]),
         (*RUN, "--loss", "softmax"),
         (*RUN, "--dealer-noise"),
+        (*RUN, "--loss", "least-squares", "--momentum", 0.5, "--average", 0.5),
     ],
-    ids=["hidden", "not private", "one step", "softmax", "the dealer's noise"],
+    ids=[
+        "hidden",
+        "not private",
+        "one step",
+        "softmax",
+        "noise of the dealer",
+        "momentum and a mean",
+    ],
 )
 def test_other_runs_can_be_prepared(tmp_path: Path, options):
     for command in (("prepare", "--out"), ("train", "--material")):

@@ -55,7 +55,7 @@ def with_other(settings: Any, name: str) -> Any:
     if other is None and isinstance(value, bool):
         other = not value
     elif other is None:
-        other = 7 if value is None else value / 2 if isinstance(value, float) else None
+        other = 7 if value is None else value / 2 or 0.5 if isinstance(value, float) else None
     if other is None:
         other = value + 1 if isinstance(value, int) else f"another {name}"
     changed = copy.copy(settings)
