@@ -218,9 +218,12 @@ def add_gaussian_noise(
         noise_shares=noise_shares,
     )
     noisy = ring.add_noise(x, [scale] * len(x), source)
-    if not dealer_noise or not scale:
-        return noisy
+    return _with_dealt_noise(ring, noisy, scale, source) if dealer_noise and scale else noisy
+
+
+def _with_dealt_noise(ring: Ring, x: list[Share], scale: float, source: NoiseSource) -> list[Share]:
+    """Returns each x plus the dealer's summand; ArgumentError if the host has no dealer."""
     if not isinstance(ring, NoiseDealing):
         allowed = "False with a host without a dealer"
-        raise ArgumentError("dealer_noise", dealer_noise, allowed, "Leave it out.")
-    return ring.add_dealt_noise(noisy, scale, source)
+        raise ArgumentError("dealer_noise", True, allowed, "Leave it out.")
+    return ring.add_dealt_noise(x, scale, source)

@@ -52,6 +52,8 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
     **{"--schema": (BY_SCHEMA, "other.toml"), "--text": (TEXTS, "weight")},
     **{"--epsilon-init": (LOCAL, "2"), "--init-steps": (LOCAL, "3"), "--init-lr": (LOCAL, "0.5")},
     **{"--init-weighting": (LOCAL, "uniform")},
+    **{"--colluders": (PRIVATE, "2"), "--noise-shares": (PRIVATE, "paper")},
+    **{"--dealer-noise": (PRIVATE, "")},
     **{"--checkpoint-every": ({**OPEN, "--checkpoint": "kept"}, "2")},
     **{"--resume": ({**OPEN, "--checkpoint": "kept"}, "")},
 }  # fmt: skip

@@ -1,16 +1,25 @@
 """Which epsilon a report tells for noise of other parties that is not there, or that they know."""
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
+from extensions.network.layers import LayerGradient
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.noise import noise_without
-from extensions.protocols.settings import TRAINING, account
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.announcement import Announced
+from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.noise import noise_without, party_variance
+from extensions.protocols.settings import TRAINING, account, network_of, plan_of
+from extensions.ring.fixed_point import Integers
+from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from extensions.runs.outputs import Outputs
 from extensions.runs.report import epsilons_without_noise
 
 
@@ -116,3 +125,56 @@ def told_of_a_third() -> float:
 def test_somebody_adds_noise():
     with pytest.raises(ArgumentError, match=r"missing = 3: must be in 0\.\.2"):
         noise_without(3, 3)
+
+
+class Scales:
+    """A source of no noise, which remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, float]] = []
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        self.asked.append((party, scale))
+        return np.zeros(shape, dtype=np.int64)
+
+    bernoulli: Callable = SystemSource.bernoulli
+
+
+def settings_of_seven(**changes: Any) -> TrainConfig:
+    given = {"backend": "clear", "parties": 7, "noise_multiplier": 1.0, "delta": 1e-5}
+    return TrainConfig(**given | {"evaluate": "noisy", "classes": 2} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "summands"),
+    [
+        ({}, [1 / 6] * 7),
+        ({"colluders": 4}, [1 / 3] * 7),
+        ({"noise_shares": "paper"}, [3 / 14] * 7),
+        ({"dealer_noise": True}, [1 / 7] * 8),
+        ({"dealer_noise": True, "colluders": 4}, [1 / 4] * 8),
+    ],
+)
+def test_a_run_draws_the_summands_that_its_settings_ask_for(
+    changes: dict[str, Any], summands: list[float]
+):
+    """In every step, and in a count, to which the dealer adds nothing."""
+    config, source = settings_of_seven(**changes), Scales()
+    host = ClearHost(config.frac_bits, parties=7, owners=7, source=source)
+    plan = plan_of(config, network_of(config, 3), 20, 10.0)
+    layer = LayerGradient(
+        inputs=np.zeros((20, 3), dtype=np.int64),
+        deltas=np.zeros((20, 2), dtype=np.int64),
+        has_bias=True,
+    )
+    dpsgd_step(host.ring, [layer], plan, source)
+    unit = plan.sigma * 2.0 ** (plan.frac_bits + plan.factor_bits)
+    drawn = {party: (scale / unit) ** 2 for party, scale in source.asked}
+    assert [drawn[party] for party in sorted(drawn)] == pytest.approx(summands)
+    source.asked.clear()
+    held_out = Announced(records=[], sizes=(1,) * 7, features=3)
+    Outputs(host, config, held_out)._noised(np.zeros(1, dtype=np.int64))
+    unit = config.count_noise * 2.0**config.frac_bits
+    alone = settings_of_seven(**changes | {"dealer_noise": False})
+    each = party_variance(7, alone.colluders, alone.noise_shares)
+    assert [(scale / unit) ** 2 for _, scale in source.asked] == pytest.approx([each] * 7)
