@@ -14,6 +14,7 @@ from benchmarks.accuracy import (
     initialization,
     secure,
     tuning,
+    ways,
 )
 from benchmarks.accuracy.records import Material, folder_of
 from benchmarks.accuracy.settings import TUNED
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, Callable[[Material], None]] = {
     "aggregation": aggregation.run,
     "federated": federated.run,
     "accountant": accountant.run,
+    "ways": ways.run,
 }
 KNOWN = EXPERIMENTS | {"tuning": tuning.run}
 SECURE = "secure"
@@ -40,7 +42,7 @@ def main(
     experiment: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"{', '.join(KNOWN)}, {SECURE}; once for each; by default the first five."
+            help=f"{', '.join(KNOWN)}, {SECURE}; once for each; by default the first six."
         ),
     ] = None,
     backend: Annotated[str, typer.Option(help="Host of the secure run: crypten or tfe.")] = HOSTS[

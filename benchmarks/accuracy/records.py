@@ -31,16 +31,17 @@ class Material:
     epsilon: float
     seeds: range
 
-    @functools.lru_cache(maxsize=1)  # noqa: B019 - a process has one of these
     def features(self, setting: Setting) -> Split:
         """Returns all features and labels, training records in an order shuffled by seed 0."""
+        return self._features(setting.features, setting.max_feature_norm)
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019 - a process has one of these
+    def _features(self, features: str, norm: float) -> Split:
         source = load_raw(self.data, self.data_dir, 0, download=self.download)
-        extraction = FeatureExtraction(
-            features=setting.features, max_feature_norm=setting.max_feature_norm
-        )
+        extraction = FeatureExtraction(features=features, max_feature_norm=norm)
         with console.extracting() as show:
-            (features,) = extraction.extract([source.split], show)
-        return features
+            (found,) = extraction.extract([source.split], show)
+        return found
 
     @property
     def classes(self) -> int:

@@ -19,6 +19,8 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.optimizer import State
 from extensions.protocols.settings import network_of
+from extensions.protocols.sums.ways import way_of
+from extensions.protocols.sums.whitened import whitened
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
@@ -64,22 +66,23 @@ def train(
         source=source,
         coins=source.rounding(),
     )
-    test = held_out_of(
-        np.concatenate([part.test_x for part in parts]),
-        np.concatenate([part.test_y for part in parts]),
-        config,
-    )
     own = own_of(host, config, parts)
     if choose_on is not None:
         own = replace(own, held_out=_dealt(choose_on, config, len(parts)))
+    way = way_of(config)
+    records = pea.agreed(host, config, own, {}, way)
+    own, records, whitening = whitened(host, config, own, records, pea.Keep(host))
+    test_x = np.concatenate([part.test_x for part in parts])
+    if whitening is not None:
+        test_x = whitening.rows(test_x, config.max_feature_norm)
+    test = held_out_of(test_x, np.concatenate([part.test_y for part in parts]), config)
     watching = _Watching(
         host,
         None if start is None else State.begin(host, config, start),
         watch,
         lambda model: accuracy(config, host.ring, model, test),
     )
-    records = pea.agreed(host, config, own, watching.facts)
-    model, ledger = pea.train(host, config, own, records, watching.resume(), watching)
+    model, ledger = pea.train(host, config, own, records, watching.resume(), watching, way)
     return {
         "accuracy": 100 * accuracy(config, host.ring, model, test),
         "epsilon": ledger.get_epsilon(config.delta) if config.private and config.delta else None,

@@ -1,4 +1,4 @@
-"""One full secure run with the tuned settings: what `pea train` does, and what it costs."""
+"""Full secure runs with the tuned settings: what `pea train` does, and what it costs."""
 
 import os
 import tempfile
@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.accuracy.publishing import publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
-from benchmarks.accuracy.settings import tuned
+from benchmarks.accuracy.settings import ways
+from benchmarks.accuracy.ways import EPSILONS
 from benchmarks.tables import BYTES
 from extensions.cli import console
 from extensions.owners.data import write_parts
@@ -21,33 +22,36 @@ OPTIONS = RunOptions(timeout=3600.0)
 
 
 def run(material: Material, backend: str) -> None:
-    """Time, rounds, bytes, accuracy and epsilon of one secure run for each seed."""
-    setting = tuned(material.data, material.data_dir)
-    features = material.features(setting)
-    settings = setting.config(
-        records=len(features.train_x),
-        classes=material.classes,
-        epsilon=material.epsilon,
-        backend=backend,
-        data=material.data,
-    )
+    """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed."""
     engine = find(backend)
-    columns = features.train_x.shape[1]
-    config = settings.resolved(engine.noise_failure(settings, columns))
     load = os.getloadavg()[0]
-    reports = [_once(config, features, engine) for _ in material.seeds]
-    rows = [_row(material.data, backend, reports)]
+    rows, seconds = [], {}
+    for epsilon in EPSILONS:
+        for title, setting in ways(material.data, epsilon).items():
+            features = material.features(setting)
+            settings = setting.config(
+                records=len(features.train_x),
+                classes=material.classes,
+                epsilon=epsilon,
+                backend=backend,
+                data=material.data,
+            )
+            if not settings.hidden and backend != "crypten":
+                continue  # one program has all records there
+            columns = features.train_x.shape[1]
+            config = settings.resolved(engine.noise_failure(settings, columns))
+            reports = [_once(config, features, engine) for _ in material.seeds]
+            rows.append(_row(material.data, backend, title, reports))
+            seconds[f"{title}, {epsilon:g}"] = [report["seconds"] for report in reports]
     publish(
         f"secure-{backend}",
         material,
         rows,
-        {"features": setting},
+        ways(material.data, EPSILONS[0]),
         backend=backend,
         bytes=f"{BYTES}; dealt: what the dealer sent and received",
         load_before=load,
-        delta=config.delta,
-        noise_multiplier=config.noise_multiplier,
-        seconds=[report["seconds"] for report in reports],
+        seconds=seconds,
     )
 
 
@@ -58,11 +62,12 @@ def _once(config: Any, features: Any, engine: Backend) -> dict[str, Any]:
             return engine.train(config, files, show, OPTIONS)
 
 
-def _row(data: str, backend: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
+def _row(data: str, backend: str, title: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
     first = reports[0]
     return {
         "data": data,
         "host": {"crypten": "CrypTen", "tfe": "ABY3"}[backend],
+        "way": title,
         "epsilon": first["epsilon"],
         **summary([100 * report["accuracy"] for report in reports]),
         "steps": first["steps"],

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.network.losses import Loss
+from extensions.protocols.sums.choices import Method, Opening
 from extensions.runs.config import TrainConfig
 
 PARTIES = 3
@@ -28,6 +30,14 @@ class Setting:
     steps: int = 200
     sample_rate: float = 0.05
     max_feature_norm: float = 4.0
+    frac_bits: int = 20
+    loss: Loss = "sigmoid"
+    momentum: float = 0.0
+    average: float = 0.0
+    bias_scale: float = 1.0
+    whiten: bool = False
+    open: Opening = "never"
+    method: Method = "pea"
 
     @property
     def title(self) -> str:
@@ -56,6 +66,49 @@ TUNED = {
     "cifar10": Setting(features="tflite", lr=16.0, lr_not_private=4.0, max_grad_norm=2.0),
     "imdb": Setting(features="wordllama:1024", lr=4.0, lr_not_private=2.0, max_grad_norm=4.0),
 }
+RATES = {2.0: 1.0, 1.0: 0.6, 0.5: 0.35}
+"""What learning rates of whitened features are multiplied by at each epsilon."""
+_WHITENED = Setting(
+    features="scattering:1024",
+    lr=50.0,
+    lr_not_private=32.0,
+    max_grad_norm=1.0,
+    steps=25,
+    sample_rate=0.2,
+    momentum=0.8,
+    average=0.4,
+    frac_bits=19,
+    whiten=True,
+)
+_WAYS = {
+    "whitened": _WHITENED,
+    "whitened, least squares": replace(
+        _WHITENED, loss="least-squares", lr=5.0, frac_bits=17, bias_scale=0.0
+    ),
+    "whitened, open iterates": replace(
+        _WHITENED, open="each-step", steps=40, sample_rate=1.0, momentum=0.9, frac_bits=18
+    ),
+    "sufficient statistics": replace(
+        _WHITENED,
+        method="statistics",
+        whiten=False,
+        steps=1,
+        sample_rate=1.0,
+        momentum=0.0,
+        average=0.0,
+        loss="squared",
+    ),
+}
+_NETS = (
+    "mobilenet_v1_1.0_224_quant_embedding_extractor.tflite",
+    "mobilenet_v2_1.0_224_quant.tflite#MobilenetV2/Logits/AvgPool",
+)
+BEST_FEATURES = {
+    "digits": "hog",
+    "mnist": "scattering:1024",
+    "cifar10": "+".join(f"tflite:{net},bicubic,mirror,sqrt" for net in _NETS),
+    "imdb": "words",
+}
 PLAIN = {
     "digits": replace(TUNED["digits"], features="raw"),
     "mnist": Setting(features="raw", lr=4.0, lr_not_private=4.0, max_grad_norm=4.0),
@@ -63,6 +116,16 @@ PLAIN = {
     "imdb": Setting(features="hashed:1024", lr=16.0, lr_not_private=4.0, max_grad_norm=1.0),
 }
 """Without features: pixels, or hashed words."""
+
+
+def ways(data: str, epsilon: float) -> dict[str, Setting]:
+    """Returns the settings of each way to the same guarantee, by title."""
+    return {
+        title: replace(
+            setting, features=BEST_FEATURES[data], lr=setting.lr * RATES.get(epsilon, 1.0)
+        )
+        for title, setting in _WAYS.items()
+    }
 
 
 def tuned(data: str, data_dir: Path | None) -> Setting:

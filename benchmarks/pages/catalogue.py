@@ -219,6 +219,14 @@ CATALOGUE = (
         figures={"": _BARS},
     ),
     Entry(
+        pattern=r"accuracy-ways-(?P<data>\w+)",
+        part=ACCURACY,
+        title="Other ways to the same guarantee, {data}",
+        shows="Whitened features, cheap losses, open iterates and sufficient statistics.",
+        command=f"{_ACCURACY} ways",
+        figures={"": _BARS},
+    ),
+    Entry(
         pattern=r"accuracy-accountant-(?P<data>\w+)",
         part=ACCURACY,
         title="Accuracy by accountant, {data}",

@@ -135,7 +135,7 @@ class TrainConfig:
     rows_per_unit: int = 1
     class_weights: Sequence[float] | None = None
     data: str = "digits"
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
     features: str = "raw"
     method: Method = "pea"
     open: Opening = "never"
