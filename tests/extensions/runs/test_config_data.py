@@ -69,10 +69,13 @@ BAD_SETTINGS = [
     ("init_lr", 0.1),
     ("init_weighting", "uniform"),
     ("neighbours", "add"),
+    ("whiten_share", 0.1),
+    ("whiten_ridge", 5.0),
+    ("noise_multiplier_whiten", 4.0),
     ("overflow_probability", 1.0),
     ("overflow_probability", -1e-9),
 ]
-"""With the settings of `PRIVATE`: those of a local start make no sense without one."""
+"""With the settings of `PRIVATE`: those of a local start or a whitening make no sense without."""
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
@@ -122,7 +125,7 @@ def test_epsilon_and_noise_multiplier_exclude_each_other():
 def test_every_setting_with_a_range_is_tested():
     unchecked = {
         *("data", "facts", "features", "private", "noise_multiplier", "noise_multiplier_init"),
-        *("provider", "settled"),
+        *("provider", "settled", "whiten"),
     }
     assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
 
