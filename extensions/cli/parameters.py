@@ -212,12 +212,16 @@ def _group_of(hint: Any) -> _Group | None:
 
 
 def _descriptions(kind: type) -> dict[str, str]:
-    """Returns what the docstring of a class says of its attributes."""
-    section = re.search(r"^Attributes:\n((?: .*\n|\n)+)", f"{inspect.getdoc(kind)}\n", re.MULTILINE)
-    entries = re.findall(
-        r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1] if section else "", re.MULTILINE
-    )
-    return {name: " ".join(text.split()) for name, text in entries}
+    """Returns what the docstrings of a class and its bases say of its attributes."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        text = inspect.cleandoc(base.__doc__ or "")
+        section = re.search(r"^Attributes:\n((?: .*\n|\n)+)", f"{text}\n", re.MULTILINE)
+        entries = re.findall(
+            r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1] if section else "", re.MULTILINE
+        )
+        found |= {name: " ".join(text.split()) for name, text in entries}
+    return found
 
 
 def _unwrapped(hint: Any) -> tuple[Any, ...]:

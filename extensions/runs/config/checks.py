@@ -1,0 +1,157 @@
+"""Whether the settings of a run are in range, and go together."""
+
+from typing import get_args
+
+from extensions.checks import check_not_negative, check_positive, check_weights
+from extensions.errors import ArgumentError
+from extensions.network.losses import SQUARED, residual_norm
+from extensions.network.spec import ModelSpec, Start
+from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real
+from extensions.privacy.sampling import check_sample_rate
+from extensions.protocols.initialization import STRATEGIES, check_weighting
+from extensions.protocols.noise import least_sigma
+from extensions.protocols.optimizer import check_choices
+from extensions.protocols.sums.choices import check_way
+from extensions.protocols.sums.whitened import check_whitening
+from extensions.ring.fixed_point import check_frac_bits
+from extensions.runs.config.stated import Evaluate, Metrics, Stated
+from extensions.runs.entry_points import check_offered
+from extensions.runs.providers import check_dealer_noise, check_noise_shares, check_provider
+
+HOSTS = "pea.backends"
+"""The entry point group of those who make runs (`extensions.runs.hosts`)."""
+
+MAX_PARTIES = 64
+MAX_DELTA = 0.01
+"""With this probability epsilon may not hold: it may be one in a hundred records that is known."""
+
+INITS = (*get_args(Start), *STRATEGIES)
+
+CHOSEN_BY_COUNTS = ("local-accuracy", "local")
+"""Starts that depend on the held-out records."""
+
+_LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
+
+
+def check(config: Stated) -> None:
+    """Returns only if all settings are in range, and go together.
+
+    Raises:
+        ArgumentError: one is not, or does not.
+    """
+    check_offered(HOSTS, "backend", config.backend)
+    check_provider(config.provider)
+    if config.evaluate not in get_args(Evaluate):
+        raise ArgumentError("evaluate", config.evaluate, f"one of {get_args(Evaluate)}")
+    if config.metrics is not None and config.metrics not in get_args(Metrics):
+        raise ArgumentError("metrics", config.metrics, f"one of {get_args(Metrics)}")
+    if not 1 <= config.parties <= MAX_PARTIES:
+        raise ArgumentError("parties", config.parties, f"in 1..{MAX_PARTIES}")
+    check_noise_shares(config.parties, config.colluders, config.noise_shares)
+    if config.dealer_noise:
+        check_dealer_noise(config.parties, config.provider, config.insecure_seed)
+    if config.classes == 1 and "schema target" in config.facts and config.loss not in SQUARED:
+        allowed = "'squared' where a number is learnt"
+        raise ArgumentError("loss", config.loss, allowed, "Type: --loss squared")
+    fewest = 1 if config.loss in SQUARED else 2
+    floors = (("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0))
+    for name, floor in floors:
+        if getattr(config, name) < floor:
+            raise ArgumentError(name, getattr(config, name), f"at least {floor}")
+    for name in ("lr", "max_grad_norm", "max_feature_norm", "count_noise"):
+        check_positive(name, getattr(config, name))
+    if config.calibration not in CALIBRATIONS:
+        raise ArgumentError("calibration", config.calibration, f"one of {CALIBRATIONS}")
+    if config.neighbours not in NEIGHBOURS:
+        raise ArgumentError("neighbours", config.neighbours, f"one of {NEIGHBOURS}")
+    check_real("overflow_probability", config.overflow_probability)
+    if config.insecure_seed is not None and not 0 <= config.insecure_seed < 2**63:
+        raise ArgumentError("insecure_seed", config.insecure_seed, "in 0..2^63 - 1")
+    residual_norm(config.loss, config.classes)
+    check_choices(config)
+    spec = ModelSpec.parse(config.model, 1, config.classes)
+    if config.class_weights is not None:
+        if len(config.class_weights) != config.classes:
+            allowed = f"one for each of {config.classes} classes"
+            raise ArgumentError("class_weights", config.class_weights, allowed)
+        check_weights("class_weights", config.class_weights)
+    _check_init(config)
+    check_way(config)
+    spec.initial_parameters(config.public_init)
+    check_sample_rate(config.sample_rate)
+    check_frac_bits(config.frac_bits)
+    if config.evaluate == "noisy":
+        _check_count_noise(config)
+    if config.private:
+        _check_privacy(config)
+    check_whitening(config)
+
+
+def _check_count_noise(config: Stated) -> None:
+    least = least_sigma(
+        config.parties,
+        frac_bits=config.frac_bits,
+        colluders=config.colluders,
+        noise_shares=config.noise_shares,
+    )
+    if config.count_noise < least:
+        raise ArgumentError(
+            "count_noise",
+            config.count_noise,
+            f"at least {least:.3g} with frac_bits = {config.frac_bits}",
+            "Raise frac_bits, or the noise.",
+        )
+
+
+def _check_privacy(config: Stated) -> None:
+    _check_target(config, "", "Or ask for a run without privacy by name.")
+    if config.delta is None or not 0.0 < config.delta <= MAX_DELTA:
+        allowed = f"in (0, {MAX_DELTA}]"
+        raise ArgumentError("delta", config.delta, allowed, "1 / (10 records) is usual.")
+    if config.strategy is not None:
+        _check_target(config, "_init", "Each owner's local model is private on its own.")
+        if config.epsilon and config.epsilon_init and config.epsilon_init >= config.epsilon:
+            raise ArgumentError(
+                "epsilon_init",
+                config.epsilon_init,
+                f"below epsilon = {config.epsilon}, the whole run's",
+                "A quarter of it is a good start.",
+            )
+
+
+def _check_target(config: Stated, part: str, advice: str) -> None:
+    names = (f"epsilon{part}", f"noise_multiplier{part}")
+    epsilon, sigma = (getattr(config, name) for name in names)
+    both = config.settled and epsilon is not None and sigma is not None
+    if (epsilon is None) == (sigma is None) and not both:
+        allowed = "exactly one of them given"
+        raise ArgumentError(", ".join(names), (epsilon, sigma), allowed, advice)
+    if epsilon is not None:
+        check_positive(names[0], epsilon)
+    if sigma is not None:
+        check_not_negative(names[1], sigma)
+
+
+def _check_init(config: Stated) -> None:
+    if config.init is not None and config.init not in INITS:
+        raise ArgumentError("init", config.init, f"one of {INITS}")
+    for name in _LOCAL_ONLY:
+        if config.strategy is None and getattr(config, name) is not None:
+            raise ArgumentError(
+                name, getattr(config, name), f"left out, but with init one of {STRATEGIES}"
+            )
+    if config.evaluate == "noisy" and config.init in CHOSEN_BY_COUNTS:
+        raise ArgumentError(
+            "init",
+            config.init,
+            f"none of {CHOSEN_BY_COUNTS} with evaluate = 'noisy'",
+            "Such a start is chosen by exact counts, which later noise does not make private.",
+        )
+    if config.classes == 1 and config.init in CHOSEN_BY_COUNTS:
+        allowed = f"none of {CHOSEN_BY_COUNTS} where a number is learnt"
+        raise ArgumentError("init", config.init, allowed, "No prediction is right or wrong.")
+    if config.init_steps is not None and config.init_steps < 1:
+        raise ArgumentError("init_steps", config.init_steps, "at least 1")
+    if config.init_lr is not None:
+        check_positive("init_lr", config.init_lr)
+    check_weighting(config.strategy, config.init_weighting, "init_weighting")

@@ -1,0 +1,87 @@
+"""The settings of one training run, checked before anything starts, and its noise."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.privacy.planning import Phase, Target, plan
+from extensions.protocols.sums.whitened import SHARE
+from extensions.runs.config.checks import check
+from extensions.runs.config.stated import Stated
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(Stated):
+    """The settings of a run, of which `Stated` says what each means.
+
+    Raises:
+        ArgumentError: one is out of range, or they do not go together.
+    """
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def resolved(self, noise_failure: float = 0.0) -> "TrainConfig":
+        """Returns the config with the noise that the epsilons call for, and the overflow for them.
+
+        Epsilon is that of the run as the accountant composes it, local models and whitening
+        included. It stays in the config, as what was asked for.
+
+        Args:
+            noise_failure: that noise deviates over the joint training from what is accounted.
+
+        Raises:
+            ArgumentError: no noise meets a target, or no epsilon could be told at the end; or steps
+                of a method that has none.
+        """
+        if not self.private or self.settled:
+            return self
+        if self.method == "statistics" and (self.steps, self.sample_rate) != (1, 1.0):
+            raise ArgumentError(
+                "steps, sample_rate",
+                (self.steps, self.sample_rate),
+                "(1, 1.0) with method = 'statistics'",
+                "All records are summed once.",
+            )
+        assert self.delta is not None
+        joint = Phase(
+            steps=self.steps,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier,
+            epsilon=self.epsilon,
+            failure_probability=noise_failure,
+        )
+        local = Phase(
+            steps=self.local_steps,
+            sample_rate=self.sample_rate,
+            noise_multiplier=self.noise_multiplier_init,
+            epsilon=self.epsilon_init,
+        )
+        whitening = Phase(
+            steps=1,
+            sample_rate=1.0,
+            noise_multiplier=self.noise_multiplier_whiten,
+            epsilon=self.epsilon,
+            share=self.whiten_share or SHARE,
+            padded=False,
+        )
+        phases = {
+            **({} if self.strategy is None else {"init": local}),
+            **({"whiten": whitening} if self.whiten else {}),
+            "joint": joint,
+        }
+        target = Target(delta=self.delta, neighbours=self.neighbours, calibration=self.calibration)
+        found, overflow = plan(tuple(phases.values()), target)
+        noises = dict(zip(phases, found, strict=True))
+        return replace(
+            self,
+            noise_multiplier=noises["joint"],
+            noise_multiplier_init=noises.get("init"),
+            noise_multiplier_whiten=noises.get("whiten"),
+            overflow_probability=overflow,
+            settled=True,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the settings as the keyword arguments that make an equal config."""
+        return asdict(self)
