@@ -84,6 +84,7 @@ def test_parts_side_by_side_have_equal_norms():
     wide = made(lambda x: 99.0 * x.reshape(len(x), -1)[:, 8:], name="wide", checks_rows=True)
     both = side_by_side([narrow, wide])
     assert (both.name, both.batch, both.checks_rows) == ("narrow+wide", 16, True)
+    np.testing.assert_allclose(np.linalg.norm(both.function(IMAGES), axis=1), 1.0, rtol=1e-6)
     rows = rows_of(IMAGES, both)
     assert rows.shape == (5, 72)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-12)
