@@ -35,6 +35,7 @@ NAMELESS = {name: value for name, value in OPEN.items() if name != "--class-name
 NAMELESS["--classes"] = "2"
 BY_SCHEMA = {**NAMELESS, "--classes": None, "--label": None, "--schema": "own.toml"}
 TEXTS = {**OPEN, "--features": "mine:rows", "--text": "age"}
+WHITE = {**PRIVATE, "--whiten": ""}
 LOCAL = {**PRIVATE, "--init": "local", "--epsilon-init": "1"}
 COMPARED: dict[str, tuple[dict[str, str], str]] = {
     **{name: (OPEN, value) for name, value in {
@@ -53,9 +54,13 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
     **{"--open": (PRIVATE, "each-step"), "--method": (SQUARED, "statistics")},
     **{"--schema": (BY_SCHEMA, "other.toml"), "--text": (TEXTS, "weight")},
     **{"--epsilon-init": (LOCAL, "2"), "--init-steps": (LOCAL, "3"), "--init-lr": (LOCAL, "0.5")},
-    **{"--init-weighting": (LOCAL, "uniform")},
+    **{"--init-weighting": (LOCAL, "uniform"), "--whiten": (PRIVATE, "")},
     **{"--colluders": (PRIVATE, "2"), "--noise-shares": (PRIVATE, "paper")},
     **{"--dealer-noise": (PRIVATE, "")},
+    **{"--whiten-share": (WHITE, "0.3"), "--whiten-ridge": (WHITE, "5")},
+    "--noise-multiplier-whiten": (
+        {**SIGMA, "--whiten": "", "--noise-multiplier-whiten": "4"}, "5"
+    ),
     **{"--checkpoint-every": ({**OPEN, "--checkpoint": "kept"}, "2")},
     **{"--resume": ({**OPEN, "--checkpoint": "kept"}, "")},
 }  # fmt: skip
