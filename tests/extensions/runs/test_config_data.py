@@ -69,6 +69,8 @@ BAD_SETTINGS = [
     ("init_lr", 0.1),
     ("init_weighting", "uniform"),
     ("neighbours", "add"),
+    ("colluders", 3),
+    ("noise_shares", "half"),
     ("whiten_share", 0.1),
     ("whiten_ridge", 5.0),
     ("noise_multiplier_whiten", 4.0),
@@ -125,7 +127,7 @@ def test_epsilon_and_noise_multiplier_exclude_each_other():
 def test_every_setting_with_a_range_is_tested():
     unchecked = {
         *("data", "facts", "features", "private", "noise_multiplier", "noise_multiplier_init"),
-        *("provider", "settled", "whiten"),
+        *("provider", "settled", "whiten", "dealer_noise"),
     }
     assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
 

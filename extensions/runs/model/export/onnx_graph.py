@@ -25,6 +25,24 @@ _SCORES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+class _Graph:
+    """Nodes and constants, as they are put together."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, name: str, value: Reals | float) -> str:
+        """Returns the name, which stands for a constant from now on."""
+        self.constants.append(numpy_helper.from_array(np.asarray(value, np.float64), name))
+        return name
+
+    def add(self, operator: str, given: list[str], result: str, **settings: Any) -> str:
+        """Returns the name of what an operator makes of others."""
+        self.nodes.append(helper.make_node(operator, given, [result], **settings))
+        return result
+
+
 def write(path: Path, model: OpenedModel) -> None:
     """Writes the graph: ``features`` in, ``logits`` and ``probabilities`` out, all float64.
 
@@ -32,51 +50,50 @@ def write(path: Path, model: OpenedModel) -> None:
     header, which is the metadata property ``header``.
     """
     spec = model.header.spec
+    graph = _Graph()
+    x = "features" if model.whitening is None else _whitened(graph, model)
     caps = [function.bound for function in spec.network.activations]
-    nodes: list[Any] = []
-    constants: list[Any] = []
-
-    def constant(name: str, value: Reals | float) -> str:
-        constants.append(numpy_helper.from_array(np.asarray(value, np.float64), name))
-        return name
-
-    x = "features"
-    if model.whitening is not None:
-        norm = model.header.max_feature_norm
-        given = [x, constant("whitening", model.whitening.matrix)]
-        nodes.append(helper.make_node("MatMul", given, ["mapped"]))
-        nodes.append(helper.make_node("ReduceL2", ["mapped"], ["lengths"], axes=[1]))
-        given = ["lengths", constant("shortest", SHORTEST)]
-        nodes.append(helper.make_node("Max", given, ["divisors"]))
-        nodes.append(helper.make_node("Div", ["mapped", "divisors"], ["of_norm_1"]))
-        nodes.append(helper.make_node("Mul", ["of_norm_1", constant("norm", norm)], ["whitened"]))
-        x = "whitened"
     for i, ((weight, bias), cap) in enumerate(zip_longest(model.parameters, caps)):
-        given = [x, constant(f"weight_{i}", weight), constant(f"bias_{i}", bias)]
-        x = "logits" if cap is None else f"sums_{i}"
-        nodes.append(helper.make_node("Gemm", given, [x], transB=1))
+        given = [x, graph.constant(f"weight_{i}", weight), graph.constant(f"bias_{i}", bias)]
+        x = graph.add("Gemm", given, "logits" if cap is None else f"sums_{i}", transB=1)
         if cap is not None:
-            ends = [constant(f"{end}_{i}", value) for end, value in (("low", 0.0), ("high", cap))]
-            nodes.append(helper.make_node("Clip", [x, *ends], [f"values_{i}"]))
-            x = f"values_{i}"
+            ends = [graph.constant(f"low_{i}", 0.0), graph.constant(f"high_{i}", cap)]
+            x = graph.add("Clip", [x, *ends], f"values_{i}")
     if spec.loss in SQUARED:
-        at_zero = constant("middle", middle(spec.loss, spec.widths[-1]))
-        nodes.append(helper.make_node("Add", ["logits", at_zero], ["uncut"]))
-        cut = ["uncut", constant("least", 0.0), constant("most", 1.0)]
-        nodes.append(helper.make_node("Clip", cut, ["probabilities"]))
+        at_zero = graph.constant("middle", middle(spec.loss, spec.widths[-1]))
+        uncut = graph.add("Add", ["logits", at_zero], "uncut")
+        ends = [graph.constant("least", 0.0), graph.constant("most", 1.0)]
+        graph.add("Clip", [uncut, *ends], "probabilities")
     else:
         operator, settings = _SCORES[spec.loss]
-        nodes.append(helper.make_node(operator, ["logits"], ["probabilities"], **settings))
+        graph.add(operator, ["logits"], "probabilities", **settings)
+    _write(path, graph, model)
+
+
+def _whitened(graph: _Graph, model: OpenedModel) -> str:
+    """What the model's whitening makes of the features."""
+    assert model.whitening is not None
+    matrix = graph.constant("whitening", model.whitening.matrix)
+    mapped = graph.add("MatMul", ["features", matrix], "mapped")
+    lengths = graph.add("ReduceL2", [mapped], "lengths", axes=[1])
+    divisors = graph.add("Max", [lengths, graph.constant("shortest", SHORTEST)], "divisors")
+    of_norm_1 = graph.add("Div", [mapped, divisors], "of_norm_1")
+    norm = graph.constant("norm", model.header.max_feature_norm)
+    return graph.add("Mul", [of_norm_1, norm], "whitened")
+
+
+def _write(path: Path, graph: _Graph, model: OpenedModel) -> None:
+    """The graph is on disk, once it was found to be one."""
 
     def tensor(name: str, columns: int) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["records", columns])
 
-    outputs = [tensor(name, spec.widths[-1]) for name in ("logits", "probabilities")]
-    graph = helper.make_graph(
-        nodes, "pea", [tensor("features", spec.widths[0])], outputs, constants
-    )
+    widths = model.header.spec.widths
+    outputs = [tensor(name, widths[-1]) for name in ("logits", "probabilities")]
     made = helper.make_model(
-        graph,
+        helper.make_graph(
+            graph.nodes, "pea", [tensor("features", widths[0])], outputs, graph.constants
+        ),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="pea-mpl",
