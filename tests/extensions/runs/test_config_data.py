@@ -54,6 +54,9 @@ BAD_SETTINGS = [
     ("sample_rate", 1.01),
     ("frac_bits", 7),
     ("frac_bits", 25),
+    ("colluders", 0),
+    ("colluders", 3),
+    ("noise_shares", "half"),
     ("delta", None),
     ("delta", 0.0),
     ("delta", 1.0),
@@ -98,13 +101,38 @@ def refuse_at_host(name: str, **settings: Any) -> None:
 
 @pytest.mark.xdist_group(SHARED["tfe_process"])
 @needs_tensorflow
-@pytest.mark.parametrize(("name", "value"), [("parties", 2), ("parties", 4), ("provider", "ttp")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("parties", 2), ("parties", 4), ("provider", "ttp"), ("dealer_noise", True)],
+)
 def test_aby3_has_three_servers_and_no_dealer(name, value):
     refuse_at_host(name, backend="tfe", **{name: value})
 
 
 def test_crypten_has_two_parties_at_least():
     refuse_at_host("parties", parties=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"provider": "tfp"}, "dealer_noise = True: must be left out with the provider 'tfp'"),
+        ({"provider": "ttp"}, "dealer_noise = True: must be left out with the provider 'ttp'"),
+        ({"insecure_seed": 3}, "dealer_noise = True: must be left out with insecure_seed"),
+        ({"parties": 1, "backend": "clear"}, "parties = 1: must be at least 2 with dealer_noise"),
+    ],
+)
+def test_noise_of_a_dealer_needs_one(settings, message):
+    with pytest.raises(ArgumentError, match=f"^{message}"):
+        TrainConfig(**PRIVATE, dealer_noise=True, **settings)
+
+
+@pytest.mark.parametrize("parties", range(2, 11))
+def test_all_parties_but_one_may_collude(parties):
+    for colluders in range(1, parties):
+        TrainConfig(**PRIVATE, parties=parties, colluders=colluders, dealer_noise=True)
+    with pytest.raises(ArgumentError, match=rf"^colluders = {parties}: must be in 1\.\."):
+        TrainConfig(**PRIVATE, parties=parties, colluders=parties)
 
 
 def test_a_provider_that_there_is_not_is_named():
