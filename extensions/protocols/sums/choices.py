@@ -117,9 +117,9 @@ def _check_statistics(choices: Choices) -> None:
     if choices.model != "logistic":
         allowed = "'logistic' with method = 'statistics'"
         raise ArgumentError("model", choices.model, allowed, "It finds a linear model.")
-    if choices.loss != "squared":
+    if choices.loss != "least-squares":
         allowed = "'squared' with method = 'statistics'"
-        raise ArgumentError("loss", choices.loss, allowed, "Type: --loss squared")
+        raise ArgumentError("loss", choices.loss, allowed, "Type: --loss least-squares")
     for name, default in _OF_STEPS.items():
         if getattr(choices, name) != default:
             raise ArgumentError(name, getattr(choices, name), "left out with method = 'statistics'")

@@ -39,7 +39,7 @@ class Stated:
             their schema.
         features: name of the extractor that each owner used, for the report.
         method: how it is learnt: pea (Protocol 5), or statistics (a linear model from sums of
-            products over all records, which are opened once, with noise; loss squared).
+            products over all records, which are opened once, with noise; loss least-squares).
         open: when the model is opened: never before the end, or after each-step (owners compute on
             their own records, nobody deals, and epsilon is the same).
         model: kind of model: logistic, or mlp:H with H hidden units.

@@ -29,7 +29,7 @@ MINE = {
 }
 OPEN = {**MINE, "--no-dp": ""}
 PRIVATE = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--steps": "5"}
-SQUARED = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--loss": "squared"}
+SQUARED = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--loss": "least-squares"}
 SIGMA = {**MINE, "--noise-multiplier": "1", "--delta": "1e-5"}
 NAMELESS = {name: value for name, value in OPEN.items() if name != "--class-names"}
 NAMELESS["--classes"] = "2"

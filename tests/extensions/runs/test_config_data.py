@@ -72,8 +72,6 @@ BAD_SETTINGS = [
     ("init_lr", 0.1),
     ("init_weighting", "uniform"),
     ("neighbours", "add"),
-    ("colluders", 3),
-    ("noise_shares", "half"),
     ("whiten_share", 0.1),
     ("whiten_ridge", 5.0),
     ("noise_multiplier_whiten", 4.0),

@@ -46,7 +46,7 @@ ITERATES = "the model after each step"
 COUNT = "the number of correct predictions on held-out records"
 RUN = ("train", "--epsilon", "4", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
 EACH_STEP = (*RUN, "--open", "each-step", "--steps", 4)
-STATISTICS = (*RUN, "--method", "statistics", "--loss", "squared")
+STATISTICS = (*RUN, "--method", "statistics", "--loss", "least-squares")
 TWO = ("toy", "clear")
 
 
@@ -212,7 +212,7 @@ ONCE = replace(
     OPEN,
     open="never",
     method="statistics",
-    loss="squared",
+    loss="least-squares",
     steps=1,
     sample_rate=1.0,
     momentum=0.0,
@@ -247,12 +247,15 @@ def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every)
         ({"open": "each-step", "init": "local", "epsilon_init": 1.0}, "init = 'local'.*left out"),
         ({"open": "each-step", "private": False}, "no_dp = True"),
         ({"open": "each-step", "provider": "tfp"}, "provider = 'tfp'.*Nobody deals"),
-        ({"method": "statistics"}, "loss = 'sigmoid'.*Type: --loss squared"),
-        ({"method": "statistics", "loss": "squared", "model": "mlp:4"}, "model = 'mlp:4'"),
-        ({"method": "statistics", "loss": "squared", "open": "each-step"}, "open = 'each-step'"),
-        ({"method": "statistics", "loss": "squared", "init": "random"}, "init = 'random'"),
+        ({"method": "statistics"}, "loss = 'sigmoid'.*Type: --loss least-squares"),
+        ({"method": "statistics", "loss": "least-squares", "model": "mlp:4"}, "model = 'mlp:4'"),
         (
-            {"method": "statistics", "loss": "squared", "class_weights": (1.0,) * 10},
+            {"method": "statistics", "loss": "least-squares", "open": "each-step"},
+            "open = 'each-step'",
+        ),
+        ({"method": "statistics", "loss": "least-squares", "init": "random"}, "init = 'random'"),
+        (
+            {"method": "statistics", "loss": "least-squares", "class_weights": (1.0,) * 10},
             "class_weights",
         ),
     ],
@@ -287,6 +290,6 @@ def test_ledgers_foresee_what_hidden_steps_cost():
 
 
 def test_statistics_have_one_step():
-    config = TrainConfig(method="statistics", loss="squared", epsilon=2.0, delta=1e-5)
+    config = TrainConfig(method="statistics", loss="least-squares", epsilon=2.0, delta=1e-5)
     with pytest.raises(ArgumentError, match=r"steps, sample_rate = \(120, 0.1\)"):
         config.resolved()

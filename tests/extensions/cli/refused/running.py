@@ -71,7 +71,7 @@ _TARGET = {
 _NO_NOISE = {"--noise-multiplier": None}
 _TABLE = {"--data": "csv:given/own.csv", "--label": "side"}
 _OWN_TABLE = {"--records": "given/own.csv", "--classes": None}
-_STATISTICS = {"--method": "statistics", "--loss": "squared", "--steps": None}
+_STATISTICS = {"--method": "statistics", "--loss": "least-squares", "--steps": None}
 _APART = [
     ({"--open": "each-step", "--evaluate": "opened"}, ("evaluate",)),
     ({"--open": "each-step", "--init": "local", "--epsilon-init": "1"}, ("init",)),
