@@ -96,7 +96,7 @@ _WAYS = {
         sample_rate=1.0,
         momentum=0.0,
         average=0.0,
-        loss="squared",
+        loss="least-squares",
     ),
 }
 _NETS = (

@@ -118,7 +118,7 @@ def _check_statistics(choices: Choices) -> None:
         allowed = "'logistic' with method = 'statistics'"
         raise ArgumentError("model", choices.model, allowed, "It finds a linear model.")
     if choices.loss != "least-squares":
-        allowed = "'squared' with method = 'statistics'"
+        allowed = "'least-squares' with method = 'statistics'"
         raise ArgumentError("loss", choices.loss, allowed, "Type: --loss least-squares")
     for name, default in _OF_STEPS.items():
         if getattr(choices, name) != default:

@@ -39,8 +39,8 @@ def descend_openly(
         summand of the noise before anything leaves it. What is opened is the sum of Protocol 3,
         with its bound of one record's part and its noise; all else follows from what is opened, by
         integer arithmetic that rounds down, and is equal bit for bit at all parties. Against all
-        other parties together an owner has its own summand of the noise alone: with three or more
-        parties their deviation is sigma sqrt(3 / (2 m)).
+        other parties together an owner has its own summand of the noise alone, of the variance
+        `extensions.protocols.noise.party_variance`.
 
     Cost:
         No tuple. A round for the start, and one a step, in which an owner sends each weight and

@@ -29,7 +29,7 @@ MINE = {
 }
 OPEN = {**MINE, "--no-dp": ""}
 PRIVATE = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--steps": "5"}
-SQUARED = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--loss": "least-squares"}
+LINEAR = {**MINE, "--epsilon": "4", "--delta": "1e-5", "--loss": "least-squares"}
 SIGMA = {**MINE, "--noise-multiplier": "1", "--delta": "1e-5"}
 NAMELESS = {name: value for name, value in OPEN.items() if name != "--class-names"}
 NAMELESS["--classes"] = "2"
@@ -51,7 +51,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
     }.items()},
     **{"--epsilon": (PRIVATE, "2"), "--delta": (PRIVATE, "1e-6"), "--no-dp": (PRIVATE, "")},
     **{"--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},
-    **{"--open": (PRIVATE, "each-step"), "--method": (SQUARED, "statistics")},
+    **{"--open": (PRIVATE, "each-step"), "--method": (LINEAR, "statistics")},
     **{"--schema": (BY_SCHEMA, "other.toml"), "--text": (TEXTS, "weight")},
     **{"--epsilon-init": (LOCAL, "2"), "--init-steps": (LOCAL, "3"), "--init-lr": (LOCAL, "0.5")},
     **{"--init-weighting": (LOCAL, "uniform"), "--whiten": (PRIVATE, "")},
