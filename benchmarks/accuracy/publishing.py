@@ -78,11 +78,31 @@ def lines(name: str, drawn: Mapping[str, Line], abscissa: str, *, logarithmic: b
     _write(figure, name)
 
 
-def _figure() -> tuple[Any, Any]:
+def against_costs(name: str, rows: Sequence[dict[str, Any]], costs: Sequence[str]) -> None:
+    """Draws each way's accuracies at its epsilons against what they cost, one panel a cost."""
+    figure, panels = _figure(len(costs))
+    for cost, axes in zip(costs, panels, strict=True):
+        for way in dict.fromkeys(row["way"] for row in rows):
+            own = [row for row in rows if row["way"] == way]
+            axes.plot(
+                [row[cost] for row in own],
+                [row["accuracy, %"] for row in own],
+                marker="o",
+                label=way,
+            )
+        axes.set_xscale("log")
+        axes.set_xlabel(cost)
+    panels[0].set_ylabel("accuracy, %")
+    panels[-1].legend(fontsize="small")
+    _write(figure, name)
+
+
+def _figure(panels: int = 1) -> tuple[Any, Any]:
+    """A figure and its axes; several are in a row, with one scale upwards."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.0, 3.4), layout="constrained")
-    return figure, figure.subplots()
+    figure = Figure(figsize=(3.0 * (panels + 1), 3.4), layout="constrained")
+    return figure, figure.subplots(1, panels, sharey=True)
 
 
 def _write(figure: Any, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy.publishing import publish
+from benchmarks.accuracy.publishing import against_costs, publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import ways
@@ -43,7 +43,7 @@ def run(material: Material, backend: str) -> None:
             reports = [_once(config, features, engine) for _ in material.seeds]
             rows.append(_row(material.data, backend, title, reports))
             seconds[f"{title}, {epsilon:g}"] = [report["seconds"] for report in reports]
-    publish(
+    name = publish(
         f"secure-{backend}",
         material,
         rows,
@@ -53,6 +53,7 @@ def run(material: Material, backend: str) -> None:
         load_before=load,
         seconds=seconds,
     )
+    against_costs(name, rows, ("rounds", "GB/party"))
 
 
 def _once(config: Any, features: Any, engine: Backend) -> dict[str, Any]:

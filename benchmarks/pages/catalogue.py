@@ -161,9 +161,10 @@ CATALOGUE = (
     Entry(
         pattern=r"accuracy-secure-(?P<backend>[a-z]+)-(?P<data>\w+)",
         part=TRAINING,
-        title="A whole secure run, {data} in {backend}",
-        shows="Accuracy, epsilon, rounds, bytes and time of a secure run with tuned settings.",
+        title="Whole secure runs, {data} in {backend}",
+        shows="Accuracy, epsilon, rounds, bytes and time of secure runs, by the way they learn.",
         command=f"{_ACCURACY} secure --backend {{backend}}",
+        figures={"": "Accuracy at each epsilon against rounds, and against bytes, by way."},
     ),
     Entry(
         pattern="tables",
