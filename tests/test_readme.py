@@ -224,7 +224,7 @@ def test_federated_commands_run(tmp_path, monkeypatch):
 
 def test_researcher_commands_run(tmp_path, monkeypatch):
     (block,) = [block for block in blocks(README, "sh") if "benchmarks list" in block]
-    wanted = ("--backend clear", "pea fl", "benchmarks list")
+    wanted = ("--backend clear", "--open", "pea fl", "benchmarks list")
     commands = [line for line in block.splitlines() if any(word in line for word in wanted)]
     assert len(commands) == 4
     monkeypatch.chdir(tmp_path)
