@@ -18,7 +18,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.optimizer import State
-from extensions.protocols.settings import network_of
+from extensions.protocols.settings import whole_network_of
 from extensions.protocols.sums.ways import way_of
 from extensions.protocols.sums.whitened import whitened
 from extensions.ring.clear import ClearRing
@@ -95,7 +95,7 @@ def accuracy(
 ) -> float:
     """Returns the share of the held-out records, features and one-hot labels, that are right."""
     x, y = held_out
-    logits = forward(ring, network_of(config, x.shape[1]), parameters, x).logits
+    logits = forward(ring, whole_network_of(config, x.shape[1]), parameters, x).logits
     return float((logits.argmax(axis=1) == y.argmax(axis=1)).mean())
 
 

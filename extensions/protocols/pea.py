@@ -147,7 +147,21 @@ def train(
         keep(0, *begun)
     state, ledger = begun
     way = way or HIDDEN
-    return way.descend(host, config, records, state, ledger, keep), ledger  # 5.3, 5.4
+    model = way.descend(host, config, records, state, ledger, keep)  # 5.3, 5.4
+    return _of_all_classes(host, config, model), ledger
+
+
+def _of_all_classes(host: Host, config: Settings, model: Parameters) -> Parameters:
+    """Returns the model with an output of each class: of two, one is the other's negative; local.
+
+    A model that was trained with all of them, or has them already, is returned as it is.
+    """
+    if model[-1][1].shape[0] == config.classes:
+        return model
+    words = host.summands(model)
+    return host.restore(
+        [[*own[:-2], *(np.concatenate([-part, part]) for part in own[-2:])] for own in words]
+    )
 
 
 def agreed(
@@ -340,7 +354,7 @@ def public_start(config: Settings, features: int) -> list[Integers]:
     Raises:
         ArgumentError: a hidden model starts from a weight beyond its part of the bound.
     """
-    spec = ModelSpec.parse(config.model, features, config.classes)
+    spec = ModelSpec.parse(config.model, features, config.outputs)
     pairs = spec.initial_parameters(config.public_init)
     if config.private and len(pairs) > 1:
         norms = {f"weight {i}": float(np.linalg.norm(w)) for i, (w, _) in enumerate(pairs)}

@@ -34,7 +34,11 @@ class Settings(Choices, Protocol):
 
     @property
     def classes(self) -> int:
-        """Number of outputs."""
+        """Number of outputs of the model that comes of a run."""
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs in training: 1 where that of one of two classes is the other's too."""
 
     @property
     def loss(self) -> Loss:
@@ -106,11 +110,20 @@ class Settings(Choices, Protocol):
 
 
 def network_of(config: Settings, features: int) -> Network:
-    """Returns the public facts about the model for records with so many features.
+    """Returns the public facts about the model in training, for records with so many features.
 
     The model has a bias of zeros where none is trained.
     """
-    network = ModelSpec.parse(config.model, features, config.classes, config.loss).network
+    return _network(config, features, config.outputs)
+
+
+def whole_network_of(config: Settings, features: int) -> Network:
+    """Returns the public facts about the model that comes of a run: an output of each class."""
+    return _network(config, features, config.classes)
+
+
+def _network(config: Settings, features: int, outputs: int) -> Network:
+    network = ModelSpec.parse(config.model, features, outputs, config.loss).network
     bits = bias_bits(config.bias_scale)
     trained = (bits is not None,) * len(network.has_bias)
     return replace(network, has_bias=trained, bias_bits=bits or 0)

@@ -89,7 +89,7 @@ def train_locally(
     settings = local_settings(config)
     if steps is not None:
         settings = replace(settings, steps=min(steps, settings.steps))
-    spec = ModelSpec.parse(config.model, own.features.shape[1], config.classes)
+    spec = ModelSpec.parse(config.model, own.features.shape[1], config.outputs)
     f = config.frac_bits
     start = [(encode(w, f), encode(b, f)) for w, b in spec.initial_parameters()]
     streams = _OwnStreams(source, owner)

@@ -11,7 +11,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, flat, named, pairs
 from extensions.protocols.noise import add_gaussian_noise
-from extensions.protocols.settings import network_of
+from extensions.protocols.settings import whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitened import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
@@ -96,7 +96,7 @@ class Outputs:
         self._host = host
         self._config = config
         self._held_out = held_out
-        self._network = network_of(config, held_out.features)
+        self._network = whole_network_of(config, held_out.features)
         layers = len(self._network.widths) - 1
         shown = config.evaluate == "opened" or not config.hidden
         self._model = [*named([None] * 2 * layers)] if shown else []

@@ -223,7 +223,7 @@ def own_of(
         try:
             if config.whiten:
                 check_size(len(part.train_x), part.train_x.shape[1])
-            records = checked_records(part.train_x, part.train_y, config)
+            records = training_records(part.train_x, part.train_y, config)
             if config.method == "statistics":
                 check_targets(records)
             train.append(_by_unit(records, part, config))
@@ -264,6 +264,12 @@ def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
         classes=config.classes,
         max_feature_norm=config.max_feature_norm,
     )
+
+
+def training_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records with targets of each output that is trained."""
+    records = checked_records(x, y, config)
+    return replace(records, labels=records.labels[:, 1:]) if config.one_output else records
 
 
 def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:

@@ -61,7 +61,7 @@ def noise_failure(config: TrainConfig, features: int) -> float:
     with quiet_unless_it_fails():
         from tfe_ext.keras import optimizers
 
-    parameters = ModelSpec.parse(config.model, features, config.classes).parameters
+    parameters = ModelSpec.parse(config.model, features, config.outputs).parameters
     return optimizers.noise_failure(parameters, config.steps)
 
 

@@ -54,6 +54,10 @@ class Choices(optimizer.Choices, Protocol):
         """Whether features are whitened."""
 
     @property
+    def one_output(self) -> bool:
+        """Whether one output is trained for two classes."""
+
+    @property
     def dealer_noise(self) -> bool:
         """Whether who deals adds noise."""
 
@@ -66,6 +70,7 @@ _OF_STEPS = {
     "init": None,
     "class_weights": None,
     "whiten": False,
+    "one_output": False,
     "lr_schedule": "constant",
     "momentum": 0.0,
     "average": 0.0,

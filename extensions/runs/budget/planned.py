@@ -91,7 +91,7 @@ def planned(host: Host, config: TrainConfig, features: int) -> Ledger:
     ledger = Ledger()
     if config.private and config.insecure_seed is None:
         account_for_start(ledger, config)
-        parameters = ModelSpec.parse(config.model, features, config.classes).parameters
+        parameters = ModelSpec.parse(config.model, features, config.outputs).parameters
         failure = config.steps * host.noise_failure(parameters) if config.hidden else 0.0
         account(ledger, TRAINING, config, config.steps, failure)
     else:

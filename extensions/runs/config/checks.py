@@ -67,6 +67,8 @@ def check(config: Stated) -> None:
     check_real("overflow_probability", config.overflow_probability)
     if config.insecure_seed is not None and not 0 <= config.insecure_seed < 2**63:
         raise ArgumentError("insecure_seed", config.insecure_seed, "in 0..2^63 - 1")
+    if config.one_output:
+        _check_one_output(config)
     residual_norm(config.loss, config.classes)
     check_choices(config)
     spec = ModelSpec.parse(config.model, 1, config.classes)
@@ -85,6 +87,16 @@ def check(config: Stated) -> None:
     if config.private:
         _check_privacy(config)
     check_whitening(config)
+
+
+def _check_one_output(config: Stated) -> None:
+    if config.loss == "softmax":
+        allowed = "left out with loss = 'softmax'"
+        raise ArgumentError("one_output", True, allowed, "Of two classes it is a sigmoid.")
+    if config.class_weights is not None:
+        raise ArgumentError("one_output", True, "left out with class_weights")
+    if config.init in CHOSEN_BY_COUNTS:
+        raise ArgumentError("one_output", True, f"left out with init = {config.init!r}")
 
 
 def _check_count_noise(config: Stated) -> None:

@@ -44,6 +44,8 @@ class Stated:
             their own records, nobody deals, and epsilon is the same).
         model: kind of model: logistic, or mlp:H with H hidden units.
         classes: number of classes.
+        one_output: of two classes train one output alone, half the words; the model that comes of
+            it has the other's too, its negative.
         loss: kind of loss: sigmoid or hard-sigmoid (one class against all others), softmax (of all
             classes), squared (of a number in the schema's range; or of each class), or
             least-squares (the same of predictions that are not cut to the range: fewest rounds).
@@ -117,6 +119,7 @@ class Stated:
     open: Opening = "never"
     model: str = "logistic"
     classes: int = 10
+    one_output: bool = False
     loss: Loss = "sigmoid"
     steps: int = 120
     lr: float = 10.0
@@ -166,6 +169,11 @@ class Stated:
     def hidden(self) -> bool:
         """Whether nobody sees a model before the end, and records are shared."""
         return is_hidden(self)
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs in training."""
+        return 1 if self.one_output else self.classes
 
     @property
     def judged(self) -> Metrics:

@@ -32,8 +32,10 @@ class TrainConfig(Stated):
 
         Raises:
             ArgumentError: no noise meets a target, or no epsilon could be told at the end; or steps
-                of a method that has none.
+                of a method that has none, or one output for other than two classes.
         """
+        if self.one_output and self.classes != 2:
+            raise ArgumentError("one_output", True, f"left out with {self.classes} classes, not 2")
         if not self.private or self.settled:
             return self
         if self.method == "statistics" and (self.steps, self.sample_rate) != (1, 1.0):

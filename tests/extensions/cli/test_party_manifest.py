@@ -47,7 +47,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
         "--count-noise": "11", "--seed-data": "3", "--init": "random", "--provider": "tfp",
         "--label": "other", "--material": "own.material",
         "--checkpoint": "kept", "--metrics": "accuracy", "--lr-schedule": "cosine",
-        "--momentum": "0.5", "--average": "0.5", "--bias-scale": "0.5",
+        "--momentum": "0.5", "--average": "0.5", "--bias-scale": "0.5", "--one-output": "",
     }.items()},
     **{"--epsilon": (PRIVATE, "2"), "--delta": (PRIVATE, "1e-6"), "--no-dp": (PRIVATE, "")},
     **{"--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},

@@ -153,7 +153,7 @@ def test_epsilon_and_noise_multiplier_exclude_each_other():
 def test_every_setting_with_a_range_is_tested():
     unchecked = {
         *("data", "facts", "features", "private", "noise_multiplier", "noise_multiplier_init"),
-        *("provider", "settled", "whiten", "dealer_noise"),
+        *("provider", "settled", "whiten", "dealer_noise", "one_output"),
     }
     assert {field.name for field in fields(TrainConfig)} - unchecked == {n for n, _ in BAD_SETTINGS}
 

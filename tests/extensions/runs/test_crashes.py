@@ -26,6 +26,7 @@ CONFIG = TrainConfig(
     backend="clear",
     parties=2,
     classes=2,
+    one_output=True,
     steps=2,
     momentum=0.5,
     average=1.0,

@@ -9,6 +9,7 @@ _RUN = {
     "--momentum": ("-0.1", "1", "inf"),
     "--average": ("-0.1", "1.5", "inf"),
     "--bias-scale": ("-1", "2", "0.3", "inf"),
+    "--one-output": ANY,
     "--method": ("newton",),
     "--open": ("always",),
     "--sample-rate": ("0", "-0.1", "1.5", "inf"),
