@@ -34,17 +34,9 @@ class TrainConfig(Stated):
             ArgumentError: no noise meets a target, or no epsilon could be told at the end; or steps
                 of a method that has none, or one output for other than two classes.
         """
-        if self.one_output and self.classes != 2:
-            raise ArgumentError("one_output", True, f"left out with {self.classes} classes, not 2")
+        self._check_learnt()
         if not self.private or self.settled:
             return self
-        if self.method == "statistics" and (self.steps, self.sample_rate) != (1, 1.0):
-            raise ArgumentError(
-                "steps, sample_rate",
-                (self.steps, self.sample_rate),
-                "(1, 1.0) with method = 'statistics'",
-                "All records are summed once.",
-            )
         assert self.delta is not None
         joint = Phase(
             steps=self.steps,
@@ -83,6 +75,18 @@ class TrainConfig(Stated):
             overflow_probability=overflow,
             settled=True,
         )
+
+    def _check_learnt(self) -> None:
+        """What can be checked once classes and steps are known."""
+        if self.one_output and self.classes != 2:
+            raise ArgumentError("one_output", True, f"left out with {self.classes} classes, not 2")
+        if self.method == "statistics" and (self.steps, self.sample_rate) != (1, 1.0):
+            raise ArgumentError(
+                "steps, sample_rate",
+                (self.steps, self.sample_rate),
+                "(1, 1.0) with method = 'statistics'",
+                "All records are summed once.",
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as the keyword arguments that make an equal config."""

@@ -213,6 +213,7 @@ ONCE = replace(
     open="never",
     method="statistics",
     loss="least-squares",
+    one_output=False,
     steps=1,
     sample_rate=1.0,
     momentum=0.0,
