@@ -108,14 +108,7 @@ def relu(max_value: float = 8.0) -> PiecewiseLinear:
 @functools.cache
 def unit_interval() -> PiecewiseLinear:
     """Returns min(max(x + 1/2, 0), 1), exactly."""
-    return PiecewiseLinear(
-        name="unit interval",
-        thresholds=(-0.5, 0.5),
-        slopes=(0, 1, 0),
-        offset=0.0,
-        slope_bits=0,
-        bound=1.0,
-    )
+    return _ramp("unit interval", 0)
 
 
 @functools.cache
@@ -125,12 +118,18 @@ def hard_sigmoid() -> PiecewiseLinear:
     The tangent of 1 / (1 + exp(-x)) at 0, from which it is 1 - 1 / (1 + exp(-2)) = 0.1193 away at
     most, at both ends; the value is rounded by less than an ulp. Two thresholds instead of six.
     """
+    return _ramp("hard sigmoid", 2)
+
+
+def _ramp(name: str, slope_bits: int) -> PiecewiseLinear:
+    """Returns 1/2 + x / 2^slope_bits, cut to 0..1."""
+    end = 0.5 * (1 << slope_bits)
     return PiecewiseLinear(
-        name="hard sigmoid",
-        thresholds=(-2.0, 2.0),
+        name=name,
+        thresholds=(-end, end),
         slopes=(0, 1, 0),
         offset=0.0,
-        slope_bits=2,
+        slope_bits=slope_bits,
         bound=1.0,
     )
 

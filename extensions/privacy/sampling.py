@@ -88,7 +88,7 @@ def check_records(
     x = np.asarray(features)
     if x.ndim != 2 or 0 in x.shape:
         raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
-    for block in _blocks(x.shape):
+    for block in row_blocks(x.shape):
         finite = np.isfinite(x[block].astype(np.float64))
         if not finite.all():
             row, column = np.argwhere(~finite)[0].tolist()
@@ -126,7 +126,7 @@ def encode_targets(
     if classes == 1:
         y = y.reshape(records, 1)
     encoded = np.zeros((records, classes), dtype=np.int64)
-    for block in _blocks(encoded.shape):
+    for block in row_blocks(encoded.shape):
         if y.ndim == 1:
             check_labels(y[block], classes)
             own = y[block].astype(np.int64)
@@ -154,7 +154,7 @@ def encode_features(
     """
     encoded = np.empty(features.shape, dtype=np.int64)
     norms = np.empty(len(features))
-    for block in _blocks(features.shape):
+    for block in row_blocks(features.shape):
         encoded[block] = encode(features[block], frac_bits, name="features")
         reals = np.ldexp(encoded[block].astype(np.float64), -frac_bits)
         norms[block] = np.sqrt((reals**2).sum(axis=1))
@@ -170,10 +170,15 @@ def encode_features(
     return encoded
 
 
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Yields rows in turn, so many that what is computed of them takes little memory."""
+def row_blocks(shape: tuple[int, ...], words: int = _BLOCK) -> Iterator[slice]:
+    """Yields rows in turn, so many that what is computed of them takes little memory.
+
+    Args:
+        shape: (rows, columns).
+        words: of a block, unless one row has more.
+    """
     rows, width = shape
-    step = max(1, _BLOCK // width)
+    step = max(1, words // max(1, width))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 

@@ -201,10 +201,14 @@ def _run(
     if save is not None and not parameters:
         save_shares(host, model, save, name, header, keep, whitening)
     keep.complete(report, {**parameters, **whitening_arrays(whitening)} if parameters else {})
-    opened_model = pairs([*parameters.values()]) if parameters else None
-    said = header.to_json() if parameters else None
-    map_said = None if whitening is None else whitening.parts
-    return {**report, "parameters": opened_model, "header": said, "whitening": map_said}
+    if not parameters:
+        return {**report, "parameters": None, "header": None, "whitening": None}
+    return {
+        **report,
+        "parameters": pairs([*parameters.values()]),
+        "header": header.to_json(),
+        "whitening": None if whitening is None else whitening.parts,
+    }
 
 
 def own_of(

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from extensions.errors import ArgumentError
+from extensions.privacy.sampling import row_blocks
+from extensions.protocols.noise import NoiseShares, noise_without
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.integer_matmul import EXACT_BITS
 
@@ -115,6 +117,30 @@ def sigmas(sigma: float) -> tuple[float, float]:
     return sigma, sigma / math.sqrt(2)
 
 
+def noise_norm(
+    sigma: float,
+    columns: int,
+    *,
+    parties: int,
+    colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
+) -> float:
+    """Returns the spectral norm of all parties' noise on a Gram matrix, sqrt(2 m v columns) sigma.
+
+    A symmetric matrix whose entries off the diagonal have the deviation s has, for many columns,
+    the norm 2 s sqrt(columns); here s is sqrt(m v / 2) sigma.
+
+    Args:
+        sigma: of noise on the vector that remains after any `colluders` parties subtract theirs.
+        columns: of the matrix.
+        parties: number m of them, each of which adds the variance v sigma^2.
+        colluders: as in `extensions.protocols.noise.party_variance`, which is v.
+        noise_shares: likewise.
+    """
+    widened = noise_without(parties, 0, colluders, noise_shares)
+    return widened * sigma * math.sqrt(2.0 * columns)
+
+
 def pack(matrix: Integers) -> list[Integers]:
     """Returns diagonal and upper triangle of a symmetric matrix, row after row."""
     upper = [row[place + 1 :] for place, row in enumerate(matrix)]
@@ -139,8 +165,5 @@ def unpack(parts: Sequence[Integers]) -> Reals:
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Yields rows in turn, so few that their sums are exact and they take little memory."""
-    rows, columns = shape
-    step = max(1, min(_AT_ONCE, _BLOCK // max(1, columns)))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
+    """Returns rows in turn, so few that their sums are exact and they take little memory."""
+    return row_blocks(shape, min(_BLOCK, _AT_ONCE * max(1, shape[1])))

@@ -7,11 +7,12 @@ leave their owners, in any form. What is given up is that nobody sees the model 
 from collections.abc import Callable
 from functools import partial
 
-from extensions.network.chain import Parameters
+from extensions.network.chain import Network, Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import clipped_sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, Host, flat, pairs, share_public
 from extensions.protocols.optimizer import State, numerators
 from extensions.protocols.pea import Keep, gradients_of, plans
@@ -52,9 +53,9 @@ def descend_openly(
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    _, plan, mean = plans(config, records)
+    network, plan, mean = plans(config, records)
     ring = ClearRing(plan.frac_bits, parties=plan.parties, rounding="floor")
-    sums_of = _owners(host, config, records, ring)
+    sums_of = _owners(host, config, records, ring, network, plan)
     state = state.like(pairs(host.open(host.summands(state.parts))))
     factors, (_, exponent) = numerators(plan, config.lr_schedule, config.steps), plan.step_ratio
     keep.begin(records)
@@ -79,14 +80,18 @@ def descend_openly(
 
 
 def _owners(
-    host: Host, config: Settings, records: Announced, ring: ClearRing
+    host: Host,
+    config: Settings,
+    records: Announced,
+    ring: ClearRing,
+    network: Network,
+    plan: StepPlan,
 ) -> Callable[[Parameters, int], list[Integers]]:
     """Returns what finds the clipped gradient sums of an owner, given the model and its rank.
 
     They are computed with the plan of all owners' rows, for whose sum its bounds hold. The rows
     whose gradients an owner computes are as many as its public number, whoever was drawn.
     """
-    network, plan, _ = plans(config, records)
     rows = records.rows(config)
     own = dict(zip(host.ranks, records.records, strict=True))
 

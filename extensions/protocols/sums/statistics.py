@@ -20,11 +20,18 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, share_public
-from extensions.protocols.noise import noise_without
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep
 from extensions.protocols.settings import TRAINING, Settings, account
-from extensions.protocols.sums.gram import FRAC_BITS, check_size, gram, pack, unit_rows, unpack
+from extensions.protocols.sums.gram import (
+    FRAC_BITS,
+    check_size,
+    gram,
+    noise_norm,
+    pack,
+    unit_rows,
+    unpack,
+)
 from extensions.protocols.sums.gram import sigmas as sigmas_of_gram
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
@@ -144,17 +151,15 @@ def fitted(opened: Sequence[Integers], damping: float) -> Reals:
 
 
 def damping_of(config: Settings, features: int) -> float:
-    """Returns lambda: a part of the norm that the noise has in the products, at least 1.
-
-    A symmetric matrix whose entries off the diagonal have the deviation s has, for many columns,
-    the norm 2 s sqrt(columns).
-    """
-    spread = (
-        noise_without(config.parties, 0, config.colluders, config.noise_shares)
-        * _sigma(config)
-        / math.sqrt(2.0)
+    """Returns lambda: a part of the norm that the noise has in the products, at least 1."""
+    norm = noise_norm(
+        _sigma(config),
+        features,
+        parties=config.parties,
+        colluders=config.colluders,
+        noise_shares=config.noise_shares,
     )
-    return max(1.0, DAMPING * 2.0 * spread * math.sqrt(features))
+    return max(1.0, DAMPING * norm)
 
 
 def check_statistics(config: Settings, records: Announced) -> None:

@@ -20,13 +20,14 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.protocols.host import Host
-from extensions.protocols.noise import NoiseShares, party_variance
+from extensions.protocols.noise import NoiseShares
 from extensions.protocols.pea import Keep
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
     blocks,
     check_size,
     gram,
+    noise_norm,
     pack,
     sigmas,
     unpack,
@@ -160,9 +161,8 @@ def ridge_of(
 ) -> float:
     """Returns the ridge that suits noise of that size: 0.7 (N^2 total / columns)^(1/3).
 
-    N is the spectral norm of the noise, sqrt(2 m v columns) sigma, with all of m parties' variances
-    v sigma^2, halved off the diagonal; total / columns is about the mean eigenvalue. Only public
-    numbers are in it.
+    N is `extensions.protocols.sums.gram.noise_norm`; total / columns is about the mean eigenvalue.
+    Only public numbers are in it.
 
     Args:
         sigma: standard deviation of the noise that remains, over the bound of a row's norm.
@@ -181,6 +181,7 @@ def ridge_of(
     """
     if sigma == 0.0:
         raise ArgumentError("sigma", sigma, "above 0: without noise no ridge follows from it")
-    variance = parties * party_variance(parties, colluders, noise_shares)
-    norm = sigma * math.sqrt(2.0 * variance * columns)
+    norm = noise_norm(
+        sigma, columns, parties=parties, colluders=colluders, noise_shares=noise_shares
+    )
     return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)

@@ -8,7 +8,7 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
-from extensions.network.losses import SQUARED, Loss, middle
+from extensions.network.losses import Loss, middle
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.files import OpenedModel
 from extensions.runs.model.header import Header
@@ -58,16 +58,18 @@ def scores_of(loss: Loss, logits: Reals) -> Reals:
     from all others. "squared" and "least-squares" say a target's place in its range, 0..1, or a
     class's share.
     """
-    if loss in SQUARED or loss == "hard-sigmoid":
-        scaled = logits + middle(loss, logits.shape[1]) if loss in SQUARED else logits / 4 + 0.5
-        places: Reals = np.clip(scaled, 0.0, 1.0)
-        return places
-    if loss == "softmax":
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        shares: Reals = powers / powers.sum(axis=1, keepdims=True)
-        return shares
-    halves: Reals = 0.5 * (1.0 + np.tanh(0.5 * logits))
-    return halves
+    scores: Reals
+    match loss:
+        case "softmax":
+            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+            scores = powers / powers.sum(axis=1, keepdims=True)
+        case "sigmoid":
+            scores = 0.5 * (1.0 + np.tanh(0.5 * logits))
+        case "hard-sigmoid":
+            scores = np.clip(logits / 4 + 0.5, 0.0, 1.0)
+        case _:
+            scores = np.clip(logits + middle(loss, logits.shape[1]), 0.0, 1.0)
+    return scores
 
 
 def write_predictions(header: Header, logits: Reals, path: Path) -> Path:
