@@ -24,7 +24,7 @@ demo: .venv/demo.stamp
 	$(BIN)/pea train --backend crypten --parties 3 --data digits --epsilon 2 --delta 1e-5
 
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 
 test-all: test
 	$(BIN)/python -m pytest -m long

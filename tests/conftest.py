@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHARED = {
     "tfe_process": "tensorflow",
-    "tfe_players": "tensorflow",
+    "tfe_players": "players",
     "pools": "crypten",
     "dealer_pool": "dealer",
 }

@@ -108,10 +108,11 @@ def uniform_p_value(words: Integers) -> float:
     """
     rows = len(words)
     octets = np.ascontiguousarray(words).view(np.uint8).reshape(rows, COUNT, 8)
-    bits = np.unpackbits(octets, axis=2).astype(np.float64)
-    ones = bits.sum(axis=1)
-    both = np.einsum("icb,jcb->ijb", bits, bits, optimize=True)
-    different = (ones[:, None] + ones[None] - 2 * both)[np.triu_indices(rows, 1)]
-    counts = np.concatenate([ones, different]).ravel()
+    bits = np.unpackbits(octets, axis=2).transpose(2, 0, 1).astype(np.float32)
+    ones = bits.sum(axis=2)
+    both = bits @ bits.transpose(0, 2, 1)
+    first, second = np.triu_indices(rows, 1)
+    different = ones[:, first] + ones[:, second] - 2 * both[:, first, second]
+    counts = np.concatenate([ones, different], axis=1).ravel()
     oddest = counts[np.abs(counts - COUNT / 2).argmax()]
     return float(counts.size * count_p_value(int(oddest), COUNT, 0.5))

@@ -137,7 +137,7 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     file, (command, pids) = players
     tfe_players.run(f"{TASKS}:calls_differ")
     folder, address = tmp_path / "kept", json.loads(file.read_text())["server1"]
-    run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN)
+    run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN, "--loss", "least-squares")
     with started(*run, "--checkpoint-every", 1, "--checkpoint", folder) as training:
         wait_for(training, folder, 2, 2)
         os.kill(pids["server1"], signal.SIGKILL)

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.extensions.cli.refused.cases import TABLES, Case, cases_of, commands, params_of
+from tests.extensions.cli.refused.cases import (
+    AFTER_TRAIN,
+    TABLES,
+    Case,
+    cases_of,
+    commands,
+    params_of,
+    repeated_of,
+)
 from tests.helpers.paths import ROOT
 
 CASES = {name: cases_of(name) for name in TABLES}
@@ -56,8 +64,20 @@ def test_there_are_cases_for_every_option_of_every_command():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_refusal_is_one_line_that_says_what_to_type(name, results):
+    assert_refused(CASES[name], results[name])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", AFTER_TRAIN)
+def test_options_of_train_are_refused_likewise(name):
+    cases = repeated_of(name)
+    assert len(cases) >= 200
+    assert_refused(cases, told([[case.arguments, case.toml] for case in cases]))
+
+
+def assert_refused(cases: list[Case], results: list[dict[str, Any]]) -> None:
     wrong = []
-    for case, result in zip(CASES[name], results[name], strict=True):
+    for case, result in zip(cases, results, strict=True):
         if said := complaint(case, result):
             wrong.append((said, " ".join(case.arguments), case.toml, result["err"][-1500:]))
     assert not wrong, "\n".join(f"{said}: {rest}" for said, *rest in wrong)

@@ -26,6 +26,8 @@ TABLES = {
     "export": records.EXPORT,
     "fl": running.FL,
 }
+AFTER_TRAIN = ("party", "prepare")
+"""Commands with options of `train`, which it reads for them: see `repeated_of`."""
 WITHOUT_VALUE, TWICE, EMPTY = "given with a value", "given once", "   "
 
 
@@ -62,8 +64,9 @@ def params_of(name: str) -> list[Any]:
 
 
 def cases_of(name: str) -> list[Case]:
-    """Returns all cases of a command."""
-    cases = [case for each in params_of(name) for case in _made(name, each)]
+    """Returns all cases of a command but those of `repeated_of`."""
+    own = (each for each in params_of(name) if not _repeats_train(name, each))
+    cases = [case for each in own for case in _made(name, each)]
     table = TABLES[name]
     for flag, values in table.ranges.items():
         cases += [_case(name, flag, value) for value in values]
@@ -71,6 +74,16 @@ def cases_of(name: str) -> list[Case]:
         arguments = table.typed(changes)
         cases.append(Case(arguments=(name, *arguments), names=names))
     return cases
+
+
+def repeated_of(name: str) -> list[Case]:
+    """Returns what is wrong with every option of a kind, for the options that `train` has too."""
+    shared = (each for each in params_of(name) if _repeats_train(name, each))
+    return [case for each in shared for case in _made(name, each)]
+
+
+def _repeats_train(name: str, parameter: Any) -> bool:
+    return name in AFTER_TRAIN and parameter.opts in [each.opts for each in params_of("train")]
 
 
 def _case(name: str, flag: str, value: str) -> Case:
