@@ -30,13 +30,15 @@ def publish(
     tables.publish(
         name,
         rows,
-        data=material.data,
-        epsilon=material.epsilon,
-        seeds=list(material.seeds),
-        backend=backend,
-        load=os.getloadavg()[0],
-        tuned=named,
-        **others,
+        **{
+            "data": material.data,
+            "epsilon": material.epsilon,
+            "seeds": list(material.seeds),
+            "backend": backend,
+            "load": os.getloadavg()[0],
+            "tuned": named,
+            **others,
+        },
     )
     (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
     return name

@@ -22,10 +22,14 @@ OPTIONS = RunOptions(timeout=3600.0)
 
 
 def run(material: Material, backend: str) -> None:
-    """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed."""
+    """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed.
+
+    The table is written anew with each row, so that what was measured is kept if a run ends.
+    """
     engine = find(backend)
-    load = os.getloadavg()[0]
-    rows, seconds = [], {}
+    rows: list[dict[str, Any]] = []
+    seconds: dict[str, list[float]] = {}
+    loads = {}
     for epsilon in EPSILONS:
         for title, setting in ways(material.data, epsilon).items():
             features = material.features(setting)
@@ -40,19 +44,22 @@ def run(material: Material, backend: str) -> None:
                 continue  # one program has all records there
             columns = features.train_x.shape[1]
             config = settings.resolved(engine.noise_failure(settings, columns))
+            run_of_all = f"{title}, {epsilon:g}"
+            loads[run_of_all] = os.getloadavg()[0]
             reports = [_once(config, features, engine) for _ in material.seeds]
             rows.append(_row(material.data, backend, title, reports))
-            seconds[f"{title}, {epsilon:g}"] = [report["seconds"] for report in reports]
-    name = publish(
-        f"secure-{backend}",
-        material,
-        rows,
-        ways(material.data, EPSILONS[0]),
-        backend=backend,
-        bytes=f"{BYTES}; dealt: what the dealer sent and received",
-        load_before=load,
-        seconds=seconds,
-    )
+            seconds[run_of_all] = [report["seconds"] for report in reports]
+            name = publish(
+                f"secure-{backend}",
+                material,
+                rows,
+                ways(material.data, EPSILONS[0]),
+                backend=backend,
+                epsilon=EPSILONS,
+                bytes=f"{BYTES}; dealt: what the dealer sent and received",
+                loads_before=loads,
+                seconds=seconds,
+            )
     against_costs(name, rows, ("rounds", "GB/party"))
 
 

@@ -32,5 +32,5 @@ def run(material: Material) -> None:
                 }
             )
     settings = ways(material.data, EPSILONS[0])
-    name = publish("ways", material, rows, settings, epsilons=EPSILONS)
+    name = publish("ways", material, rows, settings, epsilon=EPSILONS)
     bars(name, [row | {"run": f"{row['way']}, {row['epsilon']:g}"} for row in rows], "run")
