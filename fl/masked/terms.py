@@ -58,13 +58,14 @@ class Terms:
 
     @cached_property
     def context(self) -> bytes:
-        """SHA-256 of number, size, weights, threshold and fixed point of the round.
+        """SHA-256 of number, size, weights, threshold, fixed point and context of the round.
 
         Every signature covers it, so that parties with different terms refuse each other.
         """
         fixed = asdict(self.fixed_point)
         weights = [[client, int(self.round.weights[client])] for client in self.round.clients]
-        parts = [self.round.number, self.round.size, weights, self.threshold, fixed]
+        own = self.round.context.hex()
+        parts = [self.round.number, self.round.size, weights, self.threshold, fixed, own]
         return hashlib.sha256(json.dumps(["masked aggregation", parts]).encode()).digest()
 
     def advertised(self, advert: Bytes) -> bytes:

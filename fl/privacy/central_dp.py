@@ -154,6 +154,14 @@ class CentralDP(Mechanism):
         self._idle = frozenset(secrets.SystemRandom().sample(rest, missing))
         return [*drawn, *self._idle]
 
+    def cohort(self, selected: int) -> int:
+        """Returns `min_clients` where clients are drawn each for itself."""
+        return selected if self.sampling == "fixed" else self.min_clients
+
+    def announced(self) -> dict[str, Any]:
+        """Returns the clipping norm."""
+        return {"clip": self.clip}
+
     def charge(self, round: Round, population: int) -> None:
         """Records one noisy sum in the ledger, or in those of the selected clients.
 

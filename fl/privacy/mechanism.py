@@ -35,6 +35,14 @@ class Mechanism:
         """
         return None
 
+    def cohort(self, selected: int) -> int:
+        """Returns how many clients every round has at least, where settings select so many."""
+        return selected
+
+    def announced(self) -> dict[str, Any]:
+        """Returns what clients use that changes from round to round, JSON by name; public."""
+        return {}
+
     def charge(self, round: Round, population: int) -> None:
         """Records a round in the ledger before any of it is sent; a failed round stays recorded.
 

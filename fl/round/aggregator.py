@@ -48,10 +48,35 @@ class Aggregator(ABC):
         """
         return {}
 
+    def fewest(self, cohort: int) -> int:
+        """Returns how many clients a round needs to begin, of a cohort that settings select."""
+        return self.min_clients
+
+    def check_round(self, round: Round) -> None:
+        """Returns only if a client may take part in the round as it is announced.
+
+        Every client calls it, and holds the announcement against the run's plan, which it has from
+        its own settings.
+
+        Raises:
+            ArgumentError: what `check_weights` refuses; fewer clients than `fewest`; clients that
+                the run has not.
+        """
+        self.check_weights(round.weights.values())
+        if round.plan is None:
+            return
+        few, fewest = len(round.weights), self.fewest(round.plan.cohort)
+        if few < fewest:
+            allowed = f"at least {fewest}, of {round.plan.cohort} that the run selects"
+            raise ArgumentError("clients of a round", few, allowed)
+        if (last := max(round.weights)) >= round.plan.population:
+            raise ArgumentError("client", last, f"below {round.plan.population}, those of the run")
+
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if a round of clients with these weights is allowed and cannot overflow.
 
-        Called when a run is made, with the largest weights, and before every round is announced.
+        Called when a run is made, with the largest weights, before every round is announced, and
+        by every client that hears of one.
 
         Raises:
             ArgumentError: too few clients, or weights that could overflow.

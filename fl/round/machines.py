@@ -21,6 +21,21 @@ Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a client knows of a run's rounds from the run's own settings, whatever the server says.
+
+    Attributes:
+        cohort: clients that take part in a round unless some drop out, at least.
+        population: clients of the run, which have the numbers below it.
+        settings: digest of all other settings.
+    """
+
+    cohort: int
+    population: int
+    settings: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """What all parties of a round know before it begins.
 
@@ -29,6 +44,8 @@ class Round:
         size: number of values of an update.
         weights: of each client's update in the mean, by client: its number of records, or 1.
             Public.
+        plan: what a client holds the server's announcements against; None outside a run.
+        context: digest of what else the party was told, such as the model.
 
     Raises:
         ArgumentError: no client, a number that names no client, or a weight that is no whole number
@@ -38,6 +55,8 @@ class Round:
     number: int
     size: int
     weights: Mapping[int, int]
+    plan: Plan | None = None
+    context: bytes = b""
 
     def __post_init__(self) -> None:
         for name in ("number", "size"):

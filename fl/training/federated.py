@@ -1,6 +1,7 @@
 """Federated averaging: rounds of local training and aggregation."""
 
 import copy
+import hashlib
 import json
 import math
 import time
@@ -13,7 +14,7 @@ from torch import nn
 
 from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.round.aggregator import check_update
-from fl.round.machines import Round, Vector
+from fl.round.machines import Plan, Round, Vector
 from fl.round.messages import SERVER
 from fl.round.transport import InProcessTransport
 from fl.round.view import Outcome
@@ -74,8 +75,10 @@ class FederatedAveraging(RunSettings):
         self._records = checked_records(self.model, named, self.loss)
         sizes = [len(y) for _, y in self._records]
         self._counts = sizes if self.weighting == "records" else [1] * len(sizes)
-        largest = sorted(self._counts, reverse=True)[: self.selected(len(sizes))]
-        self.aggregator.check_weights(largest)
+        order = sorted(range(len(sizes)), key=lambda k: self._counts[k], reverse=True)
+        cohort = self.selected(len(sizes))
+        largest = order[: max(cohort, self.mechanism.cohort(cohort))]
+        self.aggregator.check_round(self._announced(1, largest))
 
     def fit(
         self,
@@ -166,10 +169,8 @@ class FederatedAveraging(RunSettings):
         """Runs a round, and changes the model only if all of it succeeded."""
         weights = get_weights(self.model)
         try:
-            counts = {client: self._counts[client] for client in selected}
-            self.aggregator.check_weights(counts.values())
-            size = weights.size + self.mechanism.extra_values
-            round = Round(number=number, size=size, weights=counts)
+            round = self._announced(number, selected)
+            self.aggregator.check_round(round)
         except ArgumentError as error:
             raise RoundError(number, str(error)) from error
         self.mechanism.charge(round, len(self._records))
@@ -194,6 +195,19 @@ class FederatedAveraging(RunSettings):
             raise RoundError(number, str(error)) from error
         set_weights(self.model, new)
         return outcome
+
+    def _announced(self, number: int, selected: Sequence[int]) -> Round:
+        """Returns the round of these clients, with what they know from the run's settings."""
+        size = get_weights(self.model).size + self.mechanism.extra_values
+        clients = len(self._records)
+        settings = {**self.facts_of_run(), "of the round": self.mechanism.announced()}
+        plan = Plan(
+            cohort=self.mechanism.cohort(self.selected(clients)),
+            population=clients,
+            settings=hashlib.sha256(json.dumps(settings).encode()).digest(),
+        )
+        weights = {client: self._counts[client] for client in selected}
+        return Round(number=number, size=size, weights=weights, plan=plan)
 
     def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
         """Returns the update that a client sends, once it has received the model."""
