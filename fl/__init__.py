@@ -14,8 +14,8 @@ command `pea fl` runs experiments from the shell.
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
 A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, mostly as a generator:
 
-- `self.send(receiver, kind, name=value, ...)`: a message; arrays, integers of any size, bytes,
-  strings, floats and lists of these have an encoding;
+- `self.send(receiver, kind, name=value, ...)`: a message; arrays, integers, bytes, strings,
+  floats and lists of these have an encoding, each with a bound;
 - `Timer(name, at)`: calls `expire(name, at)`; the only way to wait for somebody who may be gone;
 - `Refusal(client, reason)`: the server leaves a client out, or a client withdraws;
 - `Aggregate(mean, included)`: the server's result.

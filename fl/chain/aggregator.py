@@ -113,7 +113,7 @@ class ChainAggregator(Aggregator):
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that adds the update to the token."""
         encoded = self.fixed_point.encode(update, round.weights[client])
-        return ChainClient(round, client, encoded, self.neighbours)
+        return ChainClient(round, client, encoded, self.neighbours, self.edges)
 
     def others(self, round: Round) -> Mapping[Party, Machine]:
         """Returns the edge nodes, parties -2, -3, ..."""

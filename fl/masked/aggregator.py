@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.checks import check_positive
@@ -168,10 +167,8 @@ class MaskedAggregator(Aggregator):
         transcript = outcome.transcript
         holders = [c for c in coalition.clients if transcript.received(c, "sealed")]
         first = transcript.received(outcome.included[0], "keys")[0]
-        threshold, clients = first.body["threshold"], first.body["clients"]
-        assert isinstance(threshold, int)
-        assert isinstance(clients, np.ndarray)
-        most = _withstood(clients.size, threshold) if coalition.lying else threshold - 1
+        threshold, clients = first.integer("threshold"), first.clients("clients")
+        most = _withstood(len(clients), threshold) if coalition.lying else threshold - 1
         if len(holders) <= most:
             return inherent_leaks(coalition, outcome.included)
         senders = {message.sender for message in transcript.received(SERVER, "masked")}

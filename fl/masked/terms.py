@@ -158,7 +158,7 @@ class Roster:
             MessageError: it names another threshold, its list of clients breaks a rule of
                 `Terms.listed`, or a signature or a key is wrong; names whose.
         """
-        if message.body.get("threshold") != terms.threshold:
+        if message.integer("threshold") != terms.threshold:
             raise MessageError(f"the server names a threshold that is not {terms.threshold}")
         clients = terms.listed(message, terms.round.clients, reader)
         adverts = message.array("adverts", np.uint8, (len(clients), *ADVERT))

@@ -119,7 +119,7 @@ class PaillierAggregator(Aggregator):
         """
         received = outcome.transcript.received(SERVER, "update")
         senders = {message.sender for message in received}
-        used = {str(message.body.get("fingerprint")) for message in received}
+        used = {message.text("fingerprint", "") for message in received}
         holders = {k for k, held in self._held.items() if held.ever & used}
         holders |= {k for k in coalition.clients if outcome.transcript.received(k, "key")}
         if coalition.server and (coalition.lying or holders & coalition.clients):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.round.encoding import readable
 from fl.round.messages import Message, Party, Value
 
 Vector = npt.NDArray[np.float64]
@@ -92,12 +93,17 @@ class Timer:
 class Refusal:
     """Says that a client is left out of the round, and why; never shows its values.
 
+    The reason may have words of other parties: it is made printable, and cut to 500 characters.
+
     The server refuses a client, or a client withdraws; it then takes no further part. The round
     goes on without it if the protocol can.
     """
 
     client: int
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", readable(self.reason))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +120,16 @@ class Aggregate:
 
 
 Output = Message | Timer | Refusal | Aggregate
+
+
+MOST_EARLY = 1000
+"""Messages that a party keeps which came before their turn."""
+
+
+def keep(early: list[Message], message: Message) -> None:
+    """Adds a message to those that came before their turn; drops it if there are too many."""
+    if len(early) < MOST_EARLY:
+        early.append(message)
 
 
 class Machine(ABC):
@@ -168,4 +184,4 @@ class Machine(ABC):
 
         Whoever runs the machine adds those who were left out.
         """
-        return RoundError(self.round.number, reason)
+        return RoundError(self.round.number, readable(reason))

@@ -22,7 +22,8 @@ import numpy as np
 
 from extensions.errors import ArgumentError, MessageError, UpdateError
 from fl.round.aggregator import Aggregator
-from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector
+from fl.round.encoding import readable
+from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector, keep
 from fl.round.messages import SERVER, Message, Party
 from fl.training.weights import Weights
 
@@ -79,7 +80,7 @@ class SessionServer(Machine):
         try:
             self.check_round(message)
             if message.kind == "withdraw":
-                raise MessageError(str(message.body.get("reason", "no reason given")))
+                raise MessageError(message.text("reason", "no reason given"))
             if message.kind != "ready":
                 raise MessageError(f"a message of kind {message.kind!r} before the round began")
             self._ready.add(client)
@@ -142,10 +143,11 @@ class SessionMember(Machine):
                 yield Refusal(self.party, str(error))
                 return
             yield from self._inner.start(now)
-            for early in self._early:
+            waiting, self._early = self._early, []
+            for early in waiting:
                 yield from self._inner.receive(early, now)
         else:
-            self._early.append(message)
+            keep(self._early, message)
 
     def _member(self, round: Round) -> Machine:
         """Returns this party's machine of the protocol, for the round that begins."""
@@ -153,8 +155,8 @@ class SessionMember(Machine):
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
         """Yields the outputs of the machine of the protocol."""
-        assert self._inner is not None
-        yield from self._inner.expire(timer, now)
+        if self._inner is not None:
+            yield from self._inner.expire(timer, now)
 
 
 class SessionClient(SessionMember):
@@ -207,7 +209,7 @@ class SessionClient(SessionMember):
             update = self._train(self._model)
             self._aggregator.check_update(update, self.round.size)
         except UpdateError as error:
-            yield self.send(SERVER, "withdraw", reason=str(error))
+            yield self.send(SERVER, "withdraw", reason=readable(str(error)))
             return
         self._update = update
         yield self.send(SERVER, "ready")
