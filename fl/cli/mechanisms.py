@@ -85,6 +85,7 @@ def _central(
     if count_noise is not None and adaptive_clipping is None:
         raise ArgumentError("count_noise", count_noise, "left out without --adaptive-clipping")
     if epsilon is not None:
+        assert training.client_fraction is not None
         with as_options(sample_rate="client_fraction"):
             noise_multiplier = calibrate_noise(
                 epsilon=epsilon,

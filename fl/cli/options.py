@@ -16,7 +16,8 @@ class Training:
 
     Attributes:
         clients: number of clients.
-        client_fraction: share of them that is selected for a round.
+        client_fraction: share of them that is selected for a round (default 0.1, or as many as the
+            aggregator needs).
         rounds: rounds in all, also with --resume.
         local_epochs: passes of a client over its records in a round.
         batch_size: records a local step; 0: all that a client has.
@@ -30,7 +31,7 @@ class Training:
     """
 
     clients: int = 100
-    client_fraction: float = 0.1
+    client_fraction: float | None = None
     rounds: int = 10
     local_epochs: int = 5
     batch_size: int = 10

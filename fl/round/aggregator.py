@@ -120,5 +120,5 @@ def check_update(update: Vector, size: int) -> None:
     """Raises UpdateError unless the update has the shape (size,) and finite values only."""
     if update.shape != (size,):
         raise UpdateError(f"an update of shape {update.shape}, not ({size},)")
-    if wrong := int(np.count_nonzero(~np.isfinite(update))):
-        raise UpdateError(f"{wrong} of {size} values of the update are NaN or infinite")
+    if not np.all(np.isfinite(update)):
+        raise UpdateError("values of the update are NaN or infinite")

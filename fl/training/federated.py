@@ -1,7 +1,6 @@
 """Federated averaging: rounds of local training and aggregation."""
 
 import copy
-import hashlib
 import json
 import math
 import time
@@ -14,7 +13,7 @@ from torch import nn
 
 from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.round.aggregator import check_update
-from fl.round.machines import Plan, Round, Vector
+from fl.round.machines import Round, Vector
 from fl.round.messages import SERVER
 from fl.round.transport import InProcessTransport
 from fl.round.view import Outcome
@@ -75,10 +74,15 @@ class FederatedAveraging(RunSettings):
         self._records = checked_records(self.model, named, self.loss)
         sizes = [len(y) for _, y in self._records]
         self._counts = sizes if self.weighting == "records" else [1] * len(sizes)
+        self.check_model(self.model)
         order = sorted(range(len(sizes)), key=lambda k: self._counts[k], reverse=True)
         cohort = self.selected(len(sizes))
         largest = order[: max(cohort, self.mechanism.cohort(cohort))]
         self.aggregator.check_round(self._announced(1, largest))
+
+    def _weights(self) -> Weights:
+        """Returns what clients exchange of the model."""
+        return get_weights(self.model, statistics=self.exchanges_statistics)
 
     def fit(
         self,
@@ -110,7 +114,7 @@ class FederatedAveraging(RunSettings):
         rounds = self._remaining() if rounds is None else rounds
         tests = {} if test_set is None else {"test_set": test_set}
         tested = checked_records(self.model, tests, self.loss)
-        trainer = Trainer(self.model, self.sgd, self.workers)
+        trainer = Trainer(self.model, self.sgd, self.workers, statistics=self.exchanges_statistics)
         with trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
@@ -167,7 +171,7 @@ class FederatedAveraging(RunSettings):
         transport: InProcessTransport,
     ) -> Outcome:
         """Runs a round, and changes the model only if all of it succeeded."""
-        weights = get_weights(self.model)
+        weights = self._weights()
         try:
             round = self._announced(number, selected)
             self.aggregator.check_round(round)
@@ -193,19 +197,13 @@ class FederatedAveraging(RunSettings):
             new = next_weights(weights, mean, delta=self.exchange == "delta")
         except UpdateError as error:
             raise RoundError(number, str(error)) from error
-        set_weights(self.model, new)
+        set_weights(self.model, new, statistics=self.exchanges_statistics)
         return outcome
 
     def _announced(self, number: int, selected: Sequence[int]) -> Round:
         """Returns the round of these clients, with what they know from the run's settings."""
-        size = get_weights(self.model).size + self.mechanism.extra_values
-        clients = len(self._records)
-        settings = {**self.facts_of_run(), "of the round": self.mechanism.announced()}
-        plan = Plan(
-            cohort=self.mechanism.cohort(self.selected(clients)),
-            population=clients,
-            settings=hashlib.sha256(json.dumps(settings).encode()).digest(),
-        )
+        size = self._weights().size + self.mechanism.extra_values
+        plan = self.plan(len(self._records))
         weights = {client: self._counts[client] for client in selected}
         return Round(number=number, size=size, weights=weights, plan=plan)
 
@@ -237,7 +235,7 @@ class FederatedAveraging(RunSettings):
     def save(self, path: Path) -> None:
         """Writes the state of the run into an .npz file that its owner alone may read."""
         Checkpoint(
-            weights=get_weights(self.model),
+            weights=self._weights(),
             settings=self._settings(),
             history=self.history.to_json(),
             mechanism=self.mechanism.state(),
@@ -254,12 +252,12 @@ class FederatedAveraging(RunSettings):
         for name, value in ours.items():
             if theirs.get(name) != value:
                 raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
-        set_weights(self.model, state.weights)
+        set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
         self.history = History.from_json(state.history)
         self.mechanism.restore(state.mechanism)
 
     def _settings(self) -> str:
         """Returns, as JSON, what must be equal in a run that goes on from this one."""
-        parameters = int(get_weights(self.model).size)
+        parameters = int(self._weights().size)
         records = [len(y) for _, y in self._records]
         return json.dumps({**self.facts_of_run(), "parameters": parameters, "records": records})

@@ -104,6 +104,11 @@ BAD = {
         "clients of a round = 10",
         "at least 12",
     ),
+    "range of the noise": (
+        *(("--aggregator", "masked", "--mechanism", "local-dp", "--epsilon", 1, "--delta", 1e-5),),
+        "range = 16.0",
+        "at least 64 with noise",
+    ),
     "learning rate": ((*PLAIN, "--lr", 0), "lr = 0.0", "positive"),
     "workers": ((*PLAIN, "--workers", 0), "workers = 0", "at least 1"),
     "partition": ((*PLAIN, "--partition", "odd"), "partition = 'odd'", "one of 'iid'"),
