@@ -7,8 +7,8 @@
 
 `FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
 A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger:
-`LocalDP`, `SignDS` and `CentralDP`. `leakage` rebuilds records from what a coalition saw. The
-command `pea fl` runs experiments from the shell.
+`LocalDP`, `SignDS`, `CentralDP` and `DistributedDP`. `leakage` rebuilds records from what a
+coalition saw. The command `pea fl` runs experiments from the shell.
 
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
@@ -40,6 +40,7 @@ from fl.paillier import PaillierAggregator
 from fl.plain import PlainAggregator
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.central_dp import CentralDP
+from fl.privacy.distributed_dp import DistributedDP
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
@@ -67,6 +68,7 @@ __all__ = [
     "ChainAggregator",
     "ClientLedgers",
     "Coalition",
+    "DistributedDP",
     "DropOut",
     "FederatedAveraging",
     "FixedPoint",

@@ -102,9 +102,10 @@ def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
 def _facts(options: Experiment) -> dict[str, Any]:
     """Returns the options that must be equal when a run is resumed.
 
-    The number of rounds is one of them where central-dp has a target epsilon, of all rounds.
+    The number of rounds is one of them where a target epsilon is of all rounds.
     """
-    spent = options.privacy.mechanism == "central-dp" and options.privacy.epsilon is not None
+    of_all_rounds = options.privacy.mechanism in ("central-dp", "distributed-dp")
+    spent = of_all_rounds and options.privacy.epsilon is not None
     free = _FREE - {"rounds"} if spent else _FREE
     return {name: value for name, value in options.items() if name not in free}
 

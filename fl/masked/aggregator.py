@@ -134,6 +134,10 @@ class MaskedAggregator(Aggregator):
         """Returns t of the cohort, or `min_clients` if that is more."""
         return max(self.min_clients, self.needed(cohort))
 
+    def honest(self, cohort: int) -> int:
+        """Returns t of the cohort, less the colluders."""
+        return self.needed(cohort) - self.colluders
+
     def check_round(self, round: Round) -> None:
         """Returns only if the round is large enough, and withstands the colluders."""
         super().check_round(round)

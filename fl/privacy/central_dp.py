@@ -156,7 +156,7 @@ class CentralDP(Mechanism):
         self._idle = frozenset(secrets.SystemRandom().sample(rest, missing))
         return [*drawn, *self._idle]
 
-    def check_aggregator(self, aggregator: Aggregator, size: int) -> None:
+    def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
         """Returns only if the aggregator's fixed point has this grid, and reaches the norm.
 
         On a coarser one values are rounded up, and a contribution may be of twice the norm.

@@ -38,7 +38,7 @@ class Mechanism:
         """
         return None
 
-    def check_aggregator(self, aggregator: Aggregator, size: int) -> None:
+    def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
         """Returns only if the aggregator can carry what clients send, as this mechanism needs it.
 
         Called when a run is made.
@@ -46,6 +46,7 @@ class Mechanism:
         Args:
             aggregator: of the run.
             size: number of values of an update.
+            cohort: clients that are selected for a round, at least.
 
         Raises:
             ArgumentError: it cannot; says what would.

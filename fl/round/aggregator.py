@@ -52,6 +52,13 @@ class Aggregator(ABC):
         """Returns how many clients a round needs to begin, of a cohort that settings select."""
         return self.min_clients
 
+    def honest(self, cohort: int) -> int:
+        """Returns how many honest clients are in every sum that the server can learn, at least.
+
+        0: the protocol promises none, or not against a server that lies.
+        """
+        return 0
+
     def check_round(self, round: Round) -> None:
         """Returns only if a client may take part in the round as it is announced.
 

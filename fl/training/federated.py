@@ -74,11 +74,11 @@ class FederatedAveraging(RunSettings):
         self._records = checked_records(self.model, named, self.loss)
         sizes = [len(y) for _, y in self._records]
         self._counts = sizes if self.weighting == "records" else [1] * len(sizes)
-        self.check_model(self.model)
         order = sorted(range(len(sizes)), key=lambda k: self._counts[k], reverse=True)
         cohort = self.selected(len(sizes))
         largest = order[: max(cohort, self.mechanism.cohort(cohort))]
         self.aggregator.check_round(self._announced(1, largest))
+        self.check_model(self.model, len(sizes))
 
     def _weights(self) -> Weights:
         """Returns what clients exchange of the model."""

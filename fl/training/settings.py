@@ -131,8 +131,12 @@ class RunSettings:
         """Whether clients exchange values of the model that are no parameters."""
         return self.statistics == "exchange"
 
-    def check_model(self, model: nn.Module) -> None:
+    def check_model(self, model: nn.Module, population: int) -> None:
         """Returns only if mechanism and aggregator are for updates of this model.
+
+        Args:
+            model: of the run.
+            population: number of clients.
 
         Raises:
             ArgumentError: the model has statistics which the mechanism would change; or as
@@ -148,7 +152,8 @@ class RunSettings:
                 "Noise and clipping are for parameters. Or take a model without, as of GroupNorm.",
             )
         size = get_weights(model, statistics=self.exchanges_statistics).size
-        self.mechanism.check_aggregator(self.aggregator, size)
+        cohort = self.plan(population).cohort
+        self.mechanism.check_aggregator(self.aggregator, size, cohort)
 
     def plan(self, population: int) -> Plan:
         """Returns what each of so many clients knows of the next round from these settings."""

@@ -163,6 +163,14 @@ def test_central_privacy_reaches_the_epsilon_that_is_asked_for(tmp_path):
     assert "not from the server, nor from those who learn who took part" in shown
 
 
+def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
+    given = ("--mechanism", "distributed-dp", "--epsilon", 8, "--delta", 1e-3, "--colluders", 1)
+    report = run_here("--aggregator", "masked", *given)
+    assert 7.99 < report["epsilon"] <= 8.0
+    assert (report["settings"]["colluders"], report["settings"]["weighting"]) == (1, "equal")
+    assert "from the server and clients on its side, too" in report["stdout"]
+
+
 @pytest.mark.parametrize("aggregator", ["chain", "masked", "paillier"])
 def test_few_clients_are_enough_without_further_options(monkeypatch, tmp_path, aggregator):
     """A tenth of 5 clients would be none; the aggregator needs two."""

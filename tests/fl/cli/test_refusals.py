@@ -46,7 +46,7 @@ BAD = {
     "epsilon without mechanism": (
         (*PLAIN, "--epsilon", 8),
         "epsilon = 8.0",
-        "left out with --mechanism none. It belongs to --mechanism local-dp or central-dp.",
+        "left out with --mechanism none. It belongs to --mechanism local-dp or central-dp or dist",
     ),
     "sign with local": (
         (*LOCAL, "--sign-k", 0.1),
