@@ -21,7 +21,8 @@ class ClientLedger(Ledger):
         added = super().get_epsilon(delta, accountant, neighbours=neighbours)
         charges = [phase for phase in self.phases if isinstance(phase, Charge)]
         costs = {charge.cost(neighbours) for charge in charges}
-        if accountant != "pld" or len(charges) < len(self.phases) or len(costs) != 1:
+        alone = len(charges) == len(self.phases) > 1
+        if accountant != "pld" or not alone or len(costs) != 1:
             return added
         ((epsilon, spent),) = costs
         return added if spent else min(added, composed_epsilon(epsilon, len(charges), delta))
