@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.special import gammaln
 
 _ROUNDING = 1e-7
 """Relative error of the probabilities below, which is taken off delta, and of the result."""
@@ -28,6 +27,8 @@ def composed_epsilon(epsilon: float, releases: int, delta: float) -> float:
     Source:
         Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3.
     """
+    from scipy.special import gammaln
+
     right = np.arange(releases + 1.0)
     wrong = releases - right
     logs = gammaln(releases + 1) - gammaln(right + 1) - gammaln(wrong + 1)
