@@ -7,15 +7,15 @@
 
 `FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
 A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger:
-`LocalDP`, `SignDS` and `CentralDP`. `leakage` rebuilds records from what a coalition saw. The
-command `pea fl` runs experiments from the shell.
+`LocalDP`, `SignDS`, `CentralDP` and `DistributedDP`. `leakage` rebuilds records from what a
+coalition saw. The command `pea fl` runs experiments from the shell.
 
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
 A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, mostly as a generator:
 
-- `self.send(receiver, kind, name=value, ...)`: a message; arrays, integers of any size, bytes,
-  strings, floats and lists of these have an encoding;
+- `self.send(receiver, kind, name=value, ...)`: a message; arrays, integers, bytes, strings,
+  floats and lists of these have an encoding, each with a bound;
 - `Timer(name, at)`: calls `expire(name, at)`; the only way to wait for somebody who may be gone;
 - `Refusal(client, reason)`: the server leaves a client out, or a client withdraws;
 - `Aggregate(mean, included)`: the server's result.
@@ -40,6 +40,7 @@ from fl.paillier import PaillierAggregator
 from fl.plain import PlainAggregator
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.central_dp import CentralDP
+from fl.privacy.distributed_dp import DistributedDP
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
@@ -67,6 +68,7 @@ __all__ = [
     "ChainAggregator",
     "ClientLedgers",
     "Coalition",
+    "DistributedDP",
     "DropOut",
     "FederatedAveraging",
     "FixedPoint",

@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from extensions.errors import ArgumentError
 from extensions.privacy.composition import ACCOUNTANTS, FILTER, total_epsilon
@@ -244,7 +244,7 @@ class Ledger:
         return json.dumps({"format": _FORMAT, "phases": phases, "opened": self._opened})
 
     @classmethod
-    def from_json(cls, text: str) -> "Ledger":
+    def from_json(cls, text: str) -> Self:
         """The ledger that `to_json` wrote, every phase validated again.
 
         Raises:

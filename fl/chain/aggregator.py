@@ -113,7 +113,7 @@ class ChainAggregator(Aggregator):
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that adds the update to the token."""
         encoded = self.fixed_point.encode(update, round.weights[client])
-        return ChainClient(round, client, encoded, self.neighbours)
+        return ChainClient(round, client, encoded, self.neighbours, self.edges)
 
     def others(self, round: Round) -> Mapping[Party, Machine]:
         """Returns the edge nodes, parties -2, -3, ..."""
@@ -124,7 +124,13 @@ class ChainAggregator(Aggregator):
 
         Every token is an equation: its values are the mask plus the updates of its users. These
         equations and the mean are solved for sums of other clients' updates without masks.
+
+        A server or a client that lies may get every single update: a server by tokens of its own,
+        a client by complaints that send the chain back, if it comes next to that client.
         """
+        if coalition.lying and (coalition.server or coalition.clients):
+            others = frozenset(outcome.transcript.receivers("chain")) - coalition.clients
+            return frozenset(frozenset({client}) for client in others)
         known = [*known_sums(outcome.transcript, coalition), outcome.included]
         return determined_sums(
             [tuple(name for name in names if name not in coalition.clients) for names in known]

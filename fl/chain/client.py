@@ -9,9 +9,9 @@ import numpy as np
 from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
-from fl.chain.token import Token, clients, integer, real
-from fl.round.machines import Machine, Output, Round
-from fl.round.messages import SERVER, Message, Party
+from fl.chain.token import Token
+from fl.round.machines import Machine, Output, Round, keep
+from fl.round.messages import SERVER, Message, Party, party_name
 from fl.round.quantization import RingVector
 
 Neighbours = Callable[[int], Collection[int]]
@@ -26,14 +26,21 @@ class ChainClient(Machine):
         client: which it is.
         encoded: its weighted update in the ring.
         neighbours: the clients that it can reach; None: everybody.
+        edges: the edge nodes of the run.
     """
 
     def __init__(
-        self, round: Round, client: int, encoded: RingVector, neighbours: Neighbours | None
+        self,
+        round: Round,
+        client: int,
+        encoded: RingVector,
+        neighbours: Neighbours | None,
+        edges: Collection[Party],
     ) -> None:
         super().__init__(round, client)
         self._encoded = encoded
         self._reach = frozenset(round.clients if neighbours is None else neighbours(client))
+        self._collectors = frozenset({SERVER, *edges})
         self._early: list[Message] = []
         self._announced = False
         self._attempt = 0
@@ -49,7 +56,7 @@ class ChainClient(Machine):
                 self._announce(message)
                 yield from self._take_early(now)
             elif not self._announced:
-                self._early.append(message)
+                keep(self._early, message)
             elif kind == (True, "again"):
                 yield from self._again(message, now)
             elif message.kind == "token":
@@ -77,12 +84,18 @@ class ChainClient(Machine):
     def _announce(self, message: Message) -> None:
         if self._announced:
             raise MessageError("a second chain for one round")
-        self._chain = integer(message, "chain")
-        self._members = clients(message, "members")
-        self._time_limit = real(message, "time_limit")
-        self._collector: Party = integer(message, "collector")
+        self._chain = message.integer("chain")
+        self._members = message.clients("members")
+        self._time_limit = message.real("time_limit")
+        self._collector: Party = message.integer("collector")
         self._sending = link_keys(message, "sending")
         self._receiving = link_keys(message, "receiving")
+        if not {self.party} <= set(self._members) <= set(self.round.clients):
+            raise MessageError("a chain of clients who take no part, or without this one")
+        if self._collector not in self._collectors:
+            raise MessageError(f"a chain that ends at {party_name(self._collector)}")
+        if not {*self._members, self._collector} - {self.party} <= set(self._sending):
+            raise MessageError("a chain without keys for all of its clients")
         self._announced = True
 
     def _take(self, message: Message, now: float) -> Iterable[Output]:
@@ -98,7 +111,7 @@ class ChainClient(Machine):
         if message.sender in self._lost:
             return
         if token.attempt > self._attempt:
-            self._early.append(message)
+            keep(self._early, message)
             yield self._refuse(message, f"a token of attempt {token.attempt}, too early", token)
         elif token.attempt in self._taken or self.party in token.users:
             yield self._refuse(message, f"a second token of attempt {token.attempt}", token)
@@ -110,12 +123,12 @@ class ChainClient(Machine):
 
     def _again(self, message: Message, now: float) -> Iterable[Output]:
         """Notes which clients were lost, and reissues the token if the server asks for it."""
-        attempt = integer(message, "attempt")
+        attempt = message.integer("attempt")
         if attempt < self._attempt:
             return
         self._attempt = attempt
-        self._lost.update(clients(message, "lost"))
-        if integer(message, "holder") == self.party and self._held is not None:
+        self._lost.update(message.clients("lost"))
+        if message.integer("holder") == self.party and self._held is not None:
             self._held = replace(self._held, attempt=attempt)
             yield from self._pass_on(self._held, now)
         yield from self._take_early(now)

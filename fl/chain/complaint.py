@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.chain.state import ChainState
-from fl.chain.token import clients, integer
+from fl.round.encoding import readable
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party
 
@@ -34,7 +34,7 @@ class Complaint:
             SERVER,
             "refused",
             culprit=self.culprit,
-            reason=self.reason,
+            reason=readable(self.reason),
             known=self.known,
             attempt=self.attempt,
             users=np.array(self.users, dtype=np.int64),
@@ -44,11 +44,11 @@ class Complaint:
     def read(cls, message: Message) -> "Complaint":
         """Returns the complaint in a message; raises MessageError if there is none."""
         return cls(
-            culprit=integer(message, "culprit"),
-            reason=str(message.body.get("reason", "no reason given")),
-            known=integer(message, "known"),
-            attempt=integer(message, "attempt"),
-            users=clients(message, "users"),
+            culprit=message.integer("culprit"),
+            reason=message.text("reason", "no reason given"),
+            known=message.integer("known"),
+            attempt=message.integer("attempt"),
+            users=message.clients("users"),
         )
 
     def judge(self, chain: ChainState, complainant: Party) -> int | None:

@@ -9,7 +9,7 @@ from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
 from fl.chain.token import Token
-from fl.round.machines import Machine, Output, Round
+from fl.round.machines import Machine, Output, Round, keep
 from fl.round.messages import SERVER, Message, Party
 from fl.round.quantization import RingVector
 
@@ -36,14 +36,17 @@ class ChainEdge(Machine):
         try:
             if kind == (True, "edge"):
                 self._keys = dict(link_keys(message, "receiving"))
-                for early in self._early:
+                waiting, self._early = self._early, []
+                for early in waiting:
                     yield from self.receive(early, now)
             elif self._keys is None:
-                self._early.append(message)
+                keep(self._early, message)
             elif kind == (True, "merge"):
                 total = np.zeros(self.round.size, dtype=self._dtype)
-                for chain, attempt, sender in message.array("sums", np.int64, (-1, 3)).tolist():
-                    total += self._sums[chain, attempt, sender]
+                for place in map(tuple, message.array("sums", np.int64, (-1, 3)).tolist()):
+                    if place not in self._sums:
+                        raise MessageError(f"the server asks for a sum {place} that is not here")
+                    total += self._sums[place]
                 yield self.send(SERVER, "merged", values=total)
             elif message.kind == "sum":
                 yield self._hold(message, self._keys)

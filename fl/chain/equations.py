@@ -6,7 +6,6 @@ from contextlib import suppress
 import numpy as np
 
 from extensions.errors import MessageError
-from fl.chain.token import clients, integer
 from fl.round.determined import Unknown
 from fl.round.messages import Message
 from fl.round.view import Coalition, Transcript
@@ -24,15 +23,15 @@ def known_sums(transcript: Transcript, coalition: Coalition) -> Iterator[Known]:
     merges: dict[int, Message] = {}
     for entry in transcript:
         message = entry.message
-        with suppress(MessageError):
+        with suppress(MessageError, LookupError):
             if message.kind == "held":
-                place = (integer(message, "chain"), integer(message, "attempt"))
-                holder = clients(message, "users")[-1]
+                place = (message.integer("chain"), message.integer("attempt"))
+                holder = message.clients("users")[-1]
                 held[(message.sender, *place, holder)] = names_of(message)
             elif message.kind == "merge":
                 merges[message.receiver] = message
     for message in transcript.view(coalition):
-        with suppress(MessageError):
+        with suppress(MessageError, LookupError):
             if message.kind in ("token", "sum"):
                 yield names_of(message)
             elif message.kind == "merged" and message.sender in merges:
@@ -47,5 +46,5 @@ def names_of(message: Message) -> Known:
     Raises:
         MessageError: it holds no sum.
     """
-    mask = (integer(message, "chain"), integer(message, "mask"))
-    return (mask, *clients(message, "users"))
+    mask = (message.integer("chain"), message.integer("mask"))
+    return (mask, *message.clients("users"))

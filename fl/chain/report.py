@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from extensions.errors import MessageError
 from fl.chain.state import ChainState
-from fl.chain.token import Token, clients, integer
+from fl.chain.token import Token
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party, party_name
 from fl.round.quantization import FixedPoint, RingVector
@@ -66,21 +66,21 @@ class HopReport:
                 returned=True,
             )
         elif message.kind == "held":
-            if (given := integer(message, "chain")) != chain.number:
+            if (given := message.integer("chain")) != chain.number:
                 raise MessageError(f"a sum of chain {given}, not {chain.number}")
             if chain.collector != message.sender:
                 raise MessageError("a sum at an edge node that does not collect this chain")
             report = cls(
-                users=clients(message, "users"),
-                attempt=integer(message, "attempt"),
+                users=message.clients("users"),
+                attempt=message.integer("attempt"),
                 receiver=chain.collector,
                 returned=True,
             )
         elif message.kind in ("passed", "stuck"):
             report = cls(
-                users=clients(message, "users"),
-                attempt=integer(message, "attempt"),
-                receiver=integer(message, "receiver") if message.kind == "passed" else None,
+                users=message.clients("users"),
+                attempt=message.integer("attempt"),
+                receiver=message.integer("receiver") if message.kind == "passed" else None,
             )
         else:
             raise MessageError(f"a message of kind {message.kind!r}, which reports no token")

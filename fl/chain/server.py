@@ -10,7 +10,7 @@ from fl.chain.complaint import Complaint
 from fl.chain.keys import LinkKeys
 from fl.chain.report import HopReport
 from fl.chain.state import ChainState
-from fl.chain.token import Token, clients, uniform
+from fl.chain.token import Token, uniform
 from fl.chain.totals import Totals
 from fl.round.machines import Machine, Output, Refusal, Round, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
@@ -98,7 +98,7 @@ class ChainServer(Machine):
         try:
             self.check_round(message)
             if message.kind == "held" and holder in self._edges:
-                holder = (holder, *clients(message, "users"))[-1]
+                holder = (holder, *message.clients("users"))[-1]
             if message.kind == "refused":
                 yield from self._complaint(message, now)
             elif holder in self._of:

@@ -79,12 +79,12 @@ class Token:
         if not isinstance(given, bytes) or not hmac.compare_digest(given, expected):
             raise MessageError(f"a token whose tag is not that of {name} for this link and round")
         token = cls(
-            chain=integer(message, "chain"),
-            mask=integer(message, "mask"),
-            attempt=integer(message, "attempt"),
-            users=clients(message, "users"),
-            participants=integer(message, "participants"),
-            time_limit=real(message, "time_limit"),
+            chain=message.integer("chain"),
+            mask=message.integer("mask"),
+            attempt=message.integer("attempt"),
+            users=message.clients("users"),
+            participants=message.integer("participants"),
+            time_limit=message.real("time_limit"),
             values=message.array("values", dtype, (machine.round.size,)),
         )
         if (token.users[-1] if token.users else SERVER) != message.sender:
@@ -102,27 +102,3 @@ def uniform(size: int, dtype: np.dtype[Any]) -> RingVector:
     cipher = Cipher(algorithms.ChaCha20(os.urandom(KEY_BYTES), bytes(16)), mode=None)
     stream = cipher.encryptor().update(bytes(size * dtype.itemsize))
     return np.frombuffer(stream, dtype=dtype)
-
-
-def integer(message: Message, name: str) -> int:
-    """Returns the integer of that name; raises MessageError if there is none."""
-    value = message.body.get(name)
-    if not isinstance(value, int):
-        raise MessageError(f"{message.kind!r} must hold an integer {name!r}")
-    return value
-
-
-def real(message: Message, name: str) -> float:
-    """Returns the number of that name; raises MessageError if there is none."""
-    value = message.body.get(name)
-    if not isinstance(value, float) or not np.isfinite(value):
-        raise MessageError(f"{message.kind!r} must hold a finite number {name!r}")
-    return value
-
-
-def clients(message: Message, name: str) -> tuple[int, ...]:
-    """Returns the list of distinct clients of that name; raises MessageError if it is none."""
-    listed = message.array(name, np.int64, (-1,)).tolist()
-    if len(set(listed)) != len(listed) or any(client < 0 for client in listed):
-        raise MessageError(f"{message.kind!r} must hold distinct clients as {name!r}")
-    return tuple(listed)

@@ -26,7 +26,7 @@ _MAKERS: dict[str, Callable[..., Aggregator]] = {
 }
 OWNERS = {
     "chain": ("chains", "edges", "time_limit", *_OF_RING),
-    "masked": ("threshold", *_OF_RING),
+    "masked": ("threshold", "colluders", *_OF_RING),
     "paillier": ("key_bits", "no_packing", "insecure_small_key", *_OF_FIXED_POINT),
     "plain": (),
 }

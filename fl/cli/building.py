@@ -1,5 +1,6 @@
 """From the options of `pea fl` to the run that they describe."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from fl.training.federated import FederatedAveraging
 from fl.training.weights import get_weights
 
 BYTES_OF_MBIT = 1e6 / 8
+
+CLIENT_FRACTION = 0.1
+"""Share of the clients that is selected, where the aggregator needs no more."""
 
 _AS_THEY_ARE = (
     "client_fraction",
@@ -54,6 +58,9 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
             raise ArgumentError(name, value, f"at least {least}")
     clients, seed = training.clients, training.seed
     aggregator = aggregator_of(options.aggregation)
+    if training.client_fraction is None:
+        fraction = max(CLIENT_FRACTION, min(1.0, aggregator.min_clients / clients))
+        training = replace(training, client_fraction=fraction)
     mechanism = mechanism_of(options.privacy, aggregator, training)
     links = _network(network.delay_ms, network.mbit)
     assert options.aggregation.aggregator is not None
@@ -95,9 +102,10 @@ def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
 def _facts(options: Experiment) -> dict[str, Any]:
     """Returns the options that must be equal when a run is resumed.
 
-    The number of rounds is one of them where central-dp has a target epsilon, of all rounds.
+    The number of rounds is one of them where a target epsilon is of all rounds.
     """
-    spent = options.privacy.mechanism == "central-dp" and options.privacy.epsilon is not None
+    of_all_rounds = options.privacy.mechanism in ("central-dp", "distributed-dp")
+    spent = of_all_rounds and options.privacy.epsilon is not None
     free = _FREE - {"rounds"} if spent else _FREE
     return {name: value for name, value in options.items() if name not in free}
 

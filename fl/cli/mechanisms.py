@@ -9,6 +9,7 @@ from fl.cli.choices import arguments_of, as_options
 from fl.cli.options import Privacy, Training
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.central_dp import CentralDP
+from fl.privacy.distributed_dp import DistributedDP
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
 from fl.privacy.signds import SignDS
@@ -28,12 +29,14 @@ _OWNERS = {
         *("epsilon", "delta", "clip", "noise_multiplier"),
         *("sampling", "adaptive_clipping", "count_noise"),
     ),
+    "distributed-dp": ("epsilon", "delta", "clip", "noise_multiplier"),
     "sign-ds": ("sign_k", "sign_eps", "sign_thr_ratio", "sign_global_lr", "sign_dim_out"),
 }
 _EVERYBODY = "each client's updates in all its rounds, from everybody, the server included"
 _PROTECTS = {
     "local-dp": _EVERYBODY,
     "central-dp": "each client as a whole, from those who see models alone, not from the server",
+    "distributed-dp": "each client as a whole, from the server and clients on its side, too",
     "sign-ds": _EVERYBODY,
 }
 
@@ -50,6 +53,10 @@ def mechanism_of(options: Privacy, aggregator: Aggregator, training: Training) -
             return _local(**{"clip": CLIP, **arguments})
         case "central-dp":
             return _central(aggregator, training, **{"clip": CLIP, **arguments})
+        case "distributed-dp":
+            given = {"clip": CLIP, **arguments}
+            given["noise_multiplier"] = _noise(1.0, training.rounds, "distributed-dp", given)
+            return DistributedDP(**given)
         case "sign-ds":
             return SignDS(**arguments)
         case _:
@@ -68,33 +75,16 @@ def _central(
     aggregator: Aggregator,
     training: Training,
     *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    noise_multiplier: float | None = None,
     adaptive_clipping: float | None = None,
     count_noise: float | None = None,
     **arguments: Any,
 ) -> CentralDP:
-    if delta is None:
-        raise ArgumentError("delta", None, "given, of all rounds, with --mechanism central-dp")
-    if not 0.0 < delta < 1.0:
-        raise ArgumentError("delta", delta, "in (0, 1)", "Below 1 / clients is usual.")
-    if (epsilon is None) == (noise_multiplier is None):
-        both = (epsilon, noise_multiplier)
-        raise ArgumentError("epsilon, noise_multiplier", both, "exactly one of them given")
+    fixed = arguments.get("sampling") == "fixed"
+    assert training.client_fraction is not None
+    rate = 1.0 if fixed else training.client_fraction
+    noise_multiplier = _noise(rate, training.rounds, "central-dp", arguments)
     if count_noise is not None and adaptive_clipping is None:
         raise ArgumentError("count_noise", count_noise, "left out without --adaptive-clipping")
-    if epsilon is not None:
-        with as_options(sample_rate="client_fraction"):
-            noise_multiplier = calibrate_noise(
-                epsilon=epsilon,
-                delta=delta,
-                sample_rate=1.0
-                if arguments.get("sampling") == "fixed"
-                else training.client_fraction,
-                steps=training.rounds,
-            )
-    assert noise_multiplier is not None
     if adaptive_clipping is not None:
         with as_options(quantile="adaptive_clipping"):
             arguments["adaptive"] = AdaptiveClipping(
@@ -107,6 +97,35 @@ def _central(
         frac_bits=min(FRAC_BITS, grid.frac_bits),
         **arguments,
     )
+
+
+def _noise(rate: float, rounds: int, mechanism: str, arguments: dict[str, Any]) -> float:
+    """Takes the noise multiplier, or the target that it follows from, off the arguments.
+
+    Args:
+        rate: with which clients are sampled.
+        rounds: in all.
+        mechanism: that the options belong to.
+        arguments: options that were given, by name; changed in place.
+
+    Raises:
+        ArgumentError: no delta, or not exactly one of epsilon and noise multiplier.
+    """
+    epsilon, delta, given = (
+        arguments.pop(name, None) for name in ("epsilon", "delta", "noise_multiplier")
+    )
+    if delta is None:
+        raise ArgumentError("delta", None, f"given, of all rounds, with --mechanism {mechanism}")
+    if not 0.0 < delta < 1.0:
+        raise ArgumentError("delta", delta, "in (0, 1)", "Below 1 / clients is usual.")
+    if (epsilon is None) == (given is None):
+        both = (epsilon, given)
+        raise ArgumentError("epsilon, noise_multiplier", both, "exactly one of them given")
+    if epsilon is None:
+        noise_multiplier: float = given
+        return noise_multiplier
+    with as_options(sample_rate="client_fraction"):
+        return calibrate_noise(epsilon=epsilon, delta=delta, sample_rate=rate, steps=rounds)
 
 
 def check_size(run: RunSettings, size: int, clients: int) -> None:

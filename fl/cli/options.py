@@ -16,7 +16,8 @@ class Training:
 
     Attributes:
         clients: number of clients.
-        client_fraction: share of them that is selected for a round.
+        client_fraction: share of them that is selected for a round (default 0.1, or as many as the
+            aggregator needs).
         rounds: rounds in all, also with --resume.
         local_epochs: passes of a client over its records in a round.
         batch_size: records a local step; 0: all that a client has.
@@ -30,7 +31,7 @@ class Training:
     """
 
     clients: int = 100
-    client_fraction: float = 0.1
+    client_fraction: float | None = None
     rounds: int = 10
     local_epochs: int = 5
     batch_size: int = 10
@@ -79,6 +80,7 @@ class Aggregation:
         edges: with chain: edge nodes that merge chains (default 0).
         time_limit: with chain: virtual seconds until a token goes back (default 600).
         threshold: with masked: share of clients who must stay (default 2/3).
+        colluders: with masked: clients, of all, who may side with the server (default 0).
         key_bits: with paillier: bits of the key (default 2048).
         no_packing: with paillier: one value a ciphertext.
         insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
@@ -94,6 +96,7 @@ class Aggregation:
     edges: int | None = None
     time_limit: float | None = None
     threshold: float | None = None
+    colluders: int | None = None
     key_bits: int | None = None
     no_packing: bool = False
     insecure_small_key: bool = False
@@ -109,12 +112,14 @@ class Privacy:
     """What is done to updates and to their mean.
 
     Attributes:
-        mechanism: one of none, local-dp, central-dp or sign-ds: differential privacy.
-        epsilon: with local-dp: of ONE update; with central-dp: of all rounds, instead of the noise.
-        delta: with local-dp: of one update; with both: of all rounds together, in the report.
+        mechanism: one of none, local-dp, central-dp, distributed-dp or sign-ds: differential
+            privacy.
+        epsilon: with local-dp: of ONE update; with central-dp and distributed-dp: of all rounds,
+            instead of the noise.
+        delta: with local-dp: of one update; with all: of all rounds together, in the report.
         clip: bound of an update's norm (default 1).
         noise: with local-dp: gaussian (default) or laplace.
-        noise_multiplier: with central-dp: sigma / clip.
+        noise_multiplier: with central-dp and distributed-dp: sigma / clip.
         sampling: with central-dp: poisson (default) or fixed.
         adaptive_clipping: with central-dp: quantile of norms that --clip moves to, such as 0.5.
         count_noise: noise of its count (default: a twentieth of a round's clients).

@@ -16,7 +16,7 @@ from fl.training.weights import get_weights
 
 PACKAGES = ("torch", "numpy", "dp-accounting", "opendp")
 PURE = 1e-12
-"""At any delta, ledgers without Gaussian noise have the epsilon that they have at 0."""
+"""At any delta, epsilons of releases without Gaussian noise add up to what they do at 0."""
 SHOWN = 5
 
 
@@ -39,7 +39,7 @@ def summary(
         "loss": evaluated[-1].loss if evaluated else None,
         "rounds": len(rounds),
         "rounds_failed": sum(bool(report.failure) for report in rounds) or None,
-        "epsilon": run.get_epsilon(delta or PURE) if private else None,
+        "epsilon": _epsilon(run, delta) if private else None,
         "delta": (delta or 0.0) if private else None,
         "epsilon_protects": protects,
         "bytes_up": sum(report.bytes_up for report in rounds),
@@ -53,6 +53,10 @@ def summary(
         **title,
         "parameters": int(get_weights(run.model).size),
     }
+
+
+def _epsilon(run: FederatedAveraging, delta: float | None) -> float:
+    return run.get_epsilon(delta) if delta else run.get_epsilon(PURE, "rdp")
 
 
 def record(

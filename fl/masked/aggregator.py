@@ -22,8 +22,10 @@ class MaskedAggregator(Aggregator):
     """Secure aggregation with double masks: the server learns the weighted sum and nothing else.
 
     Every pair of clients agrees on a mask that one adds and the other subtracts; each adds one more
-    of its own. Secret shares of both let any t = floor(threshold n) + 1 of the round's n clients
-    replace one that drops out, at any stage.
+    of its own. Secret shares of both let any t of the round's n clients replace one that drops out,
+    at any stage. Clients take t = floor(threshold n) + 1 themselves, n being those who take part,
+    or in a run the cohort that its settings select, if that is more: a server that invites few
+    clients does not lower t.
 
     | message | from | holds |
     | --- | --- | --- |
@@ -49,6 +51,14 @@ class MaskedAggregator(Aggregator):
       clients open shares only after t of them signed the list that they signed themselves. Two such
       lists cannot exist while clients who lie with the server are fewer than 2t - n, so up to n / 3
       of them with the default threshold.
+    - *A server that sends clients different models or weights*, so that the sum is one client's
+      update: a digest of the model, of the run's settings and of all weights is under every
+      signature, and clients who have different ones do not take part in one sum. Each client
+      refuses a weight that is not its own.
+    - *A server that invites few clients, or mostly those who lie with it*: a run's clients refuse a
+      round of fewer than t of the cohort, or of fewer than `min_clients`. With `colluders`, c, they
+      refuse one in which 2t <= n + c or t < c + 2, so that a sum has two honest clients at least.
+      c counts in the whole population: a server may choose whom it invites.
     - *A server that puts keys of its own in place of the clients'*: their advertisements are
       signed. A list of survivors that is merely echoed, or authenticated with keys that were agreed
       in the same round, would stop neither.
@@ -73,9 +83,13 @@ class MaskedAggregator(Aggregator):
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
         fixed_point: how updates become integers; 64 bits, 24 behind the point, unless given.
         timeout: seconds that clients have in each stage.
+        min_clients: fewest clients of a round, for clients too.
+        colluders: how many clients, of all, may lie with the server; rounds that do not withstand
+            them are refused.
 
     Raises:
-        ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed.
+        ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed;
+            fewer than 2 clients, or colluders below 0.
 
     Source:
         Bonawitz et al., CCS 2017, Figure 4.
@@ -94,20 +108,48 @@ class MaskedAggregator(Aggregator):
         threshold: float = 2 / 3,
         fixed_point: FixedPoint = DEFAULT,
         timeout: float = 60.0,
+        min_clients: int = 2,
+        colluders: int = 0,
     ) -> None:
         if not 0.5 <= threshold < 1.0:
             advice = "With less, a lying server could get an update."
             raise ArgumentError("threshold", threshold, "in 1/2..1, without 1", advice)
         check_positive("timeout", timeout)
+        for name, value, least in (("min_clients", min_clients, 2), ("colluders", colluders, 0)):
+            if value < least:
+                raise ArgumentError(name, value, f"at least {least}")
         self.threshold = threshold
         self.fixed_point: FixedPoint = fixed_point
         self.timeout = timeout
+        self.min_clients = min_clients
+        self.colluders = colluders
         self._identities: dict[int, Ed25519PrivateKey] = {}
         self._latest: Terms | None = None
 
     def needed(self, clients: int) -> int:
         """Returns t: how many clients of a round of this size must stay to its end."""
         return min(clients, math.floor(self.threshold * clients + 1e-9) + 1)
+
+    def fewest(self, cohort: int) -> int:
+        """Returns t of the cohort, or `min_clients` if that is more."""
+        return max(self.min_clients, self.needed(cohort))
+
+    def honest(self, cohort: int) -> int:
+        """Returns t of the cohort, less the colluders."""
+        return self.needed(cohort) - self.colluders
+
+    def check_round(self, round: Round) -> None:
+        """Returns only if the round is large enough, and withstands the colluders."""
+        super().check_round(round)
+        clients, t = len(round.weights), self._threshold(round)
+        if self.colluders > _withstood(clients, t):
+            raise ArgumentError(
+                "colluders",
+                self.colluders,
+                f"at most {_withstood(clients, t)} in a round of {clients} clients, of which {t} "
+                "must stay",
+                "Take more clients, or a higher threshold.",
+            )
 
     def server(self, round: Round) -> Machine:
         """Returns the machine that relays, adds and unmasks."""
@@ -121,30 +163,40 @@ class MaskedAggregator(Aggregator):
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns every single client to the server with t holders of shares, else the sum alone.
 
-        Such a coalition unmasks every update that arrived, also one that came too late.
+        Such a coalition unmasks every update that arrived, also one that came too late. If it lies,
+        2t - n clients are enough, or t - 1, who leave one honest client in the sum.
         """
         if not coalition.server:
             return inherent_leaks(coalition, outcome.included)
         transcript = outcome.transcript
         holders = [c for c in coalition.clients if transcript.received(c, "sealed")]
         first = transcript.received(outcome.included[0], "keys")[0]
-        threshold = first.body["threshold"]
-        assert isinstance(threshold, int)
-        if len(holders) < threshold:
+        threshold, clients = first.integer("threshold"), first.clients("clients")
+        most = _withstood(len(clients), threshold) if coalition.lying else threshold - 1
+        if len(holders) <= most:
             return inherent_leaks(coalition, outcome.included)
         senders = {message.sender for message in transcript.received(SERVER, "masked")}
         return frozenset(frozenset({client}) for client in senders - coalition.clients)
 
     def _terms(self, round: Round) -> Terms:
         """Returns the terms of the round, which all its machines that this object makes share."""
-        stated = (round, self.needed(len(round.clients)), self.fixed_point)
+        stated = (round, self._threshold(round), self.fixed_point)
         last = self._latest
         if last is None or (last.round, last.threshold, last.fixed_point) != stated:
             public = {client: self._identity(client).public_key() for client in round.clients}
             last = self._latest = Terms(*stated, public)
         return last
 
+    def _threshold(self, round: Round) -> int:
+        cohort = 0 if round.plan is None else round.plan.cohort
+        return self.needed(max(len(round.weights), cohort))
+
     def _identity(self, client: int) -> Ed25519PrivateKey:
         if client not in self._identities:
             self._identities[client] = Ed25519PrivateKey.generate()
         return self._identities[client]
+
+
+def _withstood(clients: int, threshold: int) -> int:
+    """Returns how many clients may lie with the server: c < 2t - n, and c <= t - 2."""
+    return max(0, min(2 * threshold - clients - 1, threshold - 2))

@@ -58,13 +58,14 @@ class Terms:
 
     @cached_property
     def context(self) -> bytes:
-        """SHA-256 of number, size, weights, threshold and fixed point of the round.
+        """SHA-256 of number, size, weights, threshold, fixed point and context of the round.
 
         Every signature covers it, so that parties with different terms refuse each other.
         """
         fixed = asdict(self.fixed_point)
         weights = [[client, int(self.round.weights[client])] for client in self.round.clients]
-        parts = [self.round.number, self.round.size, weights, self.threshold, fixed]
+        own = self.round.context.hex()
+        parts = [self.round.number, self.round.size, weights, self.threshold, fixed, own]
         return hashlib.sha256(json.dumps(["masked aggregation", parts]).encode()).digest()
 
     def advertised(self, advert: Bytes) -> bytes:
@@ -157,7 +158,7 @@ class Roster:
             MessageError: it names another threshold, its list of clients breaks a rule of
                 `Terms.listed`, or a signature or a key is wrong; names whose.
         """
-        if message.body.get("threshold") != terms.threshold:
+        if message.integer("threshold") != terms.threshold:
             raise MessageError(f"the server names a threshold that is not {terms.threshold}")
         clients = terms.listed(message, terms.round.clients, reader)
         adverts = message.array("adverts", np.uint8, (len(clients), *ADVERT))

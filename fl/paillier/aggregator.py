@@ -112,12 +112,16 @@ class PaillierAggregator(Aggregator):
         return self._held[client].key if client in self._held else None
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
-        """Returns every single client to the server with a client that ever held the key."""
+        """Returns every single client to the server with a client that ever held the key.
+
+        A server that lies needs no client: it asks one to decrypt a single update, or has the key
+        sealed for itself.
+        """
         received = outcome.transcript.received(SERVER, "update")
         senders = {message.sender for message in received}
-        used = {str(message.body.get("fingerprint")) for message in received}
+        used = {message.text("fingerprint", "") for message in received}
         holders = {k for k, held in self._held.items() if held.ever & used}
         holders |= {k for k in coalition.clients if outcome.transcript.received(k, "key")}
-        if coalition.server and holders & coalition.clients:
+        if coalition.server and (coalition.lying or holders & coalition.clients):
             return frozenset(frozenset({client}) for client in senders - coalition.clients)
         return inherent_leaks(coalition, outcome.included)

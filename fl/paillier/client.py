@@ -13,6 +13,7 @@ from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import decrypt
 from fl.paillier.sealing import EXCHANGE_BYTES, public_bytes, seal, unseal
 from fl.paillier.short import ShortRandomness
+from fl.round.encoding import readable
 from fl.round.machines import Machine, Output, Round
 from fl.round.messages import SERVER, Message, Value
 from fl.round.quantization import RingVector
@@ -79,10 +80,12 @@ class PaillierClient(Machine):
         try:
             yield answers[message.kind](message)
         except (MessageError, CiphertextError, ArgumentError) as error:
-            yield self.send(SERVER, "withdraw", reason=str(error))
+            yield self.send(SERVER, "withdraw", reason=readable(str(error)))
 
     def _deal(self, message: Message) -> Message:
-        clients = message.array("clients", np.int64, (-1,))
+        clients = message.clients("clients")
+        if strangers := set(clients) - set(self.round.clients):
+            raise MessageError(f"the server asked for keys of strangers {sorted(strangers)}")
         theirs = message.array("exchange", np.uint8, (len(clients), EXCHANGE_BYTES))
         wanted = message.body.get("modulus")
         if not isinstance(wanted, int):
@@ -94,7 +97,7 @@ class PaillierClient(Machine):
         content = key.p.to_bytes(half, "big") + key.q.to_bytes(half, "big")
         sealed: list[Value] = [
             seal(content, self._exchange, client, row.tobytes(), self._context(key.public, client))
-            for client, row in zip(clients.tolist(), theirs, strict=True)
+            for client, row in zip(clients, theirs, strict=True)
         ]
         exchange = public_bytes(self._exchange)
         return self.send(SERVER, "keys", modulus=key.public.n, exchange=exchange, sealed=sealed)
@@ -112,14 +115,14 @@ class PaillierClient(Machine):
         return self.send(SERVER, "update", fingerprint=public.fingerprint, ciphertexts=rows)
 
     def _opened(self, message: Message, public: PublicKey, sealed: bytes) -> PrivateKey:
-        dealer, exchange = message.body.get("dealer"), message.body.get("exchange")
-        if not isinstance(dealer, int) or not isinstance(exchange, bytes):
+        dealer, exchange = message.integer("dealer"), message.body.get("exchange")
+        if not isinstance(exchange, bytes):
             raise MessageError("the server passed on a sealed key without its dealer")
         context = self._context(public, self.party)
         content = unseal(sealed, self._exchange, dealer, exchange, context)
         half = self._bits // 16
         p, q = (int.from_bytes(part, "big") for part in (content[:half], content[half:]))
-        if p * q != public.n:
+        if len(content) != 2 * half or p * q != public.n:
             raise MessageError(f"client {dealer} dealt a key that is not {public.fingerprint}")
         return PrivateKey(p, q)
 

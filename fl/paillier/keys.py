@@ -10,11 +10,14 @@ import gmpy2
 from gmpy2 import mpz
 
 from extensions.errors import ArgumentError
+from fl.round.encoding import INTEGER_BYTES
 
 SECURE_BITS = 2048
 """Fewest bits of n that count as secure (NIST SP 800-57: 112 bits)."""
 
 SMALLEST_BITS = 64
+LARGEST_BITS = 8 * INTEGER_BYTES - 16
+"""So that n is an integer of a message."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +108,11 @@ def check_bits(bits: int, *, insecure_small_key: bool) -> None:
         ArgumentError: too few, or no multiple of 16.
     """
     least = SMALLEST_BITS if insecure_small_key else SECURE_BITS
-    if bits < least or bits % 16:
+    if not least <= bits <= LARGEST_BITS or bits % 16:
         raise ArgumentError(
             "key_bits",
             bits,
-            f"a multiple of 16, at least {least}",
+            f"a multiple of 16 in {least}..{LARGEST_BITS}",
             "" if insecure_small_key else "For experiments: insecure_small_key=True.",
         )
 

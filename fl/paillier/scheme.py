@@ -5,9 +5,10 @@
     assert decrypt(private, c) == 42
 
 Plaintexts and ciphertexts are integers; the same as those of `phe`'s `raw_encrypt` and
-`raw_decrypt`. Source: Paillier, EUROCRYPT 1999, Scheme 1.
+`raw_decrypt`. Fractions are refused. Source: Paillier, EUROCRYPT 1999, Scheme 1.
 """
 
+import operator
 import secrets
 
 import gmpy2
@@ -29,11 +30,11 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
     Raises:
         ArgumentError: a plaintext or r out of range; never shows the plaintext.
     """
-    n = public.n
+    n, plaintext = public.n, _whole("plaintext", plaintext)
     if not -(n // 2) <= plaintext < n:
         raise ArgumentError(
             "plaintext",
-            f"an integer of {int(plaintext).bit_length()} bits",
+            f"an integer of {plaintext.bit_length()} bits",
             f"in -(n // 2)..n - 1, for n of {n.bit_length()} bits",
         )
     if r is None:
@@ -75,7 +76,11 @@ def enc_add_const(public: PublicKey, ciphertext: int, constant: int) -> int:
     """Returns a ciphertext of the plaintext plus a public integer of any sign, modulo n.
 
     The randomness stays the same: whoever knows the earlier ciphertext knows what was added.
+
+    Raises:
+        ArgumentError: a constant that is no integer.
     """
+    constant = _whole("constant", constant)
     return int(ciphertext * (1 + public.n * (mpz(constant) % public.n)) % public.n_squared)
 
 
@@ -83,7 +88,11 @@ def enc_mul_const(public: PublicKey, ciphertext: int, constant: int) -> int:
     """Returns a ciphertext of the plaintext times a public integer of any sign, modulo n.
 
     No randomness is added: whoever knows the earlier ciphertext can find the constant by trying.
+
+    Raises:
+        ArgumentError: a constant that is no integer.
     """
+    constant = _whole("constant", constant)
     return int(gmpy2.powmod(ciphertext, mpz(constant) % public.n, public.n_squared))
 
 
@@ -104,6 +113,16 @@ def check_ciphertext(public: PublicKey, ciphertext: int) -> None:
         raise CiphertextError(
             f"a multiple of a divisor of n is no ciphertext under key {public.fingerprint}"
         )
+
+
+def _whole(name: str, value: int) -> int:
+    """Returns the value as an integer; never shows it, and never cuts a fraction off."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        given = f"a value of type {type(value).__name__}"
+        advice = "For a fraction, take round(value * 2**f) and divide what is decrypted by 2**f."
+        raise ArgumentError(name, given, "an integer", advice) from error
 
 
 def _unit(n: int) -> int:

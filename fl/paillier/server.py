@@ -101,7 +101,7 @@ class PaillierServer(Machine):
     def _take(self, message: Message) -> None:
         self.check_round(message)
         if message.kind == "withdraw":
-            raise MessageError(str(message.body.get("reason", "no reason given")))
+            raise MessageError(message.text("reason", "no reason given"))
         if message.kind != self._stage:
             raise MessageError(f"a message of kind {message.kind!r}, not {self._stage!r}")
         takes = {
@@ -191,9 +191,9 @@ class PaillierServer(Machine):
     def _take_update(self, message: Message) -> None:
         key = self._key
         assert key is not None
-        given = message.body.get("fingerprint")
-        if not isinstance(given, str) or given != key.fingerprint:
-            raise CiphertextError(f"ciphertexts under key {str(given)[:32]}, not {key.fingerprint}")
+        given = message.text("fingerprint", "none")
+        if given != key.fingerprint:
+            raise CiphertextError(f"ciphertexts under key {given[:32]}, not {key.fingerprint}")
         shape = (len(self._sums), self._bits // 4)
         ciphertexts = as_integers(message.array("ciphertexts", np.uint8, shape))
         for ciphertext in ciphertexts:

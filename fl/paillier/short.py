@@ -86,8 +86,8 @@ class ShortRandomness:
             ArgumentError: a plaintext out of range; never shows it.
         """
         n, square = self.public.n, self.public.n_squared
-        if not 0 <= plaintext < n:
-            raise ArgumentError("plaintext", "an integer out of range", "in 0..n - 1")
+        if not isinstance(plaintext, int) or not 0 <= plaintext < n:
+            raise ArgumentError("plaintext", "out of range", "an integer in 0..n - 1")
         ciphertext = 1 + n * mpz(plaintext)
         for row, byte in zip(self._table, secrets.token_bytes(len(self._table)), strict=True):
             ciphertext = ciphertext * row[byte] % square

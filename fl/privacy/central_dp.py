@@ -18,6 +18,7 @@ from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.clipping import Units, clip_to_grid, norm_of
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
+from fl.round.aggregator import Aggregator
 from fl.round.machines import Round, Vector
 
 Sampling = Literal["poisson", "fixed"]
@@ -81,6 +82,7 @@ class CentralDP(Mechanism):
     """
 
     exchange = "delta"
+    parameters_only = True
     equal_weights = True
     ledger: Ledger | ClientLedgers
 
@@ -153,6 +155,31 @@ class CentralDP(Mechanism):
         missing = max(0, self.min_clients - len(drawn))
         self._idle = frozenset(secrets.SystemRandom().sample(rest, missing))
         return [*drawn, *self._idle]
+
+    def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
+        """Returns only if the aggregator's fixed point has this grid, and reaches the norm.
+
+        On a coarser one values are rounded up, and a contribution may be of twice the norm.
+        """
+        grid = aggregator.fixed_point
+        if grid is None:
+            return
+        finest = self._bits if self.adaptive is None else self._frac_bits
+        if finest > grid.frac_bits:
+            allowed = f"at most {grid.frac_bits}, those of the aggregator's fixed point"
+            advice = "Rounded to that, updates would exceed the clipping norm."
+            raise ArgumentError("frac_bits", finest, allowed, advice)
+        if grid.saturation == "error" and self.clip > grid.clip:
+            allowed = f"at most {grid.clip:g}, the range of the aggregator's fixed point"
+            raise ArgumentError("clip", self.clip, allowed, "Widen the range, or lower clip.")
+
+    def cohort(self, selected: int) -> int:
+        """Returns `min_clients` where clients are drawn each for itself."""
+        return selected if self.sampling == "fixed" else self.min_clients
+
+    def announced(self) -> dict[str, Any]:
+        """Returns the clipping norm."""
+        return {"clip": self.clip}
 
     def charge(self, round: Round, population: int) -> None:
         """Records one noisy sum in the ledger, or in those of the selected clients.

@@ -3,7 +3,29 @@
 import json
 
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import Ledger
+from extensions.privacy.accounting import Charge, Ledger, Neighbours
+from fl.privacy.pure import composed_epsilon
+
+
+class ClientLedger(Ledger):
+    """The ledger of one client.
+
+    Releases with delta 0, all of one epsilon and with nothing else in the ledger, are composed as
+    tightly as is known for them (`composed_epsilon`), and not by adding their epsilons.
+    """
+
+    def get_epsilon(
+        self, delta: float, accountant: str = "pld", *, neighbours: Neighbours = "add-remove"
+    ) -> float:
+        """As `Ledger.get_epsilon`; accountant="rdp" adds the epsilons of releases, at delta 0."""
+        added = super().get_epsilon(delta, accountant, neighbours=neighbours)
+        charges = [phase for phase in self.phases if isinstance(phase, Charge)]
+        costs = {charge.cost(neighbours) for charge in charges}
+        alone = len(charges) == len(self.phases) > 1
+        if accountant != "pld" or not alone or len(costs) != 1:
+            return added
+        ((epsilon, spent),) = costs
+        return added if spent else min(added, composed_epsilon(epsilon, len(charges), delta))
 
 
 class ClientLedgers:
@@ -16,16 +38,16 @@ class ClientLedgers:
     """
 
     def __init__(self) -> None:
-        self._ledgers: dict[int, Ledger] = {}
+        self._ledgers: dict[int, ClientLedger] = {}
 
     @property
     def clients(self) -> tuple[int, ...]:
         """Clients that have a ledger, in ascending order."""
         return tuple(sorted(self._ledgers))
 
-    def of(self, client: int) -> Ledger:
+    def of(self, client: int) -> ClientLedger:
         """Returns the ledger of a client, an empty one where it has spent nothing yet."""
-        return self._ledgers.setdefault(client, Ledger())
+        return self._ledgers.setdefault(client, ClientLedger())
 
     def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
         """Returns the largest epsilon of any client; 0 if none has spent anything.
@@ -51,7 +73,7 @@ class ClientLedgers:
         ledgers = cls()
         try:
             for client, entry in json.loads(text).items():
-                ledgers._ledgers[int(client)] = Ledger.from_json(json.dumps(entry))
+                ledgers._ledgers[int(client)] = ClientLedger.from_json(json.dumps(entry))
         except ArgumentError:
             raise
         except (ValueError, TypeError, AttributeError) as error:

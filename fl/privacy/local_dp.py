@@ -14,11 +14,14 @@ from fl.privacy.clipping import bits_for, clip_to_grid
 from fl.privacy.laplace import discrete_laplace
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
+from fl.round.aggregator import Aggregator
 from fl.round.machines import Round, Vector
 
 Noise = Literal["gaussian", "laplace"]
 
 _LARGEST_EPSILON = 1000.0
+_MAY_LEAVE, _SELDOM = 0.01, 2.0**-20
+"""Probabilities that noise takes an update out of the range: refused, and advised."""
 _NOISE_UNITS = 2.0**20
 """Least scale of the noise on the grid on which it is drawn."""
 
@@ -63,6 +66,7 @@ class LocalDP(Mechanism):
     """
 
     exchange = "delta"
+    parameters_only = True
     ledger: ClientLedgers
 
     def __init__(
@@ -88,6 +92,31 @@ class LocalDP(Mechanism):
     def parameters(self) -> dict[str, Any]:
         """Returns the arguments."""
         return {name: getattr(self, name) for name in ("epsilon", "delta", "clip", "noise")}
+
+    def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
+        """Returns only if noised updates lie in the range of the aggregator's fixed point.
+
+        Refused are ranges beyond which one of a hundred updates, or more, would have a value of
+        noise alone: their clients would withdraw.
+        """
+        grid = aggregator.fixed_point
+        if grid is None or grid.saturation == "clip":
+            return
+        if size * self._tail(grid.clip) > _MAY_LEAVE:
+            enough = 2.0 ** math.ceil(math.log2(grid.clip))
+            while size * self._tail(enough - self.clip) > _SELDOM:
+                enough *= 2
+            raise ArgumentError(
+                "range",
+                grid.clip,
+                f"at least {enough:g} with noise of scale {self.scale:.3g} on {size} values",
+                f"Give the fixed point that range (clip={enough:g}) or saturation='clip'.",
+            )
+
+    def _tail(self, bound: float) -> float:
+        """Returns the probability that one value of noise is beyond a bound; 1 below 0."""
+        scaled = max(0.0, bound) / self.scale
+        return math.erfc(scaled / math.sqrt(2)) if self.noise == "gaussian" else math.exp(-scaled)
 
     def charge(self, round: Round, population: int) -> None:
         """Records one release in the ledger of every selected client."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from extensions.privacy.accounting import Ledger
 from fl.privacy.ledgers import ClientLedgers
+from fl.round.aggregator import Aggregator
 from fl.round.choices import Exchange
 from fl.round.machines import Round, Vector
 
@@ -21,12 +22,14 @@ class Mechanism:
         extra_values: number of values that it appends to every update and takes off the mean.
         exchange: what it needs clients to exchange, "delta" or "weights"; None: either.
         equal_weights: whether it needs every client to count alike.
+        parameters_only: whether it is for parameters alone, and not for running statistics.
     """
 
     ledger: Ledger | ClientLedgers | None = None
     extra_values: int = 0
     exchange: Exchange | None = None
     equal_weights: bool = False
+    parameters_only: bool = False
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:
         """Returns who takes part in round `number`, or None to leave that to the run's seed.
@@ -34,6 +37,28 @@ class Mechanism:
         Amplification by sampling needs a selection that no party can replay.
         """
         return None
+
+    def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
+        """Returns only if the aggregator can carry what clients send, as this mechanism needs it.
+
+        Called when a run is made.
+
+        Args:
+            aggregator: of the run.
+            size: number of values of an update.
+            cohort: clients that are selected for a round, at least.
+
+        Raises:
+            ArgumentError: it cannot; says what would.
+        """
+
+    def cohort(self, selected: int) -> int:
+        """Returns how many clients every round has at least, where settings select so many."""
+        return selected
+
+    def announced(self) -> dict[str, Any]:
+        """Returns what clients use that changes from round to round, JSON by name; public."""
+        return {}
 
     def charge(self, round: Round, population: int) -> None:
         """Records a round in the ledger before any of it is sent; a failed round stays recorded.

@@ -50,6 +50,7 @@ class SignDS(Mechanism):
     """
 
     exchange = "delta"
+    parameters_only = True
     equal_weights = True
     ledger: ClientLedgers
 

@@ -48,10 +48,42 @@ class Aggregator(ABC):
         """
         return {}
 
+    def fewest(self, cohort: int) -> int:
+        """Returns how many clients a round needs to begin, of a cohort that settings select."""
+        return self.min_clients
+
+    def honest(self, cohort: int) -> int:
+        """Returns how many honest clients are in every sum that the server can learn, at least.
+
+        0: the protocol promises none, or not against a server that lies.
+        """
+        return 0
+
+    def check_round(self, round: Round) -> None:
+        """Returns only if a client may take part in the round as it is announced.
+
+        Every client calls it, and holds the announcement against the run's plan, which it has from
+        its own settings.
+
+        Raises:
+            ArgumentError: what `check_weights` refuses; fewer clients than `fewest`; clients that
+                the run has not.
+        """
+        self.check_weights(round.weights.values())
+        if round.plan is None:
+            return
+        few, fewest = len(round.weights), self.fewest(round.plan.cohort)
+        if few < fewest:
+            allowed = f"at least {fewest}, of {round.plan.cohort} that the run selects"
+            raise ArgumentError("clients of a round", few, allowed)
+        if (last := max(round.weights)) >= round.plan.population:
+            raise ArgumentError("client", last, f"below {round.plan.population}, those of the run")
+
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if a round of clients with these weights is allowed and cannot overflow.
 
-        Called when a run is made, with the largest weights, and before every round is announced.
+        Called when a run is made, with the largest weights, before every round is announced, and
+        by every client that hears of one.
 
         Raises:
             ArgumentError: too few clients, or weights that could overflow.
@@ -95,5 +127,5 @@ def check_update(update: Vector, size: int) -> None:
     """Raises UpdateError unless the update has the shape (size,) and finite values only."""
     if update.shape != (size,):
         raise UpdateError(f"an update of shape {update.shape}, not ({size},)")
-    if wrong := int(np.count_nonzero(~np.isfinite(update))):
-        raise UpdateError(f"{wrong} of {size} values of the update are NaN or infinite")
+    if not np.all(np.isfinite(update)):
+        raise UpdateError("values of the update are NaN or infinite")

@@ -4,4 +4,5 @@ from typing import Literal
 
 Exchange = Literal["delta", "weights"]
 Weighting = Literal["records", "equal"]
+Statistics = Literal["exchange", "keep"]
 OnFailure = Literal["raise", "skip"]

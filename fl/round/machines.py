@@ -14,10 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.round.encoding import readable
 from fl.round.messages import Message, Party, Value
 
 Vector = npt.NDArray[np.float64]
 """An update, or a mean of updates: all values of the model in one row (size,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a client knows of a run's rounds from the run's own settings, whatever the server says.
+
+    Attributes:
+        cohort: clients that take part in a round unless some drop out, at least.
+        population: clients of the run, which have the numbers below it.
+        settings: digest of all other settings.
+    """
+
+    cohort: int
+    population: int
+    settings: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +45,8 @@ class Round:
         size: number of values of an update.
         weights: of each client's update in the mean, by client: its number of records, or 1.
             Public.
+        plan: what a client holds the server's announcements against; None outside a run.
+        context: digest of what else the party was told, such as the model.
 
     Raises:
         ArgumentError: no client, a number that names no client, or a weight that is no whole number
@@ -38,6 +56,8 @@ class Round:
     number: int
     size: int
     weights: Mapping[int, int]
+    plan: Plan | None = None
+    context: bytes = b""
 
     def __post_init__(self) -> None:
         for name in ("number", "size"):
@@ -73,12 +93,17 @@ class Timer:
 class Refusal:
     """Says that a client is left out of the round, and why; never shows its values.
 
+    The reason may have words of other parties: it is made printable, and cut to 500 characters.
+
     The server refuses a client, or a client withdraws; it then takes no further part. The round
     goes on without it if the protocol can.
     """
 
     client: int
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", readable(self.reason))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +120,16 @@ class Aggregate:
 
 
 Output = Message | Timer | Refusal | Aggregate
+
+
+MOST_EARLY = 1000
+"""Messages that a party keeps which came before their turn."""
+
+
+def keep(early: list[Message], message: Message) -> None:
+    """Adds a message to those that came before their turn; drops it if there are too many."""
+    if len(early) < MOST_EARLY:
+        early.append(message)
 
 
 class Machine(ABC):
@@ -149,4 +184,4 @@ class Machine(ABC):
 
         Whoever runs the machine adds those who were left out.
         """
-        return RoundError(self.round.number, reason)
+        return RoundError(self.round.number, readable(reason))

@@ -39,7 +39,7 @@ def aggregate(
         raise ArgumentError("weights", sorted(weights), f"of clients {sorted(updates)}")
     size = mode(update.size for update in updates.values())
     round = Round(number=number, size=size, weights=weights or dict.fromkeys(updates, 1))
-    aggregator.check_weights(round.weights.values())
+    aggregator.check_round(round)
     machines: dict[Party, Machine] = {SERVER: aggregator.server(round)}
     for client in round.clients:
         try:

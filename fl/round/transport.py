@@ -5,7 +5,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from extensions.errors import ArgumentError, RoundError
+from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.round.encoding import readable
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
 from fl.round.network import DropOut, Network
@@ -20,7 +21,7 @@ class InProcessTransport:
     Every message is encoded, counted in bytes and decoded again: machines share none of its values.
     The clock is virtual: it jumps to the next event. Events of the same time come in the order in
     which they were caused. A round in which no message is under way and no timer is set fails; the
-    error names the parties that vanished.
+    error names the parties that vanished. A client that sends what has no encoding is left out.
 
     Args:
         network: delays and bandwidths; none unless given.
@@ -114,7 +115,11 @@ class InProcessTransport:
                     leaving = leaving or self._drop_out(party, output.kind)
                     if leaving and leaving.when == "before":
                         break
-                    self._send(party, output)
+                    try:
+                        self._send(party, output)
+                    except MessageError as error:
+                        self._cut_off(party, str(error))
+                        return
                 case Timer():
                     self._timers[party, output.name] = output
                     if output.at is not None:
@@ -128,6 +133,13 @@ class InProcessTransport:
                     self._aggregate, self._ended = output, self.now
         if leaving:
             self.vanished.append(party)
+
+    def _cut_off(self, party: Party, reason: str) -> None:
+        """Leaves out a party whose message nobody could read."""
+        if party < 0:
+            raise RoundError(self._machines[SERVER].round.number, readable(reason))
+        self.refusals.append(Refusal(party, reason))
+        self.vanished.append(party)
 
     def _drop_out(self, party: Party, kind: str) -> DropOut | None:
         stated = [d for d in self._drop_outs if (d.party, d.kind) == (party, kind)]

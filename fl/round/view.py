@@ -15,17 +15,24 @@ class Coalition:
         clients: numbers of clients.
         server: whether the server is one of them.
         others: further parties of the protocol, with numbers below that of the server.
+        lying: whether they break the protocol, and not only put together what they see.
 
     Raises:
         ArgumentError: a number of a client below 0.
     """
 
     def __init__(
-        self, clients: Iterable[int] = (), *, server: bool = False, others: Iterable[Party] = ()
+        self,
+        clients: Iterable[int] = (),
+        *,
+        server: bool = False,
+        others: Iterable[Party] = (),
+        lying: bool = False,
     ) -> None:
         self.clients = frozenset(clients)
         self.server = server
         self.others = frozenset(others)
+        self.lying = lying
         if any(client < 0 for client in self.clients):
             raise ArgumentError("clients", sorted(self.clients), "numbers of at least 0")
 
@@ -81,6 +88,14 @@ class Transcript:
             if entry.arrived is not None
             and (entry.message.receiver, entry.message.kind) == (party, kind)
         ]
+
+    def receivers(self, kind: str) -> set[Party]:
+        """Returns the parties at which messages of a kind arrived."""
+        return {
+            entry.message.receiver
+            for entry in self.messages
+            if entry.arrived is not None and entry.message.kind == kind
+        }
 
     def bytes(self, *, sender: Party | None = None, receiver: Party | None = None) -> int:
         """Returns the number of bytes sent, of the sender and receiver that are given."""

@@ -74,8 +74,15 @@ class FederatedAveraging(RunSettings):
         self._records = checked_records(self.model, named, self.loss)
         sizes = [len(y) for _, y in self._records]
         self._counts = sizes if self.weighting == "records" else [1] * len(sizes)
-        largest = sorted(self._counts, reverse=True)[: self.selected(len(sizes))]
-        self.aggregator.check_weights(largest)
+        order = sorted(range(len(sizes)), key=lambda k: self._counts[k], reverse=True)
+        cohort = self.selected(len(sizes))
+        largest = order[: max(cohort, self.mechanism.cohort(cohort))]
+        self.aggregator.check_round(self._announced(1, largest))
+        self.check_model(self.model, len(sizes))
+
+    def _weights(self) -> Weights:
+        """Returns what clients exchange of the model."""
+        return get_weights(self.model, statistics=self.exchanges_statistics)
 
     def fit(
         self,
@@ -107,7 +114,7 @@ class FederatedAveraging(RunSettings):
         rounds = self._remaining() if rounds is None else rounds
         tests = {} if test_set is None else {"test_set": test_set}
         tested = checked_records(self.model, tests, self.loss)
-        trainer = Trainer(self.model, self.sgd, self.workers)
+        trainer = Trainer(self.model, self.sgd, self.workers, statistics=self.exchanges_statistics)
         with trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
@@ -164,12 +171,10 @@ class FederatedAveraging(RunSettings):
         transport: InProcessTransport,
     ) -> Outcome:
         """Runs a round, and changes the model only if all of it succeeded."""
-        weights = get_weights(self.model)
+        weights = self._weights()
         try:
-            counts = {client: self._counts[client] for client in selected}
-            self.aggregator.check_weights(counts.values())
-            size = weights.size + self.mechanism.extra_values
-            round = Round(number=number, size=size, weights=counts)
+            round = self._announced(number, selected)
+            self.aggregator.check_round(round)
         except ArgumentError as error:
             raise RoundError(number, str(error)) from error
         self.mechanism.charge(round, len(self._records))
@@ -192,8 +197,15 @@ class FederatedAveraging(RunSettings):
             new = next_weights(weights, mean, delta=self.exchange == "delta")
         except UpdateError as error:
             raise RoundError(number, str(error)) from error
-        set_weights(self.model, new)
+        set_weights(self.model, new, statistics=self.exchanges_statistics)
         return outcome
+
+    def _announced(self, number: int, selected: Sequence[int]) -> Round:
+        """Returns the round of these clients, with what they know from the run's settings."""
+        size = self._weights().size + self.mechanism.extra_values
+        plan = self.plan(len(self._records))
+        weights = {client: self._counts[client] for client in selected}
+        return Round(number=number, size=size, weights=weights, plan=plan)
 
     def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
         """Returns the update that a client sends, once it has received the model."""
@@ -223,7 +235,7 @@ class FederatedAveraging(RunSettings):
     def save(self, path: Path) -> None:
         """Writes the state of the run into an .npz file that its owner alone may read."""
         Checkpoint(
-            weights=get_weights(self.model),
+            weights=self._weights(),
             settings=self._settings(),
             history=self.history.to_json(),
             mechanism=self.mechanism.state(),
@@ -240,12 +252,12 @@ class FederatedAveraging(RunSettings):
         for name, value in ours.items():
             if theirs.get(name) != value:
                 raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
-        set_weights(self.model, state.weights)
+        set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
         self.history = History.from_json(state.history)
         self.mechanism.restore(state.mechanism)
 
     def _settings(self) -> str:
         """Returns, as JSON, what must be equal in a run that goes on from this one."""
-        parameters = int(get_weights(self.model).size)
+        parameters = int(self._weights().size)
         records = [len(y) for _, y in self._records]
         return json.dumps({**self.facts_of_run(), "parameters": parameters, "records": records})

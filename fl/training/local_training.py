@@ -95,16 +95,19 @@ class Trainer:
         sgd: what a client does.
         workers: number of processes; 1 trains in this one. More need a script whose main part
             stands under ``if __name__ == "__main__":``, as Python's processes ask for.
+        statistics: whether running statistics are part of the weights.
 
     Raises:
         ArgumentError: fewer than one worker, or a model or loss that cannot be pickled.
     """
 
-    def __init__(self, model: nn.Module, sgd: LocalSGD, workers: int) -> None:
+    def __init__(
+        self, model: nn.Module, sgd: LocalSGD, workers: int, *, statistics: bool = True
+    ) -> None:
         if workers < 1:
             raise ArgumentError("workers", workers, "at least 1")
         self._pool: ProcessPoolExecutor | None = None
-        self._task = _Task(model, sgd)
+        self._task = _Task(model, sgd, statistics)
         if workers > 1:
             self._pool = ProcessPoolExecutor(
                 workers,
@@ -158,15 +161,16 @@ def _context() -> BaseContext:
 
 
 class _Task:
-    def __init__(self, model: nn.Module, sgd: LocalSGD) -> None:
+    def __init__(self, model: nn.Module, sgd: LocalSGD, statistics: bool) -> None:
         self.model = model
         self.sgd = sgd
+        self.statistics = statistics
 
     def run(self, weights: Weights, x: Tensor, y: Tensor, seed: int) -> Weights:
         model = copy.deepcopy(self.model)
-        set_weights(model, weights)
+        set_weights(model, weights, statistics=self.statistics)
         self.sgd.train(model, x, y, seed)
-        return get_weights(model)
+        return get_weights(model, statistics=self.statistics)
 
 
 def _pickled(task: _Task) -> bytes:

@@ -7,9 +7,13 @@
 | withdraw | client to server | reason: why it has none; no value of it |
 | begin | server to all who take part | clients and weights: the public list of who takes part |
 
-Then each machine becomes that of the aggregator, with a `Round` of those clients alone.
+Then each machine becomes that of the aggregator, with a `Round` of those clients alone. What a
+client was told is held against what it knows: its own weight, and the run's plan. The round's
+context is a digest of the run's settings and of the model as the party has it, so that a protocol
+with signatures never sums the updates of clients who were sent different models.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -18,7 +22,8 @@ import numpy as np
 
 from extensions.errors import ArgumentError, MessageError, UpdateError
 from fl.round.aggregator import Aggregator
-from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector
+from fl.round.encoding import readable
+from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector, keep
 from fl.round.messages import SERVER, Message, Party
 from fl.training.weights import Weights
 
@@ -75,7 +80,7 @@ class SessionServer(Machine):
         try:
             self.check_round(message)
             if message.kind == "withdraw":
-                raise MessageError(str(message.body.get("reason", "no reason given")))
+                raise MessageError(message.text("reason", "no reason given"))
             if message.kind != "ready":
                 raise MessageError(f"a message of kind {message.kind!r} before the round began")
             self._ready.add(client)
@@ -95,12 +100,13 @@ class SessionServer(Machine):
         yield from self._begin(now)
 
     def _begin(self, now: float) -> Iterable[Output]:
-        fewest = self._aggregator.min_clients
+        plan = self.round.plan
+        fewest = self._aggregator.fewest(0 if plan is None else plan.cohort)
         if len(self._ready) < fewest:
             raise self.failure(f"{len(self._ready)} clients are ready, of at least {fewest}.")
         yield Timer(TRAINING, None)
         weights = {k: w for k, w in self.round.weights.items() if k in self._ready}
-        members = Round(number=self.round.number, size=self.round.size, weights=weights)
+        members = _bound(replace(self.round, weights=weights), self._weights)
         clients = np.array(members.clients, dtype=np.int64)
         counts = np.array([members.weights[k] for k in members.clients], dtype=np.int64)
         for party in (*members.clients, *self._others):
@@ -137,10 +143,11 @@ class SessionMember(Machine):
                 yield Refusal(self.party, str(error))
                 return
             yield from self._inner.start(now)
-            for early in self._early:
+            waiting, self._early = self._early, []
+            for early in waiting:
                 yield from self._inner.receive(early, now)
         else:
-            self._early.append(message)
+            keep(self._early, message)
 
     def _member(self, round: Round) -> Machine:
         """Returns this party's machine of the protocol, for the round that begins."""
@@ -148,8 +155,8 @@ class SessionMember(Machine):
 
     def expire(self, timer: str, now: float) -> Iterable[Output]:
         """Yields the outputs of the machine of the protocol."""
-        assert self._inner is not None
-        yield from self._inner.expire(timer, now)
+        if self._inner is not None:
+            yield from self._inner.expire(timer, now)
 
 
 class SessionClient(SessionMember):
@@ -173,9 +180,13 @@ class SessionClient(SessionMember):
         self._update: Vector | None = None
 
     def _member(self, round: Round) -> Machine:
-        if self._update is None or self.party not in round.weights:
+        if self._update is None or self._model is None or self.party not in round.weights:
             raise MessageError("'begin' of a round in which this client takes no part")
-        return self._aggregator.client(round, self.party, self._update)
+        own, given = self.round.weights[self.party], round.weights[self.party]
+        if given != own:
+            raise MessageError(f"'begin' gives this client a weight of {given}, not its own {own}")
+        self._aggregator.check_round(round)
+        return self._aggregator.client(_bound(round, self._model), self.party, self._update)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the timer of its training, and then the outputs of the protocol."""
@@ -198,7 +209,7 @@ class SessionClient(SessionMember):
             update = self._train(self._model)
             self._aggregator.check_update(update, self.round.size)
         except UpdateError as error:
-            yield self.send(SERVER, "withdraw", reason=str(error))
+            yield self.send(SERVER, "withdraw", reason=readable(str(error)))
             return
         self._update = update
         yield self.send(SERVER, "ready")
@@ -243,4 +254,11 @@ def _announced(message: Message, before: Round) -> Round:
     listed = dict(zip(clients.tolist(), weights.tolist(), strict=True))
     if len(listed) < len(clients):
         raise MessageError("'begin' lists a client twice")
-    return Round(number=before.number, size=before.size, weights=listed)
+    return replace(before, weights=listed)
+
+
+def _bound(round: Round, model: Weights) -> Round:
+    """Returns the round with a context of the run's settings and of this model."""
+    settings = b"" if round.plan is None else round.plan.settings
+    digest = hashlib.sha256(len(settings).to_bytes(8) + settings + model.tobytes())
+    return replace(round, context=digest.digest())

@@ -1,20 +1,25 @@
 """The settings of a run of federated averaging."""
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import numpy as np
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator
-from fl.round.choices import Exchange, OnFailure, Weighting
+from fl.round.choices import Exchange, OnFailure, Statistics, Weighting
+from fl.round.machines import Plan
 from fl.round.network import DropOut, Network
 from fl.training.local_training import LocalSGD, Loss
+from fl.training.weights import get_weights, running_statistics
 
 
 def nobody(number: int) -> Sequence[DropOut]:
@@ -36,6 +41,12 @@ class RunSettings:
         lr: learning rate of the clients.
         mechanism: changes updates and their mean, such as by noise.
         exchange: "delta": clients send what training changed. "weights": what it ended with.
+        statistics: of the model that are no parameters, such as the running ones of BatchNorm.
+            "exchange": clients send them and they are averaged, as parameters are. "keep": they
+            stay those of the model that the run was given, in every round and at the end: they do
+            not leave clients, and evaluation takes them as they are. A mechanism that clips or
+            noises needs "keep" where the model has any; GroupNorm has none. Integers, such as
+            counts of batches, are never exchanged.
         weighting: "records": clients weigh in the mean as many times as they have records.
             "equal": all alike.
         loss: of outputs and labels, a mean over the batch.
@@ -62,6 +73,7 @@ class RunSettings:
     lr: float = 0.1
     mechanism: Mechanism = field(default_factory=Mechanism)
     exchange: Exchange = "delta"
+    statistics: Statistics = "exchange"
     weighting: Weighting = "records"
     loss: Loss = cross_entropy
     network: Network = field(default_factory=Network)
@@ -78,6 +90,7 @@ class RunSettings:
             raise ArgumentError("client_fraction", self.client_fraction, "above 0, at most 1")
         for name, choices in (
             ("exchange", get_args(Exchange)),
+            ("statistics", get_args(Statistics)),
             ("weighting", get_args(Weighting)),
             ("on_failure", get_args(OnFailure)),
         ):
@@ -113,12 +126,51 @@ class RunSettings:
             chosen = draws.choice(population, self.selected(population), replace=False).tolist()
         return tuple(sorted(chosen))
 
+    @property
+    def exchanges_statistics(self) -> bool:
+        """Whether clients exchange values of the model that are no parameters."""
+        return self.statistics == "exchange"
+
+    def check_model(self, model: nn.Module, population: int) -> None:
+        """Returns only if mechanism and aggregator are for updates of this model.
+
+        Args:
+            model: of the run.
+            population: number of clients.
+
+        Raises:
+            ArgumentError: the model has statistics which the mechanism would change; or as
+                `Mechanism.check_aggregator`.
+        """
+        names = running_statistics(model)
+        if names and self.exchanges_statistics and self.mechanism.parameters_only:
+            shown = ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")
+            raise ArgumentError(
+                "statistics",
+                self.statistics,
+                f"'keep' with {type(self.mechanism).__name__} and a model that has {shown}",
+                "Noise and clipping are for parameters. Or take a model without, as of GroupNorm.",
+            )
+        size = get_weights(model, statistics=self.exchanges_statistics).size
+        cohort = self.plan(population).cohort
+        self.mechanism.check_aggregator(self.aggregator, size, cohort)
+
+    def plan(self, population: int) -> Plan:
+        """Returns what each of so many clients knows of the next round from these settings."""
+        settings = {**self.facts_of_run(), "of the round": self.mechanism.announced()}
+        return Plan(
+            cohort=self.mechanism.cohort(self.selected(population)),
+            population=population,
+            settings=hashlib.sha256(json.dumps(settings).encode()).digest(),
+        )
+
     def facts_of_run(self) -> dict[str, Any]:
         """Returns, by name, what must be equal in a run that goes on from a saved one."""
-        names = ("client_fraction", "local_epochs", "batch_size", "lr", "exchange", "weighting")
+        names = ("client_fraction", "local_epochs", "batch_size", "lr", "seed")
+        choices = ("exchange", "statistics", "weighting")
         return {
             **self.facts,
-            **{name: getattr(self, name) for name in (*names, "seed")},
+            **{name: getattr(self, name) for name in (*names, *choices)},
             "aggregator": type(self.aggregator).__name__,
             "mechanism": type(self.mechanism).__name__,
             **self.mechanism.parameters(),

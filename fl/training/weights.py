@@ -10,8 +10,13 @@ from extensions.errors import ArgumentError, UpdateError
 Weights = npt.NDArray[np.float32]
 
 
-def _entries(model: nn.Module) -> list[Tensor]:
-    entries = [entry for entry in model.state_dict().values() if entry.is_floating_point()]
+def _entries(model: nn.Module, statistics: bool) -> list[Tensor]:
+    left_out = () if statistics else running_statistics(model)
+    entries = [
+        entry
+        for name, entry in model.state_dict().items()
+        if entry.is_floating_point() and name not in left_out
+    ]
     if wrong := {str(entry.dtype) for entry in entries} - {"torch.float32"}:
         raise ArgumentError("model", sorted(wrong), "of single precision", "Type: model.float()")
     if not entries:
@@ -19,23 +24,37 @@ def _entries(model: nn.Module) -> list[Tensor]:
     return entries
 
 
-def get_weights(model: nn.Module) -> Weights:
-    """Returns a copy of all values of the model (size,).
+def running_statistics(model: nn.Module) -> tuple[str, ...]:
+    """Returns the names of all floating-point values of the model that are no parameters."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    values = model.state_dict()
+    return tuple(k for k, v in values.items() if v.is_floating_point() and k not in parameters)
+
+
+def get_weights(model: nn.Module, *, statistics: bool = True) -> Weights:
+    """Returns a copy of all values of the model (size,), or of its parameters alone.
 
     Integer buffers, such as counts of batches, are no part of it: every training of a client begins
-    with those of the model that the run was given.
+    with those of the model that the run was given, and so with running statistics that are left
+    out.
+
+    Args:
+        model: of single precision.
+        statistics: whether floating-point buffers are part of it.
 
     Raises:
         ArgumentError: a model without parameters, or of another precision.
     """
-    row: Weights = torch.cat([entry.reshape(-1) for entry in _entries(model)]).numpy().copy()
+    row: Weights = (
+        torch.cat([entry.reshape(-1) for entry in _entries(model, statistics)]).numpy().copy()
+    )
     return row
 
 
-def set_weights(model: nn.Module, weights: Weights) -> None:
-    """Gives the model these values, in place."""
+def set_weights(model: nn.Module, weights: Weights, *, statistics: bool = True) -> None:
+    """Gives the model these values, in place; without statistics its parameters alone."""
     row = torch.from_numpy(weights.copy())
-    entries = _entries(model)
+    entries = _entries(model, statistics)
     with torch.no_grad():
         parts = torch.split(row, [entry.numel() for entry in entries])
         for entry, part in zip(entries, parts, strict=True):

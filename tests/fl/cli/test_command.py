@@ -163,6 +163,26 @@ def test_central_privacy_reaches_the_epsilon_that_is_asked_for(tmp_path):
     assert "not from the server, nor from those who learn who took part" in shown
 
 
+def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
+    given = ("--mechanism", "distributed-dp", "--epsilon", 8, "--delta", 1e-3, "--colluders", 1)
+    report = run_here("--aggregator", "masked", *given)
+    assert 7.99 < report["epsilon"] <= 8.0
+    assert (report["settings"]["colluders"], report["settings"]["weighting"]) == (1, "equal")
+    assert "from the server and clients on its side, too" in report["stdout"]
+
+
+@pytest.mark.parametrize("aggregator", ["chain", "masked", "paillier"])
+def test_few_clients_are_enough_without_further_options(monkeypatch, tmp_path, aggregator):
+    """A tenth of 5 clients would be none; the aggregator needs two."""
+    small = ("--insecure-small-key", "--key-bits", 256) if aggregator == "paillier" else ()
+    file = tmp_path / "report.json"
+    given = ("--clients", 5, "--rounds", 1, "--model", "logistic", "--json", file, *small)
+    assert here(monkeypatch, "fl", "--aggregator", aggregator, *given) == 0
+    report = json.loads(file.read_text())
+    assert report["settings"]["client_fraction"] == 0.4
+    assert len(report["history"][0]["included"]) == 2
+
+
 def test_signs_are_sent_and_accounted_for(run_here):
     given = ("--mechanism", "sign-ds", "--sign-k", 0.1, "--sign-eps", 5, "--sign-global-lr", 0.01)
     report = run_here("--aggregator", "plain", *given)

@@ -46,7 +46,7 @@ BAD = {
     "epsilon without mechanism": (
         (*PLAIN, "--epsilon", 8),
         "epsilon = 8.0",
-        "left out with --mechanism none. It belongs to --mechanism local-dp or central-dp.",
+        "left out with --mechanism none. It belongs to --mechanism local-dp or central-dp or dist",
     ),
     "sign with local": (
         (*LOCAL, "--sign-k", 0.1),
@@ -103,6 +103,11 @@ BAD = {
         ("--aggregator", "chain", "--chains", 6),
         "clients of a round = 10",
         "at least 12",
+    ),
+    "range of the noise": (
+        *(("--aggregator", "masked", "--mechanism", "local-dp", "--epsilon", 1, "--delta", 1e-5),),
+        "range = 16.0",
+        "at least 64 with noise",
     ),
     "learning rate": ((*PLAIN, "--lr", 0), "lr = 0.0", "positive"),
     "workers": ((*PLAIN, "--workers", 0), "workers = 0", "at least 1"),

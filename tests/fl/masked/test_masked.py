@@ -64,7 +64,7 @@ def test_range_weights_and_threshold_are_checked_before_anything_is_sent():
         fl.MaskedAggregator(threshold=0.4)
     with pytest.raises(ArgumentError, match="frac_bits = 16: .* 5 clients of total weight 20000"):
         fl.aggregate(half(), updates(5), dict.fromkeys(range(5), 4000))
-    with pytest.raises(UpdateError, match="1 of 2 values lie beyond"):
+    with pytest.raises(UpdateError, match="values lie beyond"):
         fl.aggregate(half(), {0: np.zeros(2), 1: np.array([4.1, 0.0])})
     with pytest.raises(ArgumentError, match="clients of a round = 1"):
         fl.aggregate(half(), {0: np.zeros(2)})

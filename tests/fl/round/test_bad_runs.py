@@ -53,8 +53,8 @@ class Faulty(fl.Mechanism):
 
 
 FAULTS = {
-    "NaN": (lambda update: update * np.nan, "18 of 18 values of the update are NaN or infinite"),
-    "infinity": (lambda update: np.append(update[1:], np.inf), "1 of 18 values of the update"),
+    "NaN": (lambda update: update * np.nan, "values of the update are NaN or infinite"),
+    "infinity": (lambda update: np.append(update[1:], np.inf), "values of the update are NaN"),
     "shape": (lambda update: update[1:], "an update of shape (17,), not (18,)"),
     "range": (lambda update: update + 1e39, "beyond"),
 }

@@ -1,0 +1,318 @@
+"""Rounds in which the server lies, and what it reads of one client's update."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import fl
+from extensions.errors import RoundError
+from fl.leakage import ciphertexts, running_sums, vectors_sent
+from fl.masked import ciphers, shamir
+from fl.masked.terms import MASK_KEY, SECRETS, SEED, Terms
+from fl.round.machines import Plan
+from fl.training.local_training import LocalSGD
+from fl.training.session import SessionServer, session_machines
+from fl.training.weights import Weights, get_weights, set_weights
+
+CLIENTS, VICTIM, COLLUDER = 7, 0, 6
+FIXED = fl.FixedPoint(frac_bits=24)
+UNIT = 2.0**-18
+"""A value counts as read if it is this close: the fixed point and single precision are closer."""
+AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
+    "plain": fl.PlainAggregator,
+    "chain": lambda: fl.ChainAggregator(FIXED),
+    "masked": lambda: fl.MaskedAggregator(fixed_point=FIXED),
+    "paillier": lambda: fl.PaillierAggregator(
+        fixed_point=FIXED, key_bits=512, insecure_small_key=True
+    ),
+}
+WEIGHTS = {client: 2 + client % 3 for client in range(CLIENTS)}
+"""Records of each client."""
+
+
+def model() -> nn.Module:
+    """Returns a model of 51 values; the last three are the biases of the outputs."""
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+
+
+def dead(weights: Weights) -> Weights:
+    """Returns the model with every ReLU at 0: only the biases of the outputs have gradients."""
+    changed = weights.copy()
+    changed[24:30] = -100.0
+    return changed
+
+
+def records(client: int) -> tuple[torch.Tensor, torch.Tensor]:
+    draws = torch.Generator().manual_seed(client)
+    count = WEIGHTS[client]
+    return torch.randn(count, 4, generator=draws), torch.arange(count) % 3
+
+
+def trained(client: int, received: Weights) -> fl.Vector:
+    """Returns what one step on the client's records changes in the model that it received."""
+    own = model()
+    set_weights(own, received)
+    LocalSGD(epochs=1, batch_size=None, lr=0.5, loss=cross_entropy).train(own, *records(client), 1)
+    return get_weights(own).astype(np.float64) - received
+
+
+class Gullible(Terms):
+    """The terms of a server that takes every signature."""
+
+    def verify(self, client: int, signature: object, signed: bytes) -> None:
+        return
+
+
+class Lying(fl.Aggregator):
+    """The aggregator as a server has it that checks nothing, and need not be the protocol's."""
+
+    def __init__(
+        self, inner: fl.Aggregator, server: Callable[[fl.Round], fl.Machine] | None = None
+    ) -> None:
+        self.inner, self._server = inner, server
+        self.min_clients = 1
+
+    def server(self, round: fl.Round) -> fl.Machine:
+        machine = (self._server or self.inner.server)(round)
+        if hasattr(machine, "_terms"):
+            machine._terms = Gullible(**vars_of(machine._terms))
+        return machine
+
+    def client(self, round: fl.Round, client: int, update: fl.Vector) -> fl.Machine:
+        raise NotImplementedError
+
+    def leaks_to(self, coalition: fl.Coalition, outcome: fl.Outcome) -> fl.Leaks:
+        raise NotImplementedError
+
+
+def vars_of(terms: Terms) -> dict[str, object]:
+    return {name: getattr(terms, name) for name in Terms.__dataclass_fields__}
+
+
+@dataclass
+class Play:
+    """One round as it went, and what the attackers need to read it.
+
+    Attributes:
+        updates: of each client that trained.
+        outcome: None if the round failed.
+    """
+
+    aggregator: fl.Aggregator
+    round: fl.Round
+    transcript: fl.Transcript
+    machines: dict[int, fl.Machine]
+    updates: dict[int, fl.Vector]
+    outcome: fl.Outcome | None = None
+    refusals: list[fl.Refusal] = field(default_factory=list)
+
+
+Change = Callable[[dict[int, fl.Machine]], None]
+
+
+def play(
+    aggregator: fl.Aggregator,
+    *,
+    weights: Mapping[int, int] = WEIGHTS,
+    server: Callable[[fl.Round], fl.Machine] | None = None,
+    model_of: Callable[[int, Weights], Weights] = lambda client, weights: weights,
+    change: Change = lambda machines: None,
+    train: Callable[[int, Weights], fl.Vector] = trained,
+    start: Weights | None = None,
+    lying: bool = True,
+    **transport: object,
+) -> Play:
+    """Plays a whole round of all clients with a server that announces what it likes.
+
+    Args:
+        aggregator: of the clients, and as far as it goes of the server.
+        weights: clients that the server invites, and the weights that it announces.
+        server: makes the server's machine of the protocol, in place of the aggregator's.
+        model_of: from a client and the true model to the one that it is sent.
+        change: of all machines, before the round.
+        train: from a client and its model to its update.
+        start: the true model; that of `model` unless given.
+        lying: whether the server deviates at all; else it is the library's.
+        transport: of the round.
+    """
+    start = get_weights(model()) if start is None else start
+    plan = Plan(cohort=CLIENTS, population=CLIENTS, settings=b"settings of the run")
+    round = fl.Round(number=1, size=start.size, weights=WEIGHTS, plan=plan)
+    updates: dict[int, fl.Vector] = {}
+
+    def update(client: int, received: Weights) -> fl.Vector:
+        updates[client] = train(client, received)
+        return updates[client]
+
+    machines = session_machines(
+        round, start, aggregator, update, timeout=60.0, training_seconds=0.0
+    )
+    if lying:
+        announced = replace(round, weights=dict(weights), plan=replace(plan, cohort=0))
+        liar = SessionServer(announced, start, Lying(aggregator, server), (), 60.0)
+        machines[fl.SERVER] = Sending(liar, model_of)
+    change(machines)
+    carrier = fl.InProcessTransport(**transport)  # type: ignore[arg-type]
+    made = Play(aggregator, round, carrier.transcript, machines, updates)
+    with suppress(RoundError):
+        made.outcome = carrier.run(machines)
+    made.refusals = carrier.refusals
+    return made
+
+
+class Sending(fl.Machine):
+    """A session's server that sends each client a model of its own."""
+
+    def __init__(self, inner: SessionServer, model_of: Callable[[int, Weights], Weights]) -> None:
+        super().__init__(inner.round, inner.party)
+        self.inner, self.model_of = inner, model_of
+
+    def start(self, now: float) -> Iterator[fl.Output]:
+        for output in self.inner.start(now):
+            if isinstance(output, fl.Message) and output.kind == "model":
+                values = self.model_of(output.receiver, output.body["values"])
+                yield replace(output, body={"values": values})
+            else:
+                yield output
+
+    def receive(self, message: fl.Message, now: float) -> Iterator[fl.Output]:
+        yield from self.inner.receive(message, now)
+
+    def expire(self, timer: str, now: float) -> Iterator[fl.Output]:
+        yield from self.inner.expire(timer, now)
+
+
+def innermost(machine: fl.Machine) -> fl.Machine:
+    """Returns a party's machine of the protocol."""
+    while True:
+        inner = getattr(machine, "inner", None) or getattr(machine, "_inner", None)
+        if inner is None:
+            return machine
+        machine = inner
+
+
+# --- what a server reads -------------------------------------------------------------------------
+
+
+def recovered(truth: fl.Vector, readings: list[fl.Vector]) -> int:
+    """Returns how many of the larger values of the update the best reading has."""
+    large = np.abs(truth) > 1e-3
+    assert large.sum() > 20
+    return max((int(np.sum(np.abs(r - truth)[large] < UNIT)) for r in readings), default=0)
+
+
+def readings(played: Play, *colluders: int) -> list[fl.Vector]:
+    """Returns all that server and colluders read as the victim's update, most of it nonsense."""
+    coalition = fl.Coalition(colluders, server=True)
+    view, size = played.transcript.view(coalition), played.round.size
+    weight = WEIGHTS[VICTIM]
+    found = [*vectors_sent(view, VICTIM, size)]
+    found += [row / weight for row in [*found, *running_sums(view, VICTIM, size)]]
+    if isinstance(played.aggregator, fl.PaillierAggregator):
+        found += _decrypted(played, view, colluders)
+    if isinstance(played.aggregator, fl.MaskedAggregator):
+        found += _unmasked(played, colluders)
+    if played.outcome is not None:
+        found += _of_the_sum(played, colluders)
+    return found
+
+
+def _of_the_sum(played: Play, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
+    """Yields the sum, for others who added nothing, and less what colluders added."""
+    assert played.outcome is not None
+    announced = innermost(played.machines[fl.SERVER]).round.weights
+    included = played.outcome.included
+    total = played.outcome.aggregate.mean * sum(announced[k] for k in included)
+    for gone in ((), [k for k in colluders if k in included]):
+        rest = total - sum(announced[k] * played.updates[k] for k in gone)
+        yield from (rest / announced.get(VICTIM, 1), rest / WEIGHTS[VICTIM])
+
+
+def _decrypted(
+    played: Play, view: list[fl.Message], colluders: tuple[int, ...]
+) -> Iterator[fl.Vector]:
+    """Yields the victim's update under a colluder's key, and what was decrypted for the server."""
+    aggregator, size = played.aggregator, played.round.size
+    assert isinstance(aggregator, fl.PaillierAggregator)
+    server = innermost(played.machines[fl.SERVER])
+    packing = aggregator._packing(server.round.weights.values())
+    held = [aggregator.held_by(k) for k in colluders]
+    for key in [*held, getattr(server, "stolen", None)]:
+        if key is not None:
+            for row in ciphertexts(view, VICTIM, size, packing, key, frac_bits=24):
+                yield row / WEIGHTS[VICTIM]
+    for message in view:
+        if message.kind == "sum" and (key := aggregator.held_by(VICTIM)) is not None:
+            rows = [int.from_bytes(row.tobytes(), "little") for row in message.body["plaintexts"]]
+            values = packing.slots_of(rows, key.public.n)[:size]
+            yield np.ldexp(values.astype(np.float64), -24) / WEIGHTS[VICTIM]
+
+
+def _unmasked(played: Play, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
+    """Yields the victim's masked values without all masks that follow from the messages."""
+    received = played.transcript.received
+    sent = received(fl.SERVER, "masked")
+    victim = innermost(played.machines[VICTIM])
+    roster = getattr(victim, "_roster", None)
+    if roster is None:
+        return
+    secrets = dict(_secrets(played, colluders))
+    for message in sent:
+        if message.sender != VICTIM:
+            continue
+        values = np.array(message.body["values"])
+        for seed in [secrets.get((VICTIM, SEED))]:
+            if seed is not None:
+                key = ciphers.derive(seed, roster.session, "individual mask", VICTIM)
+                values -= ciphers.mask(key, values.size, values.dtype)
+        for peer in victim._dealers:
+            for one, other in ((VICTIM, peer), (peer, VICTIM)):
+                if peer != VICTIM and (one, MASK_KEY) in secrets:
+                    own = ciphers.private_key(secrets[one, MASK_KEY])
+                    pair = ciphers.agree(own, roster.mask_key(other), other)
+                    ciphers.add_pair_mask(values, pair, roster.session, VICTIM, peer, sign=-1)
+                    break
+        yield np.ldexp(values.view(np.int64).astype(np.float64), -24) / WEIGHTS[VICTIM]
+
+
+def _secrets(played: Play, colluders: tuple[int, ...]) -> Iterator[tuple[tuple[int, str], bytes]]:
+    """Yields every secret that t opened shares, or a colluder's own knowledge, give."""
+    received = played.transcript.received
+    roster = innermost(played.machines[VICTIM])._roster
+    terms = innermost(played.machines[VICTIM])._terms
+    for client in colluders:
+        for kind in SECRETS:
+            yield (client, kind), innermost(played.machines[client])._secrets[kind]
+    for dealt in received(fl.SERVER, "shares"):
+        for column, kind in enumerate(SECRETS):
+            shares = {}
+            for place, holder in enumerate(roster.clients):
+                cell = dealt.body["sealed"][place, column].tobytes()
+                for key in _keys(played, dealt.sender, kind, holder, colluders):
+                    if (share := ciphers.unseal(key, cell)) is not None:
+                        shares[holder + 1] = share
+            if len(shares) >= terms.threshold:
+                taken = dict(list(shares.items())[: terms.threshold])
+                if (secret := shamir.reconstruct(taken)) is not None:
+                    yield (dealt.sender, kind), secret
+
+
+def _keys(
+    played: Play, dealer: int, kind: str, holder: int, colluders: tuple[int, ...]
+) -> Iterator[bytes]:
+    received = played.transcript.received
+    for opened in received(fl.SERVER, "unmask"):
+        if opened.sender == holder:
+            listed = received(holder, "sealed")[0].body["clients"].tolist()
+            if dealer in listed:
+                yield opened.body["keys"][listed.index(dealer)].tobytes()
+    if holder in colluders:
+        machine = innermost(played.machines[holder])
+        if machine._agreed:
+            yield machine._sealing_key(kind, dealer, holder)
