@@ -7,19 +7,25 @@ from pathlib import Path
 from benchmarks import pages, tables
 
 DOCUMENTS = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/results.md"))
-_SLOT = re.compile(r"<!-- table: ([^\s:]+)(?:: (.+?))? -->\n.*?<!-- end -->", re.DOTALL)
+_SLOT = re.compile(
+    r"<!-- table: ([^\s:]+)(?:: (.+?))?(?: where (.+?))? -->\n.*?<!-- end -->", re.DOTALL
+)
 
 
 def with_tables(text: str) -> str:
     """Returns the text with its table slots filled from the recorded results.
 
     A slot whose name has a ``*`` holds the rows of all results of such a name, in their order, or
-    says that there are none. One that lists columns, ``name: column | column``, has these alone.
+    says that there are none. One that lists columns, ``name: column | column``, has these alone;
+    ``where column = cell or cell and column = cell`` leaves those rows that show one of the cells.
     """
 
     def fill(slot: re.Match[str]) -> str:
         files = sorted(tables.RESULTS.glob(f"{slot[1]}.json"))
         rows = [row for file in files for row in json.loads(file.read_text())["rows"]]
+        for condition in slot[3].split(" and ") if slot[3] else ():
+            column, _, cells = condition.partition(" = ")
+            rows = [row for row in rows if tables.cell(row[column]) in cells.split(" or ")]
         if slot[2] is not None:
             rows = [{name: row[name] for name in slot[2].split(" | ")} for row in rows]
         table = tables.markdown(rows) if rows else "No run is recorded yet."
