@@ -166,9 +166,9 @@ class Mesh:
         return [*self._ends]
 
     @property
-    def descriptors(self) -> list[int]:
-        """Those of the connections' files."""
-        return [*self._by_descriptor]
+    def descriptors(self) -> dict[int, int]:
+        """The descriptor of each connection's file, by rank."""
+        return {end.rank: descriptor for descriptor, end in self._by_descriptor.items()}
 
     @property
     def payload(self) -> tuple[int, int]:

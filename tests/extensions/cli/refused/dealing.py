@@ -28,6 +28,7 @@ PREPARE = Table(
                     "--class-names",
                 ),
                 *("--partition", "--seed-data", "--no-feature-cache", "--save", "--timeout"),
+                "--transport",
                 "--again",
                 *("--material", "--players", "--checkpoint", "--checkpoint-every", "--resume"),
                 *("--budget", "--json", "--data", "--data-dir", "--features", "--weights"),
