@@ -3,7 +3,7 @@
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
 
@@ -12,6 +12,11 @@ class Connections:
 
     def __init__(self) -> None:
         self._older = dict(_sockets())
+
+    def include(self, descriptors: Iterable[int]) -> None:
+        """These count as well, although they may have been opened before."""
+        for descriptor in descriptors:
+            self._older.pop(descriptor, None)
 
     def cut(self) -> None:
         """Whoever reads or writes one of them gets an error, here and at the other end."""

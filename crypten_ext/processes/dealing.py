@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
 from extensions.runs.processes import Process, Template, describe_ending
+from extensions.runs.processes.seats import Seat
 from extensions.runs.providers import DEALER_ADDRESS, Provider, check_provider
 
 
@@ -88,7 +89,7 @@ def check_dealing(provider: str, parties: int) -> None:
 
 
 def start_dealing(
-    provider: Provider, parties: int, env: dict[str, str], template: Template | None
+    provider: Provider, parties: int, env: dict[str, str], template: Template | None, seat: Seat
 ) -> DealingProcess | None:
     """Returns the provider's process, None if it needs none; `env` then tells the parties of it.
 
@@ -97,6 +98,7 @@ def start_dealing(
         parties: Their number.
         env: What their environments have in common.
         template: What it is a copy of, if anything.
+        seat: Where CrypTen's third party meets the parties.
     """
     if provider == "dealer":
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -115,7 +117,8 @@ def start_dealing(
         env[THIRD_PARTY] = "1"
         return DealingProcess(
             *("the third party", ThirdPartyLostError, "crypten_ext.third_party.__main__"),
-            env={**env, "RANK": str(parties)},
+            env={**env, **seat.env, "RANK": str(parties)},
+            descriptors=seat.descriptors,
             template=template,
         )
     return None

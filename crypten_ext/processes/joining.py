@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import os
 import socket
 import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch.distributed
@@ -16,12 +17,30 @@ from torch.distributed import DistError
 
 from crypten_ext.processes.introductions import introduce, parties_of
 from crypten_ext.processes.liveness import SILENCE, Watch
+from crypten_ext.transport.meeting import at_door, begin, board_of, connect, run_of
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.manifest import Manifest
+from extensions.runs.options import Meeting
+from extensions.transport import Local
+from extensions.transport.board import BoardLostError
 
 import crypten
 
 _ASKING = 0.2
+
+
+def together(meeting: Meeting, manifest: Manifest) -> AbstractContextManager[None]:
+    """Returns a block in which CrypTen is initialised: `joined_by_tls` or `joined`."""
+    local = meeting.local(parties_of(manifest))
+    if local is not None:
+        return joined_by_tls(local, manifest, meeting.join_timeout)
+    os.environ.update(
+        RANK=str(meeting.rank),
+        WORLD_SIZE=str(parties_of(manifest)),
+        RENDEZVOUS=meeting.rendezvous,
+        DISTRIBUTED_BACKEND="gloo",
+    )
+    return joined(meeting.rendezvous, meeting.rank, manifest, meeting.join_timeout)
 
 
 @contextmanager
@@ -60,6 +79,61 @@ def joined(
         with _lent(store.clone(), rank, parties, seconds):
             crypten.init()
         yield
+
+
+@contextmanager
+def joined_by_tls(
+    local: Local, manifest: Manifest, seconds: float, *, silence: float = SILENCE
+) -> Iterator[None]:
+    """As `joined`, over TLS 1.3 with the other parties of a federation.
+
+    Args:
+        local: this party.
+        manifest: of the run, as this party states it.
+        seconds: within which all parties must have come.
+        silence: seconds without a status after which a party is lost; ten statuses.
+
+    Raises:
+        RefusedError: another host and this one refused each other.
+        PartyLostError: of `joined`.
+        DealerLostError: of `joined`.
+        ArgumentError: of `introduce`, at every party; or one who is no party.
+    """
+    rank, deadline = local.rank, time.monotonic() + seconds
+    with ExitStack() as until_met, ExitStack() as until_over:
+        door = until_met.enter_context(at_door(local))
+        assert rank is not None
+        board = board_of(local, door, seconds)
+        until_over.callback(board.close)
+        try:
+            missing = introduce(board, rank, manifest, deadline)
+        except BoardLostError as error:
+            raise PartyLostError(0, f"left before all had come: {error}") from error
+        if missing:
+            names = [local.federation.parties[one].name for one in missing]
+            raise PartyLostError(
+                missing[0],
+                f"({', nor has '.join(names)}) has not come within {seconds:g} s. "
+                + " ".join(door.refused),
+            )
+        watch = Watch(
+            board,
+            has_host=True,
+            rank=rank,
+            world_size=len(local.federation.parties),
+            interval=silence / 10,
+            silence=silence,
+            cuts=True,
+        )
+        with watch:
+            left = max(0.0, deadline - time.monotonic())
+            mesh = connect(local, door, run_of(board), left)
+            assert watch.connections is not None
+            watch.connections.include(mesh.descriptors.values())  # others may have come before it
+            begin(mesh)
+            until_met.close()
+            crypten.init()
+            yield
 
 
 def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Store:

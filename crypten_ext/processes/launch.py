@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -25,14 +26,10 @@ from crypten_ext.processes.failures import PartyFailedError, root_cause
 from crypten_ext.processes.template import template_of
 from crypten_ext.processes.worker import PROGRAM, environment_of
 from extensions.checks import check_seconds
-from extensions.errors import (
-    ArgumentError,
-    DealerLostError,
-    LostError,
-    PartyLostError,
-    PeaError,
-)
-from extensions.runs.processes import Failure, Process, Silences
+from extensions.errors import ArgumentError, DealerLostError, LostError, PartyLostError, PeaError
+from extensions.runs.options import Transport
+from extensions.runs.processes import Failure, Process, Silences, Template
+from extensions.runs.processes.seats import seats
 from extensions.runs.providers import Provider
 
 __all__ = ["Parties", "PartyFailedError"]
@@ -60,6 +57,7 @@ class Parties:
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
             is, and for all pools that are open at once with equal `modules` and `env`: that spares
             processor time and memory (`crypten_ext.processes.template.template_of`).
+        transport: "gloo", in the clear, or "tls", with keys that are made for this pool.
 
     Guarantees:
         traffic between the parties stays on the loopback interface; what they print is kept out of
@@ -83,6 +81,7 @@ class Parties:
         starting: float = 120.0,
         provider: Provider = "tfp",
         modules: Sequence[str] = (),
+        transport: Transport = "gloo",
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
@@ -95,7 +94,7 @@ class Parties:
         self._env = dict(env or {})
         self._stack = ExitStack()
         self._parties: list[Process] = []
-        self._provider, self._modules = provider, modules
+        self._provider, self._modules, self._transport = provider, modules, transport
         self._dealing: DealingProcess | None = None
         self._inbox: SimpleQueue[tuple[int, bytes]] = SimpleQueue()
         self._directory = ""
@@ -110,14 +109,22 @@ class Parties:
             common = environment_of(self.world_size, self._directory, self._env)
             imported = template_of(self.world_size, env=self._env, modules=self._modules)
             own = self._stack.enter_context(imported)
-            self._dealing = start_dealing(self._provider, self.world_size, common, own)
-            for rank in range(self.world_size):
-                env = {**common, "RANK": str(rank)}
-                receive = partial(self._hear, rank)
-                self._parties.append(Process(PROGRAM, env=env, receive=receive, template=own))
+            self._start(common, own)
             self._gather(self._timeout, None)
             self._closed = ""
         return self
+
+    def _start(self, common: dict[str, str], own: Template | None) -> None:
+        number, third = self.world_size, self._provider == "ttp"
+        with seats(self._transport, Path(self._directory), number + third) as given:
+            self._dealing = start_dealing(self._provider, number, common, own, given[-1])
+            for rank, seat in enumerate(given[:number]):
+                env = {**common, **seat.env, "RANK": str(rank)}
+                receive, given_to = partial(self._hear, rank), seat.descriptors
+                party = Process(
+                    PROGRAM, env=env, receive=receive, descriptors=given_to, template=own
+                )
+                self._parties.append(party)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:

@@ -21,6 +21,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
+from crypten_ext import transport
 from crypten_ext.processes.connections import Connections
 from crypten_ext.processes.failures import is_connection_loss
 from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
@@ -51,7 +52,7 @@ class Watch:
         world_size: number of parties.
         interval: seconds between two statuses of one party.
         silence: seconds without a new status after which a party is lost.
-        cuts: whether all connections that this process opens from now on may be cut at a loss.
+        cuts: whether `connections` may be cut at a loss: those that this process opens from now on.
 
     Edge cases:
         the party that hosts a TCP store waits at the end of its block until the others have left
@@ -82,7 +83,7 @@ class Watch:
         self._cut = False
         self._farewell = ""
         self._verdict: LostError | None = None
-        self._connections = Connections() if cuts else None
+        self.connections = Connections() if cuts else None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._known = threading.Event()
@@ -122,9 +123,9 @@ class Watch:
 
     def _cut_connections(self) -> None:
         """No thread waits for another party any more."""
-        if self._connections is not None:
+        if self.connections is not None:
             self._cut = True
-            self._connections.cut()
+            self.connections.cut()
 
     def explain(self, error: BaseException, *, wait: float | None = None) -> LostError:
         """The error that names who was lost first, given what that caused here.
@@ -221,7 +222,7 @@ class Watch:
         grace = (4 if self._rank == self._host else 2) * self._interval
         if self._verdict is None or self._in_hand.wait(grace):
             return
-        if self._connections is not None:
+        if self.connections is not None:
             self._cut_connections()
             if self._in_hand.wait(grace):
                 return
@@ -266,9 +267,10 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
     if not (communicator.is_initialized() and dist.is_initialized()):
         raise PeaError("CrypTen is not initialised: call crypten.init() before watch_parties().")
     store, port = default_store()
+    board = transport.board()
     return Watch(
-        store,
-        has_host=port is not None,
+        store if board is None else board,
+        has_host=port is not None or board is not None,
         rank=communicator.get().get_rank(),
         world_size=communicator.get().get_world_size(),
         interval=interval,

@@ -6,6 +6,7 @@ import struct
 
 from crypten_ext import dealer
 from crypten_ext.processes.store import default_store
+from crypten_ext.transport import current
 from crypten_ext.world import exchange
 from extensions.protocols.agreement import exchange_bytes
 from extensions.protocols.host import Carried, Traffic
@@ -38,16 +39,24 @@ class Meter:
 
     def __init__(self) -> None:
         crypten.cfg.communicator.verbose = True  # or CrypTen counts no rounds
+        third_party = communicator.get().ttp_initialized
+        if (mesh := current()) is not None:
+            parties = dict(mesh.descriptors)
+            self._third_party = [parties.pop(len(mesh.others))] if third_party else []
+            self._parties = [*parties.values()]
+        else:
+            self._find_connections(third_party)
+        self._counts = any(carried(self._parties))
+        self._start = self._now()
+
+    def _find_connections(self, third_party: bool) -> None:
         _, store = default_store()
         own = [one for one in connections() if store not in (one.near, one.far)]
         theirs = _of_others(own)
         with_parties = [one for one in own if (one.near, one.far) in theirs]
         self._parties = [one.descriptor for one in with_parties]
-        third_party = communicator.get().ttp_initialized
         rest = [one for one in own if one not in with_parties] if third_party else []
         self._third_party = [one.descriptor for one in rest]
-        self._counts = any(carried(self._parties))
-        self._start = self._now()
 
     def read(self) -> Traffic:
         """Returns what was sent and received so far."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.template import template_of
@@ -21,13 +21,14 @@ from extensions.runs.config import MAX_PARTIES, TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
-from extensions.runs.options import Meeting, RunOptions
+from extensions.runs.options import Meeting, RunOptions, Transport
 from extensions.runs.providers import DEALER_NOISE_NOTICE, DEALINGS
 
 if TYPE_CHECKING:
     from crypten_ext.processes.worker import Context
 
 READ_APART = True
+TRANSPORTS = get_args(Transport)
 
 NOBODY_DEALS = (
     "Owners compute on their own records and only sums are opened: nobody deals, and nobody need "
@@ -119,6 +120,7 @@ def train(
         timeout=options.timeout,
         provider=beside,
         modules=_modules(config, options),
+        transport=options.transport,
     )
     with pool as parties:
         reports = parties.run(
@@ -207,13 +209,14 @@ def train_party(
         DealerLostError: the dealer died, is late, or sent what cannot be used.
         PartyLostError: another party did not come within `join_timeout`, or died or fell silent
             later, which is found within 60 s.
+        RefusedError: with tls://, another host and this one refused each other; it says why.
     """
     check(config, options)
     check_party(config, meeting, options)
     manifest = _manifest(config, options, records)
     with quiet_unless_it_fails():
         from crypten_ext import dealer as dealing
-        from crypten_ext.processes.joining import joined
+        from crypten_ext.processes.joining import together
         from crypten_ext.run.training import train as train_here
 
         import crypten
@@ -221,13 +224,7 @@ def train_party(
         os.environ[dealing.ADDRESS] = meeting.dealer
     if options.material is not None:
         _check_material(options.material, meeting.rank, config)
-    os.environ.update(
-        RANK=str(meeting.rank),
-        WORLD_SIZE=str(config.parties),
-        RENDEZVOUS=meeting.rendezvous,
-        DISTRIBUTED_BACKEND="gloo",
-    )
-    with joined(meeting.rendezvous, meeting.rank, manifest, meeting.join_timeout):
+    with together(meeting, manifest):
         report = train_here(config, records, progress, options)
         dealing.disconnect()
     crypten.uninit()
@@ -250,6 +247,7 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         )
     if not 0 <= meeting.rank < config.parties:
         raise ArgumentError("rank", meeting.rank, f"in 0..{config.parties - 1}")
+    meeting.local(config.parties)
     material = options.material
     if not config.hidden:
         if meeting.dealer is not None:

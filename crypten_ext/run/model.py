@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from crypten_ext import dealer
-from crypten_ext.processes.joining import joined
+from crypten_ext.processes.joining import together
 from crypten_ext.processes.worker import Context
 from crypten_ext.registry import enable
 from crypten_ext.run.host import CrypTenHost
@@ -38,7 +38,6 @@ def use_party(
         PartyLostError: another party did not come within `join_timeout`, or died later.
     """
     own = files.read()
-    parties = len(own.shared.save)
     if computing.provider == "ttp" or (meeting.dealer is None) != (computing.provider == "tfp"):
         raise ArgumentError(
             "provider, dealer",
@@ -47,14 +46,8 @@ def use_party(
         )
     if meeting.dealer is not None:
         os.environ[dealer.ADDRESS] = meeting.dealer
-    os.environ.update(
-        RANK=str(meeting.rank),
-        WORLD_SIZE=str(parties),
-        RENDEZVOUS=meeting.rendezvous,
-        DISTRIBUTED_BACKEND="gloo",
-    )
     manifest = manifest_of(request, own.shared, SOFTWARE)
-    with joined(meeting.rendezvous, meeting.rank, manifest, meeting.join_timeout):
+    with together(meeting, manifest):
         found = _use_here(request, files, computing.provider)
         dealer.disconnect()
     crypten.uninit()

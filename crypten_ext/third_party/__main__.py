@@ -5,10 +5,12 @@ carries signs of life alone.
 """
 
 import os
+import sys
 
 import torch
 
 from crypten_ext.third_party.server import serve
+from crypten_ext.transport.meeting import take_seat
 from extensions.runs.processes import open_channel
 
 
@@ -16,6 +18,7 @@ def main() -> None:
     """One run is dealt for."""
     open_channel()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    take_seat(sys.argv[1:], third_parties=1)
     serve()
 
 

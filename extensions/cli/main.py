@@ -19,6 +19,8 @@ class PeaCommands(Commands):
         "train": "extensions.cli.training:train",
         "party": "extensions.cli.training:party",
         "budget": "extensions.cli.budget:budget",
+        "keys": "extensions.cli.identities:keys",
+        "federation": "extensions.cli.identities:federation",
         "split": "extensions.cli.data:split",
         "features": "extensions.cli.data:extract",
         "schema": "extensions.cli.data:schema",

@@ -23,6 +23,8 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import at_hand, find_for
 from extensions.runs.options import Meeting, RunOptions
 
+_OF_ALL_PARTIES = ("timeout", "players", "ledgers", "transport")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
@@ -106,7 +108,9 @@ def party(
     schedule: Annotated[Schedule, Options("Run")],
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("features",))],
-    options: Annotated[RunOptions, Options("Execution", without=("timeout", "players", "ledgers"))],
+    options: Annotated[
+        RunOptions, Options("Execution", without=("timeout", "players", "ledgers", "transport"))
+    ],
     report: Report = None,
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""

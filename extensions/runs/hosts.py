@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from extensions.errors import ArgumentError
 from extensions.runs import entry_points
 from extensions.runs.config import HOSTS, TrainConfig
 from extensions.runs.options import Meeting, RunOptions
@@ -69,11 +70,16 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     """Returns the backend that a config names, which can make such a run.
 
     Raises:
-        ArgumentError: of `find`, or of the backend's own `check`.
+        ArgumentError: of `find`, of the backend's own `check`, or a transport that is not among its
+            `TRANSPORTS`, if it names any.
         MissingExtraError: of `find`.
     """
     backend = find(config.backend)
-    backend.check(config, options or RunOptions())
+    options = options or RunOptions()
+    if options.transport not in getattr(backend, "TRANSPORTS", [RunOptions.transport]):
+        allowed = f"left out with --backend {config.backend}, which has none to choose"
+        raise ArgumentError("transport", options.transport, allowed)
+    backend.check(config, options)
     return backend
 
 

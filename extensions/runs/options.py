@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError
 from extensions.runs.checkpoints import CheckpointOptions
+from extensions.transport import Federation, Identity, Local
 
-_PLACES = "tcp://HOST:PORT of party 0, or file://PATH"
+Transport = Literal["gloo", "tls"]
+"""What carries the messages of CrypTen's parties: torch's gloo in the clear, or our own TLS 1.3."""
+_PLACES = "tls://PATH of the federation, tcp://HOST:PORT of party 0, or file://PATH"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +26,7 @@ class RunOptions:
             files, or the file of the one party that runs here.
         players: file of the players that `pea players` runs, where a host has such a thing.
         checkpoints: where and how often each party keeps its shares, or None.
+        transport: of CrypTen's parties: gloo, in the clear, or tls, TLS 1.3 between identities.
         ledgers: what was spent on the records of each party that runs here, or None for one; empty
             if none is kept.
 
@@ -34,6 +39,7 @@ class RunOptions:
     material: Path | None = None
     players: Path | None = None
     checkpoints: CheckpointOptions | None = None
+    transport: Transport = "gloo"
     ledgers: Sequence[Path | None] = ()
 
     def __post_init__(self) -> None:
@@ -51,24 +57,30 @@ class Meeting:
 
     Attributes:
         rank: of this party, 0..parties - 1.
-        rendezvous: tcp://HOST:PORT of party 0, or file://PATH on one machine.
+        rendezvous: tls://PATH of the federation's file, or in the clear tcp://HOST:PORT of party 0,
+            or file://PATH on one machine.
         join_timeout: seconds within which all parties must have joined.
         dealer: HOST:PORT of the dealer; None without one.
+        key: this party's own file of `pea keys`, with tls://.
 
     Raises:
-        ArgumentError: a place that is none, or a time that is not positive.
+        ArgumentError: a place that is none, a time that is not positive, or a key without tls://.
     """
 
     rank: int
     rendezvous: str
     join_timeout: float = 300.0
     dealer: str | None = None
+    key: Path | None = None
 
     def __post_init__(self) -> None:
         check_seconds("join_timeout", self.join_timeout)
         scheme, _, place = self.rendezvous.partition("://")
-        if scheme not in ("tcp", "file") or not place:
+        if scheme not in ("tls", "tcp", "file") or not place:
             raise ArgumentError("rendezvous", self.rendezvous, _PLACES)
+        if (self.key is None) == (scheme == "tls"):
+            given = None if self.key is None else str(self.key)
+            raise ArgumentError("key", given, "given with --rendezvous tls://PATH, and only then")
         if scheme == "tcp":
             try:
                 check_address("rendezvous", place)
@@ -77,3 +89,25 @@ class Meeting:
                 raise ArgumentError("rendezvous", self.rendezvous, _PLACES, advice) from None
         if self.dealer is not None:
             check_address("dealer", self.dealer)
+
+    def local(self, parties: int) -> Local | None:
+        """Returns this end of all connections of the federation; None without one.
+
+        Args:
+            parties: their number.
+
+        Raises:
+            ArgumentError: files that are none, a key of nobody in the federation or of another
+                rank, or another number of parties.
+        """
+        if self.key is None:
+            return None
+        path = Path(self.rendezvous.partition("://")[2])
+        found = Local(Identity.read(self.key), Federation.read(path))
+        if found.rank != self.rank:
+            allowed = f"{found.rank}, the rank of {found.member.name}"
+            raise ArgumentError("rank", self.rank, allowed, f"Its key is {self.key}.")
+        if (number := len(found.federation.parties)) != parties:
+            allowed = f"{number}, the federation's number of parties"
+            raise ArgumentError("world_size", parties, allowed)
+        return found

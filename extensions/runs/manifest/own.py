@@ -13,6 +13,7 @@ OWN = {
     "Meeting.rendezvous": "how the one meeting place is reached from the party's host",
     "Meeting.join_timeout": "how long the party itself waits",
     "Meeting.dealer": "how the one dealer is reached from the party's host",
+    "Meeting.key": "who the party is to the others, which they check when it meets them",
     "Seat.records": "the party's own file; what it says of columns and features is compared",
     "Seat.budget": "the account that each owner keeps of its own records",
     "FeatureExtraction.weights": "a path on the party's own host; the file's content is compared",

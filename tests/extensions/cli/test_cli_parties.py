@@ -85,7 +85,7 @@ def test_the_party_at_which_the_others_meet_is_missed():
     ("option", "value", "expected"),
     [
         ("--rank", 2, "rank = 2: must be in 0..1"),
-        ("--rendezvous", "here", "rendezvous = 'here': must be tcp://HOST:PORT"),
+        ("--rendezvous", "here", "rendezvous = 'here': must be tls://PATH of the federation"),
         ("--records", "nowhere.npz", "records = 'nowhere.npz': must be an existing .npz file"),
         ("--provider", "dealer", "dealer, material = (None, None): must be one of them given with"),
         ("--dealer", "here:1", "dealer, material = ('here:1', None): must be one of them given"),

@@ -68,6 +68,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
 FREE = {
     **{"--rank": "Meeting.rank", "--rendezvous": "Meeting.rendezvous"},
     **{"--dealer": "Meeting.dealer", "--join-timeout": "Meeting.join_timeout"},
+    **{"--key": "Meeting.key"},
     **{"--records": "Seat.records", "--budget": "Seat.budget", "--save": "RunOptions.save"},
     **{"--weights": "FeatureExtraction.weights", "--no-feature-cache": "FeatureExtraction.keep"},
     **{"--json": "report", "--config": "config_file"},

@@ -5,18 +5,20 @@ import signal
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from crypten_ext.processes.joining import joined
+from crypten_ext.processes.joining import joined, joined_by_tls
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import watch_parties
 from crypten_ext.processes.worker import Context
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.runs.manifest import Manifest
+from extensions.transport import Federation, Identity, Local
 
 import crypten
 from crypten import communicator
@@ -136,7 +138,7 @@ def joined_by_hand(course: str, silence: float) -> None:
         crypten.init = stop
     try:
         manifest = Manifest(run={"parties": parties}, start={})
-        with joined(os.environ["RENDEZVOUS"], rank, manifest, 900.0, silence=silence):
+        with _meeting(os.environ["RENDEZVOUS"], rank, manifest, silence):
             sum_of(1)
             print("ready", flush=True)
             try:
@@ -145,6 +147,18 @@ def joined_by_hand(course: str, silence: float) -> None:
                 print("tidied up", flush=True)
     except PartyLostError as lost:
         sys.exit(str(lost))
+
+
+def _meeting(
+    rendezvous: str, rank: int, manifest: Manifest, silence: float
+) -> AbstractContextManager[None]:
+    """The parties' block; of tls://PATH, where each rank's key lies beside the federation."""
+    scheme, _, place = rendezvous.partition("://")
+    if scheme != "tls":
+        return joined(rendezvous, rank, manifest, 900.0, silence=silence)
+    own = Identity.read(Path(place).parent / f"p{rank}.pem")
+    local = Local(own, Federation.read(Path(place)))
+    return joined_by_tls(local, manifest, 900.0, silence=silence)
 
 
 def _follow(course: str, rank: int, silence: float) -> None:

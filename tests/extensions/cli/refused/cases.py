@@ -16,6 +16,8 @@ TABLES = {
     "prepare": dealing.PREPARE,
     "dealer": dealing.DEALER,
     "players": dealing.PLAYERS,
+    "keys": dealing.KEYS,
+    "federation": dealing.FEDERATION,
     "split": records.SPLIT,
     "features": records.FEATURES,
     "budget": records.BUDGET,

@@ -1,4 +1,4 @@
-"""`pea prepare`, `pea dealer` and `pea players`."""
+"""`pea prepare`, `pea dealer`, `pea players`, `pea keys` and `pea federation`."""
 
 from tests.extensions.cli.refused.running import TRAIN
 from tests.extensions.cli.refused.table import Table
@@ -28,6 +28,7 @@ PREPARE = Table(
                     "--class-names",
                 ),
                 *("--partition", "--seed-data", "--no-feature-cache", "--save", "--timeout"),
+                "--transport",
                 "--again",
                 *("--material", "--players", "--checkpoint", "--checkpoint-every", "--resume"),
                 *("--budget", "--json", "--data", "--data-dir", "--features", "--weights"),
@@ -88,4 +89,40 @@ PLAYERS = Table(
         ({"--players": "given/elsewhere.json"}, ("player",)),
     ],
     aliases={"--players": ("players['server0']", "player")},
+)
+
+_MARK = "ab" * 32
+
+KEYS = Table(
+    base={"--name": "hospital-a", "--out": "hospital-a.pem"},
+    ranges={
+        "--name": ("-a", "a b", "a" * 64),
+        "--out": ("given", "given/own.npz", "given/own.npz/key.pem"),
+        "--days": ("0", "-1"),
+        "--config": ("nowhere.toml", "given"),
+    },
+)
+
+FEDERATION = Table(
+    base={
+        **{"file": "federation.toml", "--add": "hospital-a", "--role": "party"},
+        **{"--address": "127.0.0.1:7000", "--fingerprint": _MARK},
+    },
+    ranges={
+        "file": ("given", "given/own.npz", "given/own.toml"),
+        "--add": ("a b", "-a"),
+        "--role": ("king",),
+        "--address": ("here", "127.0.0.1:0"),
+        "--fingerprint": ("ab", "x" * 64),
+        "--key": ("nowhere.pem", "given/own.npz"),
+        "--config": ("nowhere.toml", "given"),
+    },
+    together=[
+        ({"--add": None}, ("fingerprint",)),
+        ({"--fingerprint": None}, ("add",)),
+        ({"--role": "client"}, ("address",)),
+        ({"--address": None}, ("address",)),
+        ({"--add": None, "--fingerprint": None}, ("federation",)),
+    ],
+    aliases={"file": ("federation",), "--add": ("name",)},
 )

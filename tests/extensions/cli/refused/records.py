@@ -124,6 +124,7 @@ _COMPUTING = {
     "--rendezvous": ("tcp://127.0.0.1:29513",),
     "--join-timeout": ("5",),
     "--dealer": ("127.0.0.1:29514",),
+    "--key": ("given/own.npz",),
 }
 """Refused with a folder of all shares, or with an opened model."""
 _MET = [
@@ -131,6 +132,7 @@ _MET = [
     ("--rendezvous", ("here", "tcp://127.0.0.1:99999", "http://127.0.0.1:29513")),
     ("--join-timeout", ("0", "-1")),
     ("--dealer", ("127.0.0.1:99999",)),
+    ("--key", ("given/own.npz",)),
 ]
 _NO_SHARES = ("nowhere", "given", "given/own.npz", "given/own.csv", "given/model.npz")
 _USED = {
@@ -140,6 +142,7 @@ _USED = {
 }
 _TOLD = {"--rank": ("rank, rendezvous",), "--rendezvous": ("rank, rendezvous",)}
 _TOLD |= {"--join-timeout": ("rank, rendezvous",), "--dealer": ("rank, rendezvous",)}
+_TOLD |= {"--key": ("rank, rendezvous",)}
 
 
 def _met(**base: str | None) -> list[tuple[dict[str, str | None], tuple[str, ...]]]:

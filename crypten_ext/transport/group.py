@@ -1,0 +1,271 @@
+"""torch's process group over a mesh of authenticated connections: what CrypTen communicates by.
+
+Everything is sent and received in the calling thread, sends first. What all parties tell all others
+takes one latency; sums of more than `DIRECT_WORDS` words take two, and send each word 2 (n - 1) / n
+times, where a direct exchange sends it n - 1 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce as fold
+from itertools import groupby
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from crypten_ext.transport.tensors import Combine, combination, room, view
+from extensions.transport import Mesh
+from extensions.transport.mesh import Transfer
+
+import crypten
+from crypten import communicator
+
+BACKEND = "pea"
+"""Its name in torch, and the scheme of the place where its processes have met."""
+DIRECT_WORDS = 1 << 14
+
+_mesh: list[Mesh] = []
+
+
+_torch: Any = dist
+
+
+def register() -> None:
+    """Torch knows process groups of this kind from here on; a second call changes nothing."""
+    if BACKEND.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+        _torch.register_rendezvous_handler(BACKEND, _met)
+
+
+def use(mesh: Mesh | None) -> None:
+    """Process groups that are made from here on use this mesh; None: there is none."""
+    _mesh[:] = [] if mesh is None else [mesh]
+
+
+def current() -> Mesh | None:
+    """Returns the mesh of this process, None without one."""
+    return _mesh[0] if _mesh else None
+
+
+def _met(url: str, **_: Any) -> Iterator[tuple[Any, int, int]]:
+    """Yields torch's rendezvous: the processes have met, so that each keeps a store of its own."""
+    mesh = _mesh[0]
+    yield _torch.HashStore(), mesh.rank, len(mesh.others) + 1
+
+
+def _create(options: Any, _: Any) -> Links:
+    ranks = options.global_ranks_in_group or range(options.group_size)
+    return Links(_mesh[0], list(ranks), options.group_rank, options.group_id)
+
+
+_ProcessGroup: Any = dist.ProcessGroup
+_Work: Any = dist.Work
+
+
+class Links(_ProcessGroup):
+    """A process group of some or all hosts of a mesh.
+
+    Args:
+        mesh: of all hosts.
+        ranks: the members' ranks in the mesh, by their rank in this group.
+        rank: of this process in this group.
+        name: that torch gave it.
+
+    Guarantees:
+        every result is that of torch's own groups, for tensors of the CPU.
+    """
+
+    def __init__(self, mesh: Mesh, ranks: Sequence[int], rank: int, name: str) -> None:
+        super().__init__(rank, len(ranks))
+        self._name = name
+        self.mesh, self.ranks = mesh, ranks
+        self._rank = rank
+        self._others = [one for one in range(len(ranks)) if one != rank]
+        self._queued: list[tuple[torch.Tensor, Combine]] = []
+
+    @property
+    def group_name(self) -> str:
+        """The name that torch gave it."""
+        return self._name
+
+    def getBackendName(self) -> str:
+        """Returns the name of its kind."""
+        return BACKEND
+
+    def send(self, tensors: list[torch.Tensor], to: int, tag: int = 0) -> Pending:
+        """Begins to send a tensor, which stays as it is until that is done."""
+        self._run()
+        (tensor,) = tensors
+        return Pending(self.mesh, [self.mesh.send(self.ranks[to], view(tensor), tag)])
+
+    def recv(self, tensors: list[torch.Tensor], source: int, tag: int = 0) -> Pending:
+        """Begins to receive a tensor of this size."""
+        self._run()
+        (tensor,) = tensors
+        into, finish = room(tensor)
+        transfer = self.mesh.receive(self.ranks[source], view(into), tag)
+        return Pending(self.mesh, [transfer], finish)
+
+    def allreduce(self, tensors: list[torch.Tensor], options: Any = None) -> Pending:
+        """Returns when the tensor is the combination of all; one round, or two.
+
+        What is begun without waiting goes together with what else is until somebody waits.
+        """
+        (tensor,) = tensors
+        self._queued.append((tensor, combination(options)))
+        if not getattr(options, "asyncOp", False):
+            self._run()
+            return Pending(self.mesh)
+        return Pending(self.mesh, finish=self._run)
+
+    def reduce(self, tensors: list[torch.Tensor], options: Any) -> Pending:
+        """Returns when the tensor at the root is the combination of all; one round."""
+        (tensor,) = tensors
+        combine = combination(options)
+        parts = self._to_root(tensor, options.rootRank)
+        if parts is not None:
+            tensor.copy_(fold(combine, parts))
+        return Pending(self.mesh)
+
+    def broadcast(self, tensors: list[torch.Tensor], options: Any) -> Pending:
+        """Returns when the tensor is that of the root; one round."""
+        (tensor,) = tensors
+        if options.rootRank == self._rank:
+            self._exchange(dict.fromkeys(self._others, tensor), {})
+        else:
+            self._exchange({}, {options.rootRank: tensor})
+        return Pending(self.mesh)
+
+    def gather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], options: Any
+    ) -> Pending:
+        """Returns when the root has the tensors of all; one round."""
+        parts = self._to_root(inputs[0], options.rootRank)
+        if parts is not None:
+            for into, part in zip(outputs[0], parts, strict=True):
+                into.copy_(part)
+        return Pending(self.mesh)
+
+    def scatter(
+        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], options: Any
+    ) -> Pending:
+        """Returns when each has its tensor of the root's; one round."""
+        (into,) = outputs
+        if options.rootRank == self._rank:
+            self._exchange({one: inputs[0][one] for one in self._others}, {})
+            into.copy_(inputs[0][self._rank])
+        else:
+            self._exchange({}, {options.rootRank: into})
+        return Pending(self.mesh)
+
+    def allgather(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], options: Any = None
+    ) -> Pending:
+        """Returns when all have the tensors of all; one round."""
+        (own,) = inputs
+        outputs[0][self._rank].copy_(own)
+        into = {one: outputs[0][one] for one in self._others}
+        self._exchange(dict.fromkeys(self._others, own), into)
+        return Pending(self.mesh)
+
+    def barrier(self, opts: Any = None) -> Pending:
+        """Returns when all have come here; one round."""
+        self._all_to_all(torch.empty(0, dtype=torch.uint8))
+        return Pending(self.mesh)
+
+    def send_bytes(self, message: bytes, to: int) -> None:
+        """Sends a message of any length."""
+        self.mesh.wait([self.mesh.send(self.ranks[to], memoryview(message))])
+
+    def receive_bytes(self, source: int, limit: int) -> bytes:
+        """Returns a message of at most `limit` bytes."""
+        return self.mesh.receive_any(self.ranks[source], limit)
+
+    def _run(self) -> None:
+        """What is queued is combined, all of one kind at once."""
+        queued, self._queued = self._queued, []
+        for (_, combine), group in groupby(queued, lambda one: (one[0].dtype, one[1])):
+            tensors = [tensor.detach() for tensor, _ in group]
+            if len(tensors) == 1 and tensors[0].is_contiguous():
+                self._combine(tensors[0].view(-1), combine)
+                continue
+            words = torch.cat([one.reshape(-1) for one in tensors])
+            self._combine(words, combine)
+            parts = torch.split(words, [one.numel() for one in tensors])
+            for tensor, part in zip(tensors, parts, strict=True):
+                tensor.copy_(part.reshape(tensor.shape))
+
+    def _combine(self, words: torch.Tensor, combine: Combine) -> None:
+        """The words become the combination of all parties', in their own memory."""
+        if words.numel() > DIRECT_WORDS and self._others:
+            self._combine_in_two_steps(words, combine)
+            return
+        found = self._all_to_all(words)
+        words.copy_(fold(combine, (found.get(one, words) for one in range(len(self.ranks)))))
+
+    def _all_to_all(self, own: torch.Tensor) -> dict[int, torch.Tensor]:
+        """Returns the others' tensors of the same size."""
+        found = {one: torch.empty_like(own) for one in self._others}
+        self._exchange(dict.fromkeys(self._others, own), found)
+        return found
+
+    def _to_root(self, own: torch.Tensor, root: int) -> list[torch.Tensor] | None:
+        """Returns the tensors of all, at the root alone."""
+        if root != self._rank:
+            self._exchange({root: own}, {})
+            return None
+        found = {one: torch.empty_like(own) for one in self._others}
+        self._exchange({}, found)
+        return [found.get(one, own) for one in range(len(self.ranks))]
+
+    def _combine_in_two_steps(self, words: torch.Tensor, combine: Combine) -> None:
+        """Each combines one part of all, and tells the others what it is."""
+        parts = torch.tensor_split(words, len(self.ranks))
+        mine = parts[self._rank]
+        theirs = {one: torch.empty_like(mine) for one in self._others}
+        self._exchange({one: parts[one] for one in self._others}, theirs)
+        mine.copy_(fold(combine, (theirs.get(one, mine) for one in range(len(self.ranks)))))
+        if crypten.cfg.communicator.verbose:
+            communicator.get().comm_rounds += 1  # CrypTen counts one for both
+        into = {one: parts[one] for one in self._others}
+        self._exchange(dict.fromkeys(self._others, mine), into)
+
+    def _exchange(
+        self, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]
+    ) -> None:
+        self._run()
+        rooms = {one: room(tensor) for one, tensor in receive.items()}
+        self.mesh.exchange(
+            {self.ranks[one]: view(tensor) for one, tensor in send.items()},
+            {self.ranks[one]: view(into) for one, (into, _) in rooms.items()},
+        )
+        for _, finish in rooms.values():
+            finish()
+
+
+class Pending(_Work):
+    """What torch waits for."""
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        transfers: Sequence[Transfer] = (),
+        finish: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__()
+        self._mesh, self._transfers, self._finish = mesh, transfers, finish
+        self._is_over = False
+
+    def is_completed(self) -> bool:
+        """Returns whether it is done."""
+        return all(one.done for one in self._transfers)
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Returns once it is done."""
+        if not self._is_over:
+            self._is_over = True
+            self._mesh.wait(self._transfers)
+            self._finish()
+        return True

@@ -1,0 +1,204 @@
+"""Parties meet over authenticated connections, and CrypTen works over these from then on."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from crypten_ext.transport import communicator, group
+from extensions.checks import check_address, check_seconds
+from extensions.errors import ArgumentError, PartyLostError
+from extensions.runs.processes.seats import FEDERATION, KEY
+from extensions.transport import Door, Federation, Identity, Local, Member, Mesh, dial
+from extensions.transport.board import Board, FarBoard
+from extensions.transport.hello import NO_RUN
+
+import crypten
+
+DATA, STATUS = "data", "status"
+"""Purposes of connections: those by which parties compute, and theirs to party 0's board."""
+_RUN = "run"
+_STARTING = 300.0
+_boards: list[Board | FarBoard] = []
+
+
+def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> None:
+    """CrypTen is initialised for this party, over TLS 1.3 with all others of a federation.
+
+    In place of ``crypten.init()``; afterwards all is as usual, ``crypten.uninit()`` too.
+
+    Args:
+        federation: file of `pea federation`, the same at every party.
+        key: this party's, of `pea keys`.
+        seconds: in which all parties must have come.
+
+    Raises:
+        ArgumentError: files that are none, or a key of nobody in the federation.
+        RefusedError: another end and this one refused each other; it says why.
+        PartyLostError: a party did not come in time; it is named.
+    """
+    check_seconds("seconds", seconds)
+    local = local_of(Path(federation), Path(key))
+    deadline = time.monotonic() + seconds
+    with at_door(local) as door:
+        board = board_of(local, door, seconds)
+        _boards[:] = [board]
+        begin(connect(local, door, run_of(board), max(0.0, deadline - time.monotonic())))
+    crypten.init()
+
+
+def local_of(federation: Path, key: Path) -> Local:
+    """Returns this end of all connections of a federation.
+
+    Raises:
+        ArgumentError: files that are none, or a key of nobody in the federation.
+    """
+    return Local(Identity.read(key), Federation.read(federation))
+
+
+def board() -> Board | FarBoard | None:
+    """Returns where parties that `init` brought together tell each other how they are, if any."""
+    return _boards[0] if _boards else None
+
+
+@contextmanager
+def at_door(local: Local) -> Iterator[Door]:
+    """Yields the door at this party's own address; it is closed when the block ends.
+
+    Raises:
+        ArgumentError: the host is no party, or the port is taken.
+    """
+    with listening(local) as listener, Door(local, listener, [DATA, STATUS], [STATUS]) as door:
+        yield door
+
+
+def board_of(local: Local, door: Door, seconds: float) -> Board | FarBoard:
+    """Returns the board at which the parties tell each other how they are: party 0 keeps it.
+
+    Raises:
+        RefusedError: party 0 and this one refused each other.
+        PartyLostError: party 0 does not answer in time.
+    """
+    first, *others = local.federation.parties
+    if local.rank:
+        try:
+            return FarBoard(dial(local, first, STATUS, seconds=seconds).connection)
+        except TimeoutError as error:
+            raise PartyLostError(0, f"did not come: {error}") from error
+    found = Board()
+    found.set(_RUN, secrets.token_hex(len(NO_RUN)))
+
+    def wait_for(member: Member) -> None:
+        with suppress(TimeoutError):
+            found.serve(door.take(member, STATUS, seconds).connection)
+
+    for member in others:
+        threading.Thread(target=wait_for, args=(member,), daemon=True).start()
+    return found
+
+
+def run_of(board: Board | FarBoard) -> bytes:
+    """Returns what party 0 drew for this run, so that connections of no other run are taken."""
+    return bytes.fromhex(board.get(_RUN).decode())
+
+
+@contextmanager
+def listening(local: Local) -> Iterator[socket.socket]:
+    """Yields a socket that listens at the port of this host's own address, on all its interfaces.
+
+    Raises:
+        ArgumentError: the host is no party, or the port is taken.
+    """
+    member = local.member
+    if local.rank is None:
+        raise ArgumentError("key", member.name, f"a party's, not a {member.role}'s")
+    host, port = check_address("address", member.address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    own = host if host in ("127.0.0.1", "::1", "localhost") else ""
+    try:
+        listener = socket.create_server((own, port), family=family)
+    except OSError as error:
+        raise ArgumentError("address", member.address, "a free port", str(error)) from error
+    with listener:
+        yield listener
+
+
+def connect(local: Local, door: Door | None, run: bytes, seconds: float) -> Mesh:
+    """Returns the connections of this party with all others of its federation, one a pair.
+
+    Each party calls those before it and is called by those after it.
+
+    Args:
+        local: this party.
+        door: where others come in; the last party needs none.
+        run: in which all take part.
+        seconds: in which all must have come.
+
+    Raises:
+        RefusedError: another end and this one refused each other.
+        PartyLostError: a party did not come in time.
+    """
+    deadline, parties, rank = time.monotonic() + seconds, local.federation.parties, local.rank
+    assert rank is not None
+    if door is not None:
+        door.begin(run)
+    found: dict[int, ssl.SSLSocket] = {}
+    for other, member in enumerate(parties):
+        if other == rank:
+            continue
+        left = max(0.0, deadline - time.monotonic())
+        try:
+            if other < rank:
+                admitted = dial(local, member, DATA, run, seconds=left)
+            else:
+                assert door is not None
+                admitted = door.take(member, DATA, left)
+        except TimeoutError as error:
+            for each in found.values():
+                each.close()
+            raise PartyLostError(other, f"({member.name}) did not come: {error}") from error
+        found[other] = admitted.connection
+    return Mesh(rank, found)
+
+
+def begin(mesh: Mesh, third_parties: int = 0) -> None:
+    """CrypTen's next initialisation takes these connections.
+
+    Args:
+        mesh: of this process.
+        third_parties: how many of its members are no parties: CrypTen's third party, which is last.
+    """
+    group.register()
+    group.use(mesh)
+    communicator.install()
+    os.environ.update(
+        DISTRIBUTED_BACKEND=group.BACKEND,
+        RENDEZVOUS=f"{group.BACKEND}://",
+        WORLD_SIZE=str(len(mesh.others) + 1 - third_parties),
+        RANK=str(mesh.rank),
+    )
+
+
+def take_seat(descriptors: Sequence[str], third_parties: int = 0) -> None:
+    """A process with a seat meets the others, before CrypTen is initialised; one without does not.
+
+    Args:
+        descriptors: as the process's arguments have them.
+        third_parties: as in `begin`.
+    """
+    if KEY not in os.environ:
+        return
+    federation = Federation.read(Path(os.environ[FEDERATION]))
+    local = Local(Identity.read(Path(os.environ[KEY])), federation)
+    with (
+        socket.socket(fileno=int(descriptors[0])) as listener,
+        Door(local, listener, [DATA]) as door,
+    ):
+        begin(connect(local, door, NO_RUN, _STARTING), third_parties)

@@ -1,0 +1,65 @@
+"""The commands of `pea` about who takes part: a host's key, and the file that all have alike."""
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from extensions.checks import check_writable
+from extensions.errors import ArgumentError
+from extensions.transport import Federation, Identity, Member, Role, make
+from extensions.transport.identity import DAYS
+
+
+def keys(
+    name: Annotated[str, typer.Option(help="Of this host, as the others will know it.")],
+    out: Annotated[Path, typer.Option(help="New file for key and certificate, of mode 0600.")],
+    days: Annotated[float, typer.Option(help="For which the certificate is good.")] = DAYS,
+) -> None:
+    """Make this host's key, which stays on it, and print its certificate's fingerprint.
+
+    Read the fingerprint to the others over the telephone: they enter it by `pea federation`.
+    """
+    check_writable("out", out)
+    typer.echo(f"{name} {make(name, out, days).fingerprint}")
+
+
+def federation(
+    file: Annotated[Path, typer.Argument(help="The federation's TOML file.")],
+    add: Annotated[
+        str | None, typer.Option(help="Name of a further member; the file may be new.")
+    ] = None,
+    role: Annotated[
+        str, typer.Option(help="Of the member: party, dealer, server or client.")
+    ] = "party",
+    address: Annotated[
+        str, typer.Option(help="HOST:PORT where the member listens; a client does not.")
+    ] = "",
+    fingerprint: Annotated[
+        str | None, typer.Option(help="Of the member's certificate, as its `pea keys` printed it.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="This host's key: check that it belongs to a member.")
+    ] = None,
+) -> None:
+    """Show and check the members of a federation, or add one; every host needs the same file.
+
+    Parties have their ranks by their order. The digest, in the first line, is what to compare.
+    """
+    if (add is None) != (fingerprint is None):
+        given = "add" if fingerprint is None else "fingerprint"
+        raise ArgumentError(given, add or fingerprint, "given with --add and --fingerprint")
+    members = [] if add is not None and not file.exists() else [*Federation.read(file).members]
+    found = Federation(members)
+    if add is not None and fingerprint is not None:
+        check_writable("file", file)
+        new = Member(name=add, role=cast(Role, role), address=address, fingerprint=fingerprint)
+        found = Federation([*members, new])
+    if key is not None:
+        found.own(Identity.read(key))
+    if add is not None:
+        found.write(file)
+    typer.echo(f"federation {found.digest.hex()}")
+    for one in found.members:
+        place = "" if found.rank_of(one) is None else f" {found.rank_of(one)}"
+        typer.echo(f"{one.role}{place} {one.name} {one.address or '-'} {one.fingerprint}")

@@ -1,0 +1,159 @@
+"""Short texts by name, kept by one host and read by all: what parties tell each other beside data.
+
+It has the methods of torch's stores that parties need to meet and to watch each other.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+from extensions.errors import PeaError
+
+_LENGTH = struct.Struct(">I")
+LARGEST = 1 << 22
+"""Bytes of a message."""
+_MOST = 10_000
+_SECONDS = 60.0
+"""In which the keeper answers."""
+
+
+class BoardLostError(PeaError, RuntimeError):
+    """Whoever keeps the board does not answer any more."""
+
+
+class Board:
+    """A board that this host keeps; each reader has a thread here until its connection ends."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._change = threading.Lock()
+        self._readers: list[ssl.SSLSocket] = []
+
+    def set(self, key: str, value: str) -> None:
+        """The name has this text from now on."""
+        with self._change:
+            if len(self._texts) >= _MOST and key not in self._texts:
+                raise BoardLostError(f"there are {_MOST} names on the board")
+            self._texts[key] = value
+
+    def get(self, key: str) -> bytes:
+        """Returns the text of a name, empty if it has none."""
+        with self._change:
+            return self._texts.get(key, "").encode()
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Returns whether all these names have a text."""
+        with self._change:
+            return all(key in self._texts for key in keys)
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        """Returns the text of a name, which is `desired` if it had none, or `expected`."""
+        with self._change:
+            if self._texts.get(key, expected) == expected:
+                self._texts[key] = desired
+            return self._texts[key].encode()
+
+    def clone(self) -> Self:
+        """Returns the board itself: threads may share it."""
+        return self
+
+    def serve(self, connection: ssl.SSLSocket) -> None:
+        """Answers a reader in a thread of its own, which ends with the connection."""
+        connection.settimeout(None)
+        self._readers.append(connection)
+        threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def close(self) -> None:
+        """No reader is answered any more."""
+        for connection in self._readers:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, connection: ssl.SSLSocket) -> None:
+        with suppress(OSError, PeaError, ValueError, TypeError, KeyError), connection:
+            while True:
+                name, arguments = _receive(connection)
+                if name not in ("set", "get", "check", "compare_set"):
+                    return
+                result = getattr(self, name)(*arguments)
+                _send(connection, result.decode() if isinstance(result, bytes) else result)
+
+
+class FarBoard:
+    """A board that another host keeps.
+
+    Args:
+        connection: to its keeper.
+
+    Cost:
+        Two latencies a call.
+
+    Raises:
+        BoardLostError: by every method: its keeper is lost.
+    """
+
+    def __init__(self, connection: ssl.SSLSocket) -> None:
+        connection.settimeout(_SECONDS)
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def set(self, key: str, value: str) -> None:
+        """The name has this text from now on."""
+        self._ask("set", key, value)
+
+    def get(self, key: str) -> bytes:
+        """Returns the text of a name, empty if it has none."""
+        return str(self._ask("get", key)).encode()
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Returns whether all these names have a text."""
+        return bool(self._ask("check", list(keys)))
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        """Returns the text of a name, which is `desired` if it had none, or `expected`."""
+        return str(self._ask("compare_set", key, expected, desired)).encode()
+
+    def clone(self) -> Self:
+        """Returns the board itself: threads may share it."""
+        return self
+
+    def close(self) -> None:
+        """The connection to its keeper is closed."""
+        self._connection.close()
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        with self._lock:
+            try:
+                _send(self._connection, [name, arguments])
+                return _receive(self._connection)
+            except (OSError, ValueError) as error:
+                raise BoardLostError(f"whoever keeps the board is lost: {error}") from error
+
+
+def _send(connection: ssl.SSLSocket, value: Any) -> None:
+    text = json.dumps(value).encode()
+    connection.sendall(_LENGTH.pack(len(text)) + text)
+
+
+def _receive(connection: ssl.SSLSocket) -> Any:
+    (size,) = _LENGTH.unpack(_read(connection, _LENGTH.size))
+    if size > LARGEST:
+        raise ValueError(f"a message of {size} bytes")
+    return json.loads(_read(connection, size))
+
+
+def _read(connection: ssl.SSLSocket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        data = connection.recv(size - len(found))
+        if not data:
+            raise ConnectionResetError("the connection was closed")
+        found += data
+    return found

@@ -1,0 +1,153 @@
+"""The file that all hosts have alike: who takes part, in which role, where, and how to know them.
+
+A federation is known by its digest, which is of what the file says, not of how that is written.
+Parties have their ranks by their order in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from extensions import durable
+from extensions.checks import check_address
+from extensions.errors import ArgumentError
+from extensions.transport.identity import Identity, check_name
+
+Role = Literal["party", "dealer", "server", "client"]
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A host of a federation.
+
+    Attributes:
+        name: as its certificate states it.
+        role: party, dealer, server (of ABY3) or client.
+        address: HOST:PORT where it listens; empty for a client, which does not.
+        fingerprint: SHA-256 of its certificate, 64 hexadecimal digits; colons are left out.
+
+    Raises:
+        ArgumentError: one of them is none of that.
+    """
+
+    name: str
+    role: Role
+    address: str = ""
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if self.role not in get_args(Role):
+            raise ArgumentError("role", self.role, "one of " + ", ".join(get_args(Role)))
+        if self.role != "client":
+            check_address("address", self.address)
+        elif self.address:
+            raise ArgumentError("address", self.address, "left out for a client")
+        plain = str(self.fingerprint).replace(":", "").lower()
+        if not _FINGERPRINT.fullmatch(plain):
+            raise ArgumentError("fingerprint", self.fingerprint, "64 hexadecimal digits")
+        object.__setattr__(self, "fingerprint", plain)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """All members of a federation.
+
+    Raises:
+        ArgumentError: two of them have the same name, fingerprint or address.
+    """
+
+    members: Sequence[Member]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", tuple(self.members))
+        for field in ("name", "fingerprint", "address"):
+            seen = [value for one in self.members if (value := getattr(one, field))]
+            for value in {one for one in seen if seen.count(one) > 1}:
+                raise ArgumentError(field, value, "of one member alone")
+
+    @property
+    def parties(self) -> list[Member]:
+        """The parties, by rank."""
+        return [one for one in self.members if one.role == "party"]
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all that the members are."""
+        said = [asdict(one) for one in self.members]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
+
+    def of(self, fingerprint: str) -> Member | None:
+        """Returns the member with this certificate, None if there is none."""
+        return next((one for one in self.members if one.fingerprint == fingerprint), None)
+
+    def rank_of(self, member: Member) -> int | None:
+        """Returns a party's rank; None for any other member."""
+        names = [one.name for one in self.parties]
+        return names.index(member.name) if member.name in names else None
+
+    def own(self, identity: Identity) -> Member:
+        """Returns the member that a host with this identity is.
+
+        Raises:
+            ArgumentError: it is none, or the file has its certificate under another name.
+        """
+        member = self.of(identity.fingerprint)
+        if member is None or member.name != identity.name:
+            listed = [f"{one.name} {one.fingerprint}" for one in self.members]
+            under = "" if member is None else f" as {member.name}"
+            raise ArgumentError(
+                "key",
+                str(identity.path),
+                "the key of a member of the federation: " + ", ".join(listed),
+                f"Its certificate, {identity.name} {identity.fingerprint}, is not in the file"
+                f"{under}."
+                if member is None
+                else f"Its certificate states the name {identity.name}, the file has it{under}.",
+            )
+        return member
+
+    @classmethod
+    def read(cls, path: Path) -> Federation:
+        """Returns what a file of `write` says.
+
+        Raises:
+            ArgumentError: it cannot be read, says something else, or members that cannot be.
+        """
+        try:
+            found = tomllib.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise ArgumentError(
+                "federation", str(path), "a TOML file of `pea federation`", str(error)
+            ) from error
+        rows = found.get("members")
+        if set(found) != {"members"} or not isinstance(rows, list) or not rows:
+            raise ArgumentError("federation", str(path), "a file of [[members]] and nothing else")
+        return cls([_member(row, path) for row in rows])
+
+    def write(self, path: Path) -> None:
+        """The file holds these members, in their order."""
+        lines = []
+        for one in self.members:
+            lines.append("[[members]]")
+            lines += [f"{name} = {json.dumps(value)}" for name, value in asdict(one).items()]
+            lines.append("")
+        with durable.write(path) as file:
+            file.write("\n".join(lines).encode())
+
+
+def _member(row: Any, path: Path) -> Member:
+    names = {field.name for field in fields(Member)}
+    if not isinstance(row, dict) or not {"name", "role", "fingerprint"} <= set(row) <= names:
+        raise ArgumentError("federation", str(path), "of members with " + ", ".join(sorted(names)))
+    if wrong := [name for name, value in row.items() if not isinstance(value, str)]:
+        raise ArgumentError(wrong[0], row[wrong[0]], "text in quotation marks")
+    return Member(**row)

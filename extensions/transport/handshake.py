@@ -1,0 +1,185 @@
+"""How two hosts come to a connection on which each knows the other: preambles, TLS 1.3, claims.
+
+Each end trusts one certificate for one connection: that of the preamble, once its fingerprint is
+the one that the federation has. Whoever objects tells the other end why, and both raise.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from extensions.checks import check_address
+from extensions.transport.federation import Federation, Member
+from extensions.transport.hello import (
+    CLAIM_BYTES,
+    NO_RUN,
+    PREAMBLE_BYTES,
+    Claim,
+    MalformedError,
+    Preamble,
+    transcript,
+)
+from extensions.transport.identity import Identity, fingerprint_of
+from extensions.transport.wire import RefusedError, Wire
+
+__all__ = ["ATTEMPT", "Admitted", "Local", "RefusedError", "answer", "dial"]
+
+ATTEMPT = 10.0
+"""Seconds that one handshake may take."""
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True)
+class Local:
+    """This end of all its connections.
+
+    Attributes:
+        identity: of this host.
+        federation: of which it is a member.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+
+    identity: Identity
+    federation: Federation
+
+    def __post_init__(self) -> None:
+        self.federation.own(self.identity)
+
+    @property
+    def member(self) -> Member:
+        """This host as the others see it."""
+        return self.federation.own(self.identity)
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of a party, None of anybody else."""
+        return self.federation.rank_of(self.member)
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A connection whose other end has proved who it is.
+
+    Attributes:
+        member: at the other end.
+        purpose: of the connection.
+        connection: which does not block.
+    """
+
+    member: Member
+    purpose: str
+    connection: ssl.SSLSocket
+
+
+def dial(
+    local: Local, member: Member, purpose: str, run: bytes = NO_RUN, *, seconds: float
+) -> Admitted:
+    """Returns a connection to a member; while nobody answers there, it is tried again.
+
+    Args:
+        local: this end.
+        member: at the other end.
+        purpose: of the connection, 16 characters at most.
+        run: in which both take part, 32 bytes.
+        seconds: in which somebody must answer.
+
+    Cost:
+        Five one-way latencies, with TCP's.
+
+    Raises:
+        RefusedError: either end refused the other.
+        TimeoutError: nobody answered, or broke off; it says what was met last.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            address = check_address("address", member.address)
+            left = max(1e-3, min(ATTEMPT, deadline - time.monotonic()))
+            connection = socket.create_connection(address, left)
+            with Wire(connection, f"{member.name} at {member.address}", left) as wire:
+                return _dial_on(wire, local, member, purpose, run)
+        except (OSError, MalformedError) as error:
+            if time.monotonic() + _PAUSE >= deadline:
+                raise TimeoutError(
+                    f"{member.name} does not answer at {member.address} "
+                    f"after {seconds:g} s: {error}"
+                ) from error
+            time.sleep(_PAUSE)
+
+
+def answer(
+    local: Local,
+    connection: socket.socket,
+    purposes: Collection[str],
+    run_of: Callable[[str, float], bytes],
+    seconds: float = ATTEMPT,
+) -> Admitted:
+    """Returns what a connection from outside has become; it is closed if that is nothing.
+
+    Args:
+        local: this end.
+        connection: that was accepted.
+        purposes: that there are.
+        run_of: returns, for a purpose, the run in which both must take part; may wait so long.
+        seconds: for all of it.
+
+    Cost:
+        At most one handshake of TLS, and some kilobytes of memory.
+
+    Raises:
+        RefusedError: either end refused the other.
+        MalformedError: what came is no handshake.
+        OSError: the connection broke, or took too long.
+    """
+    place = _place(connection)
+    with Wire(connection, f"a host at {place}", seconds) as wire:
+        own = Preamble.of(local.federation, local.identity.certificate)
+        fixed = wire.read(PREAMBLE_BYTES)
+        theirs = Preamble.unpack(fixed, wire.read(Preamble.rest(fixed)))
+        wire.write(own.pack())
+        wire.judge(theirs.objection(own, local.federation))
+        wire.hear_verdict()
+        member = local.federation.of(fingerprint_of(theirs.certificate))
+        assert member is not None
+        wire.who = f"{member.name} at {place}"
+        said = transcript(theirs.pack(), own.pack())
+        wire.secure(local.identity, theirs.certificate, dialled=False)
+        claim = Claim.unpack(wire.read(CLAIM_BYTES))
+        if claim.purpose in purposes:
+            wanted, run = claim.purpose, run_of(claim.purpose, wire.left)
+        else:
+            wanted, run = " or ".join(purposes), NO_RUN
+        mine = Claim(said, wanted, local.rank, run)
+        wire.write(Claim(said, wanted[:16], local.rank, run).pack())
+        wire.judge(claim.objection(mine, member, local.federation))
+        wire.hear_verdict()
+        return Admitted(member, claim.purpose, wire.keep())
+
+
+def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes) -> Admitted:
+    own = Preamble.of(local.federation, local.identity.certificate, member.fingerprint)
+    wire.write(own.pack())
+    fixed = wire.read(PREAMBLE_BYTES)
+    theirs = Preamble.unpack(fixed, wire.read(Preamble.rest(fixed)))
+    wire.judge(theirs.objection(own, local.federation))
+    wire.hear_verdict()
+    wire.secure(local.identity, theirs.certificate, dialled=True)
+    claim = Claim(transcript(own.pack(), theirs.pack()), purpose, local.rank, run)
+    wire.write(claim.pack())
+    wire.judge(Claim.unpack(wire.read(CLAIM_BYTES)).objection(claim, member, local.federation))
+    wire.hear_verdict()
+    return Admitted(member, purpose, wire.keep())
+
+
+def _place(connection: socket.socket) -> str:
+    try:
+        host, port, *_ = connection.getpeername()
+    except OSError:
+        return "an address that is gone"
+    return f"{host}:{port}"

@@ -1,0 +1,152 @@
+"""Who a host is: a key that stays there, and a certificate that others know by its fingerprint."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+import ssl
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from extensions import durable
+from extensions.checks import check_seconds
+from extensions.errors import ArgumentError
+
+DAYS = 825
+"""For which a certificate is good unless something else is said."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_EARLIER = datetime.timedelta(minutes=10)
+"""For which clocks may differ when a certificate begins."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A host's own key and certificate, in one file of mode 0600.
+
+    Attributes:
+        path: of the file, PEM. The key is read from there by TLS alone.
+        certificate: DER.
+    """
+
+    path: Path
+    certificate: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, 64 hexadecimal digits."""
+        return fingerprint_of(self.certificate)
+
+    @property
+    def name(self) -> str:
+        """The name that the certificate states."""
+        return Stated.by(self.certificate).name
+
+    @classmethod
+    def read(cls, path: Path) -> Identity:
+        """Returns the identity that `make` wrote there.
+
+        Raises:
+            ArgumentError: it is no such file, others may read it, or key and certificate do not
+                belong together.
+        """
+        try:
+            text = path.read_text()
+            mode = stat.S_IMODE(path.stat().st_mode)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError("key", str(path), "a file of `pea keys`", str(error)) from error
+        if mode & 0o077:
+            raise ArgumentError("key", str(path), "a file of mode 0600", f"Type: chmod 600 {path}")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+            found = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
+            Stated.by(found)
+        except (ssl.SSLError, ValueError) as error:
+            raise ArgumentError("key", str(path), "a file of `pea keys`", str(error)) from error
+        return cls(path, found)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a certificate says of itself.
+
+    Attributes:
+        name: its subject's common name.
+        begins: when it becomes valid.
+        ends: when it is no longer.
+    """
+
+    name: str
+    begins: datetime.datetime
+    ends: datetime.datetime
+
+    @classmethod
+    def by(cls, certificate: bytes) -> Stated:
+        """Returns what a certificate, DER, says.
+
+        Raises:
+            ValueError: it is no certificate with a name.
+        """
+        found = x509.load_der_x509_certificate(certificate)
+        names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        if len(names) != 1 or not _NAME.fullmatch(str(names[0].value)):
+            raise ValueError("a certificate without a name")
+        return cls(str(names[0].value), found.not_valid_before_utc, found.not_valid_after_utc)
+
+    def untimely(self) -> str:
+        """Returns what is wrong with its dates now; empty if nothing is."""
+        now = datetime.datetime.now(datetime.UTC)
+        if now < self.begins:
+            return f"begins on {self.begins:%Y-%m-%d %H:%M} UTC"
+        return f"ended on {self.ends:%Y-%m-%d %H:%M} UTC" if now >= self.ends else ""
+
+
+def fingerprint_of(certificate: bytes) -> str:
+    """Returns SHA-256 of a certificate, DER, as 64 hexadecimal digits."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def check_name(name: str) -> None:
+    """Raises ArgumentError unless it can be a host's name."""
+    if not _NAME.fullmatch(name):
+        raise ArgumentError("name", name, "1..63 letters, digits, dots, hyphens or underlines")
+
+
+def make(name: str, path: Path, days: float = DAYS) -> Identity:
+    """Returns a new identity, which is on disk then; its key is on curve P-256.
+
+    Args:
+        name: of the host, as the others will see it.
+        path: of the file, which must not be there yet.
+        days: for which the certificate is good, from now on.
+
+    Raises:
+        ArgumentError: a name that is none, a file that is there, or days that are not positive.
+    """
+    check_name(name)
+    check_seconds("days", days)
+    if path.exists():
+        raise ArgumentError("out", str(path), "a new file", "A key is never overwritten.")
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    with durable.write(path) as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        file.write(certificate.public_bytes(Encoding.PEM))
+    return Identity(path, certificate.public_bytes(Encoding.DER))
