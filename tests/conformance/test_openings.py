@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crypten_ext.ring.joint import JOINTS
 from extensions.ring.fixed_point import Integers
+from extensions.ring.joint import JOINTS
 from extensions.ring.planes import LANES
 from tests.conformance.budgets.comparison import compared
 from tests.helpers.openings import COUNT, KINDS, THRESHOLDS, record_openings, uniform_p_value
