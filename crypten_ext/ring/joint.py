@@ -25,7 +25,7 @@ class JointSource(Protocol):
 
 
 class _Tensors:
-    """`extensions.ring.joint.Dealer` of tensors."""
+    """`extensions.ring.tuples.Dealer` of tensors."""
 
     def stack(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.stack(list(words))

@@ -7,34 +7,30 @@ are dealt with r.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from extensions.ring.comparison import first_products
-from extensions.ring.fixed_point import RING_BITS, Integers
+from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.masked_opening import TOP
 from extensions.ring.planes import LANES, bits_of, quarter, unpacked
-from extensions.ring.tuples import Correlation, RandomPlanes, Sharing, TruncationPair
+from extensions.ring.tuples import Correlation, Dealer, RandomPlanes, Sharing, TruncationPair
 from extensions.ring.words import Word
 
 Words = list[Word]
 
 
-class Dealer(Protocol):
-    """What whoever deals computes with, beside words: these also multiply, subtract and sum."""
-
-    def stack(self, words: Sequence[Word]) -> Word:
-        """Returns words of one shape along a new leading axis."""
-
-    def constant(self, integers: Integers) -> Any:
-        """Returns public integers as words are shifted by them."""
-
-
 @dataclass(frozen=True)
 class Part:
-    """Words of one shape, and how they are shared."""
+    """Words of one shape.
+
+    Attributes:
+        shape: of the words.
+        sharing: how they are shared.
+        kept: of a mask, whether its shares serve when the value under it is open.
+    """
 
     shape: tuple[int, ...]
     sharing: Sharing = "sum"
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,10 +55,8 @@ def correlated(correlations: Sequence[Correlation], shapes: Sequence[Sequence[in
     """
 
     def follow(masks: Words, dealer: Dealer) -> Words:
-        return [
-            dealer.stack(words) if (words := correlation.follow(list(own))) else own[:0]
-            for correlation, own in zip(correlations, masks, strict=True)
-        ]
+        pairs = zip(correlations, masks, strict=True)
+        return [correlation.follow(own, dealer) for correlation, own in pairs]
 
     each = list(zip(correlations, shapes, strict=True))
     return Joint(
@@ -74,7 +68,7 @@ def correlated(correlations: Sequence[Correlation], shapes: Sequence[Sequence[in
 
 def truncated(r: Word, shift: int) -> Words:
     """Returns the low bits of a mask without the last `shift` ones, and its top bit."""
-    return TruncationPair(shift).follow([r])
+    return TruncationPair(shift).parts(r)
 
 
 def selection(count: int, kinds: int, shift: int) -> Joint:
@@ -98,7 +92,7 @@ def selection(count: int, kinds: int, shift: int) -> Joint:
         r = lanes.T.reshape(LANES * size)[:count]
         d = unpacked(bits_of(words, dealer.constant), kinds, count)
         own = truncated(r, shift) if shift else [r]
-        followed = [dealer.stack(of_r.follow(list(lanes))), d]
+        followed = [of_r.follow(lanes, dealer), d]
         return [*followed, *(own if shift else []), *(d * each for each in own)]
 
     return Joint(
@@ -150,8 +144,9 @@ def scaled_rows(rows: int, columns: Sequence[int], beside: Sequence[int], shift:
     has it; the squared norms of all masks' rows; each scaled matrix's mask times both.
     """
     row = Part((rows,))
-    scaled = tuple(Part((rows, width)) for width in columns)
-    others = tuple(Part((rows, width)) for width in beside)
+    scaled, others = (
+        tuple(Part((rows, width), kept=True) for width in widths) for widths in (columns, beside)
+    )
 
     def follow(masks: Words, _: Dealer) -> Words:
         r, *matrices = masks

@@ -316,6 +316,13 @@ def what_is_sent_is_uniform():
         z = clip_by_norm(ring, x.reshape(count, 1), 1.0, ClipPlan(frac_bits=20))
         ring.replicate([y, z, *ring.mul([(x, x)])])
         ring.less_than(*ring.mul([(x, x)]), [1])
+        for values in (*ring.mul([(x, x)]), *ring.truncate([(x, 0)])):
+            for shift in (0, 20):
+                ring.select(values, [1], [[1]], [], shift)
+            ring.truncate_and_multiply([(values, 5)], [(0, 0)])
+            column = values.reshape(count, 1)
+            rows, _ = ring.square_rows([column], 20, [column])
+            ring.scale_rows(rows, values)
     tests = 0
     for device in DEVICES:
         rows = [
