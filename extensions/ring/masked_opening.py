@@ -144,11 +144,9 @@ class MaskedOpening(Composed):
 
         x + r is opened, r uniform and dealt with its bits: x = c - r.
         """
-        ((masks, dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
-        (r,), (bits, *products) = masks, dependents
+        (((r,), dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
         (c,) = self.open_sum([x + r])
-        known = dict(zip(circuits.first_monomials(), products, strict=True))
-        return circuits.subtract_words(self, c, bits, known)
+        return circuits.subtract_words(self, c, dependents[0], dependents[1:])
 
     def less_than(self, x: Share, thresholds: Sequence[int]) -> Share:
         """Returns [x < t] as integers on a leading axis; 4 rounds.
@@ -190,10 +188,8 @@ class MaskedOpening(Composed):
         """
         (count,) = c.shape
         column = self._column([wrap(t) for t in thresholds], c)
-        own = list(dealt)
         each = [lane.reshape(1, quarter(count)) for lane in lanes(c, self.concatenate)]
-        minuends = [lane - column for lane in each]
-        return signs(self, minuends, own[:LANES], own[LANES:])
+        return signs(self, [lane - column for lane in each], dealt)
 
     def suffix_or(self, bits: Bits) -> Bits:
         """Returns words whose bit i is the OR of bits i..63 of each word; 3 rounds."""

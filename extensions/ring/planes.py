@@ -65,12 +65,16 @@ def lanes(word: Word, concatenate: Callable[[Sequence[Word]], Word]) -> list[Wor
         concatenate: joins words along their first axis; where 4 does not divide the number of
             elements, the first one stands for those that are missing.
     """
+    flat = padded(word, concatenate)
+    return list(flat.reshape(flat.shape[0] // LANES, LANES).T)
+
+
+def padded(word: Word, concatenate: Callable[[Sequence[Word]], Word]) -> Word:
+    """Returns the elements of a word on one axis, as many as lanes take; see `lanes`."""
     count = math.prod(word.shape)
-    size = quarter(count)
     flat = word.reshape(count)
-    if missing := LANES * size - count:
-        flat = concatenate([flat, *[flat[:1]] * missing])
-    return list(flat.reshape(size, LANES).T)
+    missing = LANES * quarter(count) - count
+    return concatenate([flat, *[flat[:1]] * missing]) if missing else flat
 
 
 def bits_of(words: Word, constant: Callable[[Integers], Any]) -> Word:

@@ -22,6 +22,7 @@ from tfe_ext.ring.placed import Placed, concatenate, stack
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
+from tfe_ext.streams.graphs import constant
 
 
 class ABY3Ring(Fused):
@@ -65,11 +66,12 @@ class ABY3Ring(Fused):
         return x.add_public(np.int64(wrap(value)) if isinstance(value, int) else value)
 
     def xor_public(self, word: Words, value: Words | int) -> Words:
-        first = value.parts[0] if isinstance(value, Words) else np.int64(wrap(value))
-        with tf.device(self.servers.devices[0]):
-            return Words(
-                self.servers.devices, [tf.bitwise.bitwise_xor(word.parts[0], first), word.parts[1]]
-            )
+        on, (first, second) = self.servers.devices, word.parts
+        public = (
+            value.parts[0] if isinstance(value, Words) else constant(np.int64(wrap(value)), on[0])
+        )
+        with tf.device(on[0]):
+            return Words(on, [tf.bitwise.bitwise_xor(first, public), second])
 
     def constant(self, integers: Integers) -> Integers:
         return integers

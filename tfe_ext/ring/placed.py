@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from extensions.ring.fixed_point import wrap
-from tfe_ext.streams.graphs import constant, reshape
+from tfe_ext.streams.graphs import constant, gather, reshape
 
 Part = Any
 """A tf.Tensor, or None for zeros."""
@@ -95,6 +95,12 @@ class Placed:
         return self.beside_public(np.int32(axis), tf.reduce_sum)
 
     def __getitem__(self, key: Any) -> Self:
+        """Returns parts of the parts; a list or an integer picks along the first axis."""
+        if isinstance(key, list | int):
+            pairs = zip(self.PLACES, self.parts, strict=True)
+            return self._with(
+                [None if p is None else gather(p, key, self.servers[place]) for place, p in pairs]
+            )
         return self if _is_all(key, self.shape) else self.each(lambda part: part[key])
 
     def __iter__(self) -> Iterator[Self]:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Self
 import tensorflow as tf
 
 from tfe_ext.ring.placed import Part, Placed
+from tfe_ext.streams.graphs import constant
 
 
 class Share(Placed):
@@ -54,7 +55,9 @@ class Share(Placed):
         """Returns the sum with public ring integers, or with what the servers know in public."""
         parts = list(self.parts)
         for i in self.LEADING:
-            summand = value.on(self.PLACES[i]) if isinstance(value, Placed) else value
+            place = self.PLACES[i]
+            public = isinstance(value, Placed)
+            summand = value.on(place) if public else constant(value, self.servers[place])
             parts[i] = self._on(i, tf.add, parts[i], summand)
         return self._with(parts)
 

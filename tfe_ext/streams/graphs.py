@@ -42,6 +42,13 @@ def reshape(tensor: tf.Tensor, shape: Sequence[int] | tf.TensorShape, device: st
         return tf.reshape(tensor, there)
 
 
+def gather(tensor: tf.Tensor, places: int | Sequence[int], device: str) -> tf.Tensor:
+    """Returns what is at one place of the first axis, or at several, on the device."""
+    indices, axis = constant(np.array(places, np.int32), device), constant(np.int32(0), device)
+    with tf.device(device):
+        return tf.raw_ops.GatherV2(params=tensor, indices=indices, axis=axis)
+
+
 def constant(value: Any, device: str) -> Any:
     """Returns public integers on the device: one node of a graph for all that need them there.
 
