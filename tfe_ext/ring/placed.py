@@ -97,9 +97,9 @@ class Placed:
     def __getitem__(self, key: Any) -> Self:
         """Returns parts of the parts; a list or an integer picks along the first axis."""
         if isinstance(key, list | int):
-            pairs = zip(self.PLACES, self.parts, strict=True)
+            places, pairs = np.arange(self.shape[0])[key], zip(self.PLACES, self.parts, strict=True)
             return self._with(
-                [None if p is None else gather(p, key, self.servers[place]) for place, p in pairs]
+                [None if p is None else gather(p, places, self.servers[at]) for at, p in pairs]
             )
         return self if _is_all(key, self.shape) else self.each(lambda part: part[key])
 
