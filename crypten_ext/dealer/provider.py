@@ -90,7 +90,7 @@ class DealerProvider(TupleProvider):
         return _deal(None, "noise", float(scale).hex(), [list(shape) for shape in shapes])
 
     def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
-        """Returns this party's shares of fresh words of `crypten_ext.ring.joint`."""
+        """Returns this party's shares of fresh words of `extensions.ring.joint`."""
         return _deal(None, kind, *parameters)
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:

@@ -11,11 +11,12 @@ import torch
 from crypten_ext.dealer.recipe import Piece, Recipe, Shares
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
-from crypten_ext.ring.joint import JOINTS, Joint, correlated, joint_of, layer
+from crypten_ext.ring.joint import followed, layer
 from extensions.errors import ArgumentError
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.gaussian_table import check_noise_scale
 from extensions.protocols.noise import LEAST_SCALE
+from extensions.ring.joint import JOINTS, Joint, correlated, joint_of
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
@@ -119,11 +120,11 @@ def _bits(size: Any) -> Recipe:
 
 
 def _of(joint: Joint) -> Recipe:
-    """Returns how words of `crypten_ext.ring.joint` are dealt."""
+    """Returns how words of `extensions.ring.joint` are dealt."""
     return Recipe(
         tuple(Piece(part.shape, part.sharing) for part in joint.masks),
         tuple(Piece(part.shape, part.sharing) for part in joint.dependents),
-        lambda masks, *_: joint.follow(masks),
+        lambda masks, *_: followed(joint, masks),
     )
 
 

@@ -8,12 +8,13 @@ from omegaconf import OmegaConf
 
 from crypten_ext.ring import opening, tuples
 from crypten_ext.ring.factors import Factor, Operand, Product, share_of
-from crypten_ext.ring.fused import Fused
+from crypten_ext.ring.joint import JointSource
 from crypten_ext.ring.opening import is_leader
 from crypten_ext.ring.tuples import NoiseDealer
 from extensions.errors import ArgumentError, InsecureError
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
-from extensions.ring.interface import NoiseSource
+from extensions.ring.fused import Fused
+from extensions.ring.interface import NoiseSource, Rows
 from extensions.ring.tuples import Correlation, Dealt
 from extensions.ring.words import Word
 
@@ -112,6 +113,17 @@ class CrypTenRing(Fused):
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
         return tuples.source().deal(wanted)
+
+    def deal_joint(
+        self, hidden: Sequence[torch.Tensor | None], kind: str, *parameters: object
+    ) -> list[torch.Tensor] | None:
+        source = tuples.source()
+        return source.deal_joint(kind, *parameters) if isinstance(source, JointSource) else None
+
+    def square_rows(
+        self, rows: Sequence[Operand], shift: int, beside: Sequence[Operand] = ()
+    ) -> tuple[Rows, list[torch.Tensor]]:
+        return super().square_rows([*map(share_of, rows)], shift, [*map(share_of, beside)])
 
     def add_noise(
         self, x: Sequence[torch.Tensor], scale: Sequence[float], source: NoiseSource

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from crypten_ext.ring.factors import LayerMasks
-from crypten_ext.ring.joint import Joint, correlated, joint_of, layer
+from crypten_ext.ring.joint import followed, layer
 from crypten_ext.ring.opening import is_leader
+from extensions.ring.joint import Joint, correlated, joint_of
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
 from crypten.common import rng
@@ -35,7 +36,7 @@ class FirstParty:
         return LayerMasks(*_deal(layer(sum(rows), inputs, outputs)))
 
     def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
-        """Returns this party's shares of fresh words of `crypten_ext.ring.joint`."""
+        """Returns this party's shares of fresh words of `extensions.ring.joint`."""
         return _deal(joint_of(kind, *parameters))
 
 
@@ -46,7 +47,7 @@ def _deal(joint: Joint) -> list[torch.Tensor]:
     if not is_leader():
         return shares
     drawn = [rng.generate_random_ring_element(part.shape) for part in joint.masks]
-    each = zip(parts, shares, [*drawn, *joint.follow(drawn)], strict=True)
+    each = zip(parts, shares, [*drawn, *followed(joint, drawn)], strict=True)
     return [_join(part.sharing, share, value) for part, share, value in each]
 
 

@@ -1,46 +1,14 @@
-"""Words of several shapes that are dealt together, so that an opening serves several ends.
+"""Words of several shapes that somebody deals together to CrypTen's parties."""
 
-A masked value z + r that is opened for a comparison, or to be truncated, is as good as the masked
-operand of a product: what is lacking are products of r, or of r truncated, with other masks. They
-are dealt with r.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 
-from extensions.ring.comparison import first_products
-from extensions.ring.fixed_point import RING_BITS
-from extensions.ring.masked_opening import TOP
-from extensions.ring.planes import LANES, quarter, unpacked
-from extensions.ring.tuples import Correlation, RandomPlanes, Sharing, TruncationPair
+from extensions.ring.fixed_point import Integers
+from extensions.ring.joint import Joint, Part
 
 Tensors = list[torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Words of one shape, and how they are shared."""
-
-    shape: tuple[int, ...]
-    sharing: Sharing = "sum"
-
-
-@dataclass(frozen=True)
-class Joint:
-    """Uniform words, and words that follow from them.
-
-    Attributes:
-        masks: parts that are drawn.
-        dependents: parts that follow.
-        follow: computes them.
-    """
-
-    masks: tuple[Part, ...]
-    dependents: tuple[Part, ...]
-    follow: Callable[[Tensors], Tensors]
 
 
 @runtime_checkable
@@ -51,29 +19,24 @@ class JointSource(Protocol):
         """Returns this party's shares of fresh masks, then of what follows.
 
         Args:
-            kind: of `JOINTS`.
+            kind: of `extensions.ring.joint.JOINTS`.
             parameters: of that kind: public shapes, counts, shifts.
         """
 
 
-def correlated(correlations: Sequence[Correlation], shapes: Sequence[Sequence[int]]) -> Joint:
-    """Returns what is dealt for correlations of those shapes: a part of masks and one that follows.
+class _Tensors:
+    """`extensions.ring.tuples.Dealer` of tensors."""
 
-    The parts of each have a leading axis for its words.
-    """
+    def stack(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.stack(list(words))
 
-    def follow(masks: Tensors) -> Tensors:
-        return [
-            torch.stack(words) if (words := correlation.follow(list(own))) else own[:0]
-            for correlation, own in zip(correlations, masks, strict=True)
-        ]
+    def constant(self, integers: Integers) -> torch.Tensor:
+        return torch.from_numpy(integers)
 
-    each = list(zip(correlations, shapes, strict=True))
-    return Joint(
-        tuple(Part((c.masks, *shape), c.masks_by) for c, shape in each),
-        tuple(Part((c.dependents, *shape), c.dependents_by) for c, shape in each),
-        follow,
-    )
+
+def followed(joint: Joint, masks: Tensors) -> Tensors:
+    """Returns what follows from masks, in the clear."""
+    return joint.follow(masks, _Tensors())
 
 
 def layer(rows: int, inputs: int, outputs: int) -> Joint:
@@ -82,120 +45,5 @@ def layer(rows: int, inputs: int, outputs: int) -> Joint:
     return Joint(
         (Part(x), Part(w), Part(d)),
         (Part((rows, outputs)), Part((outputs, inputs))),
-        lambda masks: [masks[0] @ masks[1], masks[2] @ masks[0]],
+        lambda masks, _: [masks[0] @ masks[1], masks[2] @ masks[0]],
     )
-
-
-def truncated(r: torch.Tensor, shift: int) -> Tensors:
-    """Returns the low bits of a mask without the last `shift` ones, and its top bit."""
-    return TruncationPair(shift).follow([r])
-
-
-def selection(count: int, kinds: int, shift: int) -> Joint:
-    """Returns what `Fused.select` needs of the masks r of x and d of the flags [x < t].
-
-    Dependents: planes of r and their products; the bits d; without a shift d r, with one r
-    truncated as `truncated` has it, and its products with d.
-
-    Args:
-        count: elements of x.
-        kinds: number of thresholds.
-        shift: of the truncation; 0 for none.
-    """
-    size = quarter(count)
-    words = quarter(quarter(kinds * size))
-    of_r = RandomPlanes(first_products())
-    flags, elements = Part((kinds, count)), Part((count,))
-
-    def follow(masks: Tensors) -> Tensors:
-        lanes, words = masks
-        r = lanes.T.reshape(LANES * size)[:count]
-        d = unpacked(bits_of(words), kinds, count)
-        own = truncated(r, shift) if shift else [r]
-        followed = [torch.stack(of_r.follow(list(lanes))), d]
-        return [*followed, *(own if shift else []), *(d * each for each in own)]
-
-    return Joint(
-        (Part((LANES, size)), Part((words,), "xor")),
-        (
-            Part((of_r.dependents, size), "xor"),
-            flags,
-            *([elements, elements, flags, flags] if shift else [flags]),
-        ),
-        follow,
-    )
-
-
-def bits_of(words: torch.Tensor) -> torch.Tensor:
-    """Returns all bits of words on a leading axis, from the lowest."""
-    places = torch.arange(RING_BITS).reshape(RING_BITS, *(1 for _ in words.shape))
-    return (words >> places) & 1
-
-
-def truncations(
-    shapes: Sequence[Sequence[int]], shifts: Sequence[int], pairs: Sequence[Sequence[int]]
-) -> Joint:
-    """Returns what `Fused.truncate_and_multiply` needs of the masks of the items.
-
-    Dependents: of each item its mask as `truncated` has it; for each pair the products of both low
-    bits, of low bits and top, of top and low bits, and where `tops_meet` of both tops.
-    """
-    for i, j in pairs:
-        if shapes[i] != shapes[j]:
-            raise ValueError("a pair of different shapes")
-    parts = tuple(Part(tuple(shape)) for shape in shapes)
-
-    def follow(masks: Tensors) -> Tensors:
-        each = [truncated(r, shift) for r, shift in zip(masks, shifts, strict=True)]
-        followed = [word for pair in each for word in pair]
-        for (i, j), kept in zip(pairs, counts, strict=True):
-            followed += [x * y for x in each[i] for y in each[j]][:kept]
-        return followed
-
-    counts = [4 if tops_meet(shifts[i], shifts[j]) else 3 for i, j in pairs]
-    doubled = tuple(part for part in parts for _ in range(2))
-    of_pairs = (parts[i] for (i, _), kept in zip(pairs, counts, strict=True) for _ in range(kept))
-    return Joint(parts, (*doubled, *of_pairs), follow)
-
-
-def tops_meet(first: int, second: int) -> bool:
-    """Whether a product of the top parts, 2^(63 - shift) each, is not always 0 modulo 2^64."""
-    return 2 * TOP - first - second < RING_BITS
-
-
-def scaled_rows(rows: int, columns: Sequence[int], beside: Sequence[int], shift: int) -> Joint:
-    """Returns what `Fused.square_rows` and `scale_rows` need of the masks of rows and factor.
-
-    Masks: of the factor, (rows,), then of each matrix. Dependents: the factor's mask as `truncated`
-    has it; the squared norms of all masks' rows; each scaled matrix's mask times both.
-    """
-    row = Part((rows,))
-    scaled = tuple(Part((rows, width)) for width in columns)
-    others = tuple(Part((rows, width)) for width in beside)
-
-    def follow(masks: Tensors) -> Tensors:
-        r, *matrices = masks
-        of_factor = truncated(r, shift)
-        norms = [(each * each).sum(-1) for each in matrices]
-        products = [part[:, None] * each for each in matrices[: len(scaled)] for part in of_factor]
-        return [*of_factor, *norms, *products]
-
-    doubled = tuple(part for part in scaled for _ in range(2))
-    return Joint(
-        (row, *scaled, *others),
-        (row, row, *(row for _ in (*scaled, *others)), *doubled),
-        follow,
-    )
-
-
-JOINTS: dict[str, Callable[..., Joint]] = {
-    "selection": selection,
-    "truncations": truncations,
-    "scaled rows": scaled_rows,
-}
-"""By the name that a dealer is asked for."""
-
-
-def joint_of(kind: str, *parameters: object) -> Joint:
-    """Returns what is dealt by that name."""
-    return JOINTS[kind](*parameters)

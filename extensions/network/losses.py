@@ -39,8 +39,8 @@ def residual(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
         and 12 or more fractional bits. Only that of "least-squares" depends on the logits' norm.
 
     Cost:
-        In CrypTen 5 rounds for "sigmoid" and "hard-sigmoid", 11 for "softmax" (two classes: 5), 4
-        for "squared"; in ABY3 6, 13 (6) and 5. "least-squares" has none.
+        5 rounds for "sigmoid" and "hard-sigmoid", 11 for "softmax" (two classes: 5), 4 for
+        "squared"; "least-squares" has none. In CrypTen that is with whoever deals selections.
 
     Deviation:
         "squared" and "hard-sigmoid" leave out the derivative of the cut: where a prediction is

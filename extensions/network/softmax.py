@@ -54,8 +54,8 @@ def softmax(ring: Ring, logits: Share) -> Share:
         Logits must stay below 2^(60 - f) / classes in magnitude.
 
     Cost:
-        The rounds of two selections (`Ring.select`), a product and 2 truncations: 11 in CrypTen, 13
-        in ABY3. Two classes: a selection and a truncation: 5 and 6.
+        The rounds of two selections (`Ring.select`), a product and 2 truncations: 11. Two classes:
+        a selection and a truncation: 5.
 
     Raises:
         ArgumentError: another number of classes.

@@ -1,18 +1,19 @@
 """Boolean circuits of few rounds: every level joins four neighbours, by dealt products of masks."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from extensions.ring.tuples import Correlation, Dealt, WordMasks
 from extensions.ring.words import (
     Factor,
     Monomial,
+    Stack,
     Term,
     Word,
     monomials,
-    shift_word,
-    sum_of_products,
+    shifted,
+    sums_of_products,
 )
 
 P, G = 0, 1
@@ -57,65 +58,82 @@ def first_monomials() -> tuple[Monomial, ...]:
     return monomials([*FIRST_GENERATE, FIRST_PROPAGATE])
 
 
-def masked(
-    host: WordHost, wires: Sequence[Word], terms: Sequence[Term]
-) -> tuple[list[Word], dict[Monomial, Word]]:
-    """Opens the wires under fresh masks; returns public words and shares of mask products.
+class Masked(NamedTuple):
+    """Wires that are open under masks; all words are stacked.
+
+    Attributes:
+        opened: the public words.
+        masks: XOR shares of their masks.
+        products: XOR shares of the products that the terms `extensions.ring.words.monomials` name.
+    """
+
+    opened: Word
+    masks: Word
+    products: Word
+
+
+def masked(host: WordHost, wires: Word, terms: Sequence[Term]) -> Masked:
+    """Opens the wires under fresh masks.
 
     Args:
         host: the host.
-        wires: words of one shape.
-        terms: what is to be computed of them, by `extensions.ring.words.sum_of_products`.
+        wires: words, stacked.
+        terms: what is to be computed of them, by `evaluated`.
 
     Cost:
         One round.
     """
-    correlation = WordMasks(len(wires), monomials(terms))
-    ((dealt, products),) = host.deal([(correlation, wires[0])])
-    masks = list(dealt)
-    opened = host.open_xor([wire ^ mask for wire, mask in zip(wires, masks, strict=True)])
-    known = dict(zip(correlation.products, products, strict=True))
-    return opened, with_singles(known, masks, terms)
+    correlation = WordMasks(wires.shape[0], monomials(terms))
+    ((masks, products),) = host.deal([(correlation, wires[0])])
+    (opened,) = host.open_xor([wires ^ masks])
+    return Masked(opened, masks, products)
 
 
-def with_singles(
-    products: Mapping[Monomial, Word], masks: Sequence[Word], terms: Sequence[Term]
-) -> dict[Monomial, Word]:
-    """Returns the products of masks and every single shifted mask that the terms name; local."""
-    named = {(factor.wire, factor.shift) for term in terms for factor in term}
-    singles: dict[Monomial, Word] = {
-        ((wire, shift),): shift_word(masks[wire], shift) for wire, shift in sorted(named)
-    }
-    return {**singles, **products}
+def evaluated(
+    host: WordHost, sums: Sequence[Sequence[Term]], wires: Masked, *, ones: bool = False
+) -> list[Word]:
+    """Returns XOR shares of sums of products of the wires' values; local.
+
+    Args:
+        host: the host.
+        sums: the terms of each; together all of those that `wires` was opened for.
+        wires: open under masks.
+        ones: whether right shifts bring in ones.
+    """
+    terms = [term for each in sums for term in each]
+    opened = shifted(wires.opened, terms, host.concatenate, ones=ones)
+    singles = shifted(wires.masks, terms, host.concatenate)
+    first = wires.masks[:1]
+    names: list[Monomial] = [(), *((mask,) for mask in singles.places), *monomials(terms)]
+    known = host.concatenate([host.xor_public(first ^ first, -1), singles.words, wires.products])
+    masks = Stack(known, {name: i for i, name in enumerate(names)})
+    return sums_of_products(sums, opened, masks, host.concatenate)
 
 
-def subtract_words(
-    host: WordHost, minuends: Word, bits: Word, products: Mapping[Monomial, Word]
-) -> Word:
+def subtract_words(host: WordHost, minuends: Word, bits: Word, products: Word) -> Word:
     """Returns XOR shares of the bits of c - r for a public word c and a shared random word r.
 
     Args:
         host: the host.
         minuends: public c, of the shape of r.
         bits: XOR shares of r.
-        products: shares of the products `first_monomials` of its bits.
+        products: shares of the products `first_monomials` of its bits, stacked.
 
     The first of the three levels is local, because the products of neighbouring bits of r come
     with r. **Cost.** 2 rounds.
     """
-    add_up = functools.partial(sum_of_products, xor_public=host.xor_public)
-    public = ~minuends
-    own = with_singles(products, [bits], [*FIRST_GENERATE, FIRST_PROPAGATE])
-    generate = (public & bits) ^ add_up(FIRST_GENERATE, [public], own)
-    propagate = add_up([FIRST_PROPAGATE], [public], own)
+    public, shape = ~minuends, (1, *minuends.shape)
+    wires = Masked(public.reshape(shape), bits.reshape(shape), products)
+    generate, propagate = evaluated(host, [FIRST_GENERATE, [FIRST_PROPAGATE]], wires)
+    generate = (bits & public) ^ generate
     for distance in BORROW_DISTANCES:
         last = distance == BORROW_DISTANCES[-1]
-        terms = _generate_terms(distance, (G, False))
-        spread = [] if last else [_propagate_term(distance)]
-        opened, masks = masked(host, [propagate, generate], [*terms, *spread])
-        generate = generate ^ add_up(terms, opened, masks)
-        if not last:
-            propagate = add_up(spread, opened, masks)
+        sums = [_generate_terms(distance, (G, False))]
+        sums += [] if last else [[_propagate_term(distance)]]
+        pair = host.concatenate([propagate.reshape(shape), generate.reshape(shape)])
+        more, *rest = evaluated(host, sums, masked(host, pair, [t for each in sums for t in each]))
+        generate = generate ^ more
+        propagate = rest[0] if rest else propagate
     difference = bits ^ (generate << 1)
     return host.xor_public(difference, minuends)
 
@@ -125,6 +143,6 @@ def suffix_or(host: WordHost, word: Word) -> Word:
     negated = host.xor_public(word, -1)
     for distance in (1, 4, 16):
         term = _propagate_term(distance, -1)
-        opened, masks = masked(host, [negated], [term])
-        negated = sum_of_products([term], opened, masks, xor_public=host.xor_public, ones=True)
+        wires = masked(host, negated.reshape((1, *negated.shape)), [term])
+        (negated,) = evaluated(host, [[term]], wires, ones=True)
     return host.xor_public(negated, -1)

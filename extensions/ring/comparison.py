@@ -6,13 +6,16 @@ a word has the signs of 64.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 
-from extensions.ring.circuits import WordHost, masked, with_singles
-from extensions.ring.planes import LANES, SIGNS, WIDTHS, lanes, planes, without_signs
-from extensions.ring.words import Factor, Monomial, Term, Word, monomials, sum_of_products
+from extensions.ring.circuits import Masked, WordHost, evaluated, masked
+from extensions.ring.planes import LANES, SIGNS, WIDTHS, lanes, padded, planes, quarter
+from extensions.ring.words import Factor, Monomial, Term, Word, monomials
 
 _ALL = tuple(range(LANES))
+_ALL_LENT, _ALL_PASSED = (0, 2, 4, 6), (1, 3, 5, 7)
+"""Places among the planes of what groups lend, each beside that of what they pass on."""
 _LENT, _PASSING = (0, 1, 2), (6, 3, 4, 5)
 """Wires of a later level: whether three groups lend to the next, and whether four pass it on."""
 
@@ -26,7 +29,7 @@ def _lent(passing: Sequence[int], lent: Sequence[Factor]) -> list[Term]:
 
 
 def _passed(passing: Sequence[int]) -> Term:
-    return tuple(Factor(wire, 0) for wire in passing)
+    return tuple(Factor(wire, 0) for wire in reversed(passing))
 
 
 _FIRST = _lent(_ALL, [Factor(wire, 0, gated=True) for wire in _ALL])
@@ -41,55 +44,50 @@ def first_products() -> tuple[Monomial, ...]:
     return monomials([*_FIRST, _FIRST_PASSED])
 
 
-def signs(
-    host: WordHost, minuends: Sequence[Word], mask: Sequence[Word], products: Sequence[Word]
-) -> Word:
+def signs(host: WordHost, minuends: Sequence[Word], dealt: Word) -> Word:
     """Returns XOR-shared words with the sign bits of c - r, as `planes.unpacked` takes them.
 
     Args:
         host: the host.
         minuends: public c, four words of shape (kinds, size).
-        mask: the planes of r, (size,) each, shared by XOR.
-        products: `first_products` of `without_signs` of them, shared by XOR.
+        dealt: what followed from r by `extensions.ring.tuples.RandomPlanes`, (words, size).
 
     Cost:
         2 rounds; 7/16 and 6/64 of a word opened for each c.
     """
-    public = planes([~c for c in minuends], WIDTHS[0])
-    lent, passing = _of_bits(host, public, mask, dict(zip(first_products(), products, strict=True)))
-    lent, passing = _of_groups(host, lent, passing, WIDTHS[1], [_LATER_PASSED])
-    lent, _ = _of_groups(host, lent, passing, WIDTHS[2], [])
+    lent, passing = _of_bits(host, planes([~c for c in minuends], WIDTHS[0]), dealt)
+    lent, passing = _of_groups(host, [lent, passing], WIDTHS[1], [_LATER_PASSED])
+    (lent,) = _of_groups(host, [lent, passing], WIDTHS[2], [])
     return lent
 
 
-def _of_bits(
-    host: WordHost,
-    public: Sequence[Word],
-    mask: Sequence[Word],
-    products: Mapping[Monomial, Word],
-) -> tuple[Word, Word]:
+def _of_bits(host: WordHost, public: Sequence[Word], dealt: Word) -> list[Word]:
     """Joins four bits; local, because the products of neighbouring bits of r come with r.
 
     A bit lends where c has 0 and r has 1, and passes on where they are alike. The sign bit passes
     on, and lends where c and r differ: what leaves it is the sign of the difference.
     """
-    add_up = functools.partial(sum_of_products, xor_public=host.xor_public)
-    known = with_singles(products, without_signs(mask), [*_FIRST, _FIRST_PASSED])
-    opened = [*public[:-1], public[-1] | SIGNS]
-    lent = host.xor_public(opened[-1] & mask[-1], ~public[-1] & SIGNS)
-    return lent ^ add_up(_FIRST, opened, known), add_up([_FIRST_PASSED], opened, known)
+    kinds, size = public[0].shape
+    of_r = dealt.reshape(dealt.shape[0], 1, size)
+    first, last = of_r[: LANES - 1], of_r[LANES - 1 : LANES]
+    own, signed = public[-1], (public[-1] | SIGNS).reshape(1, kinds, size)
+    opened = host.concatenate([*(word.reshape(1, kinds, size) for word in public[:-1]), signed])
+    masks = host.concatenate([first, last & ~SIGNS])
+    wires = Masked(opened, masks, of_r[LANES:])
+    lent, passing = evaluated(host, [_FIRST, [_FIRST_PASSED]], wires)
+    ends = host.xor_public((last & signed).reshape(kinds, size), ~own & SIGNS)
+    return [ends ^ lent, passing]
 
 
-def _of_groups(
-    host: WordHost, lent: Word, passing: Word, width: int, passed: list[Term]
-) -> tuple[Word, Word | None]:
-    """Joins four groups; one round."""
-    add_up = functools.partial(sum_of_products, xor_public=host.xor_public)
-    lends = planes(lanes(lent, host.concatenate), width)
-    passes = planes(lanes(passing, host.concatenate), width)
-    wires = [*lends[:-1], *passes[1:], *passes[: len(passed)]]
-    opened, known = masked(host, wires, [*_LATER, *passed])
-    return (
-        lends[-1] ^ add_up(_LATER, opened, known),
-        add_up(passed, opened, known) if passed else None,
-    )
+def _of_groups(host: WordHost, words: Sequence[Word], width: int, passed: list[Term]) -> list[Word]:
+    """Joins four groups, of words that they lend and that they pass on; one round."""
+    size = quarter(math.prod(words[0].shape))
+    both = host.concatenate([padded(word, host.concatenate) for word in words])
+    rows = host.concatenate(planes(lanes(both, host.concatenate), width))
+    each = rows.reshape(len(words) * LANES, size)
+    lends, passes = _ALL_LENT, _ALL_PASSED
+    wires = each[[*lends[:-1], *passes[1:], *passes[: len(passed)]]]
+    sums = [_LATER, passed] if passed else [_LATER]
+    opened = masked(host, wires, [*_LATER, *passed])
+    lent, *others = evaluated(host, sums, opened)
+    return [each[lends[-1]] ^ lent, *others]

@@ -8,7 +8,7 @@ linear in r, or by the circuits of `extensions.ring.circuits`, which open words 
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from extensions.ring.comparison import first_products, signs
 from extensions.ring.composed import Composed
 from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.interface import Bits, Share
-from extensions.ring.planes import LANES, lanes, quarter, unpacked
+from extensions.ring.planes import LANES, bits_of, lanes, quarter, unpacked
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
@@ -31,6 +31,20 @@ from extensions.ring.words import Exponent, Word, power, shift_right
 
 OFFSET_BITS = 62
 TOP = RING_BITS - 1
+
+
+class Truncated(NamedTuple):
+    """A value z / 2^m as a public word less a mask r': P - r', of r' = low - turn * top.
+
+    Attributes:
+        public: the public word P.
+        turn: what the mask's top bit counts, public: 2^(63 - m), added or taken.
+        value: shares of the value.
+    """
+
+    public: Word
+    turn: Word
+    value: Share
 
 
 class MaskedOpening(Composed):
@@ -98,10 +112,9 @@ class MaskedOpening(Composed):
             if isinstance(shift, int) and not 0 <= shift < TOP:
                 raise ArgumentError("shift", shift, f"in 0..{TOP - 1}")
         dealt = self.deal([(TruncationPair(shift), z) for z, shift in items])
-        hidden = [z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)]
-        opened = self.open_offset(hidden)
+        opened = self.open_offset([z + r for (z, _), ((r,), _) in zip(items, dealt, strict=True)])
         return [
-            self.shift_opened(c, shift, *dependents)
+            self.shift_opened(c, shift, *dependents).value
             for c, (_, shift), (_, dependents) in zip(opened, items, dealt, strict=True)
         ]
 
@@ -109,29 +122,31 @@ class MaskedOpening(Composed):
         """Returns z + 2^62 + r in public for each z + r, as `shift_opened` takes it; one round."""
         return self.open_sum([self.add_public(h, 1 << OFFSET_BITS) for h in hidden])
 
-    def shift_opened(self, c: Word, shift: int | Exponent, shifted: Share, top: Share) -> Share:
-        """Returns shares of floor(z / 2^m) or one more, from public c = z + 2^62 + r.
+    def shift_opened(self, c: Word, shift: int | Exponent, low: Share, top: Share) -> Truncated:
+        """Returns floor(z / 2^m) or one more, from public c = z + 2^62 + r; local.
 
         As unsigned integers r and c differ by z + 2^62, less 2^64 where that wrapped: where the top
         bit of c is 0 and that of r is 1. So z + 2^62 = (c - r's low 63 bits) - 2^63 [top of r], up
         to the sign of the last term, which the top bit of c tells.
+
+        Args:
+            c: opened.
+            shift: m.
+            low: shares of r's low 63 bits, shifted by m.
+            top: shares of its top bit.
         """
-        sign = (c >> TOP) | 1
-        rest = top * power(TOP - shift) * sign - shifted
-        return self.add_public(
-            self.add_public(rest, shift_right(c, shift)), -power(OFFSET_BITS - shift)
-        )
+        public = shift_right(c, shift) - power(OFFSET_BITS - shift)
+        turn = ((c >> TOP) | 1) * power(TOP - shift)
+        return Truncated(public, turn, self.add_public(top * turn - low, public))
 
     def bit_decompose(self, x: Share) -> Bits:
         """Returns the 64 two's-complement bits of x; 3 rounds.
 
         x + r is opened, r uniform and dealt with its bits: x = c - r.
         """
-        ((masks, dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
-        (r,), (bits, *products) = masks, dependents
+        (((r,), dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
         (c,) = self.open_sum([x + r])
-        known = dict(zip(circuits.first_monomials(), products, strict=True))
-        return circuits.subtract_words(self, c, bits, known)
+        return circuits.subtract_words(self, c, dependents[0], dependents[1:])
 
     def less_than(self, x: Share, thresholds: Sequence[int]) -> Share:
         """Returns [x < t] as integers on a leading axis; 4 rounds.
@@ -143,13 +158,13 @@ class MaskedOpening(Composed):
         flags = self._signs_below(x, thresholds)
         bits = self.bits_to_arithmetic(flags, range(RING_BITS))
         count = math.prod(x.shape)
-        return unpacked(bits, len(thresholds), count).reshape(len(thresholds), *x.shape)
+        return unpacked(bits.T, len(thresholds), count).reshape(len(thresholds), *x.shape)
 
     def less_than_bits(self, x: Share, threshold: int) -> Bits:
         """Returns words whose bit 0 is [x < t]; 3 rounds."""
         flags = self._signs_below(x, [threshold])
-        bits = (flags >> self._column(range(RING_BITS), flags)) & 1
-        return unpacked(bits, 1, math.prod(x.shape)).reshape(tuple(x.shape))
+        bits = unpacked(bits_of(flags, self.constant), 1, math.prod(x.shape))
+        return bits.reshape(tuple(x.shape))
 
     def _signs_below(self, x: Share, thresholds: Sequence[int]) -> Bits:
         """Returns the signs of x - t for each public t, as `extensions.ring.comparison.signs` does.
@@ -173,10 +188,8 @@ class MaskedOpening(Composed):
         """
         (count,) = c.shape
         column = self._column([wrap(t) for t in thresholds], c)
-        own = list(dealt)
         each = [lane.reshape(1, quarter(count)) for lane in lanes(c, self.concatenate)]
-        minuends = [lane - column for lane in each]
-        return signs(self, minuends, own[:LANES], own[LANES:])
+        return signs(self, [lane - column for lane in each], dealt)
 
     def suffix_or(self, bits: Bits) -> Bits:
         """Returns words whose bit i is the OR of bits i..63 of each word; 3 rounds."""

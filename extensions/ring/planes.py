@@ -9,7 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extensions.ring.fixed_point import RING_BITS, wrap
+import numpy as np
+
+from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.words import Word
 
 LANES = 4
@@ -63,25 +65,39 @@ def lanes(word: Word, concatenate: Callable[[Sequence[Word]], Word]) -> list[Wor
         concatenate: joins words along their first axis; where 4 does not divide the number of
             elements, the first one stands for those that are missing.
     """
+    flat = padded(word, concatenate)
+    return list(flat.reshape(flat.shape[0] // LANES, LANES).T)
+
+
+def padded(word: Word, concatenate: Callable[[Sequence[Word]], Word]) -> Word:
+    """Returns the elements of a word on one axis, as many as lanes take; see `lanes`."""
     count = math.prod(word.shape)
-    size = quarter(count)
     flat = word.reshape(count)
-    if missing := LANES * size - count:
-        flat = concatenate([flat, *[flat[:1]] * missing])
-    return list(flat.reshape(size, LANES).T)
+    missing = LANES * quarter(count) - count
+    return concatenate([flat, *[flat[:1]] * missing]) if missing else flat
+
+
+def bits_of(words: Word, constant: Callable[[Integers], Any]) -> Word:
+    """Returns all bits of words of one axis, from the lowest, (words, 64); local.
+
+    Args:
+        words: public, shared by XOR, or a dealer's.
+        constant: returns public integers as such words are shifted by them.
+    """
+    return (words.reshape(-1, 1) >> constant(np.arange(RING_BITS))) & 1
 
 
 def unpacked(bits: Any, kinds: int, count: int) -> Any:
     """Returns the bits of words that are left of three levels of planes, (kinds, count).
 
     Args:
-        bits: each of the 64 along a first axis, (64, words).
+        bits: each word's 64 along a last axis, (words, 64).
         kinds: number of words that each of the first lane's elements became.
         count: number of elements.
     """
     size = quarter(count)
     second = quarter(kinds * size)
     third = quarter(second)
-    bits = bits.T.reshape(LANES * third, LANES**2)[:second]
+    bits = bits.reshape(LANES * third, LANES**2)[:second]
     bits = bits.reshape(LANES * second, LANES)[: kinds * size]
     return bits.reshape(kinds, LANES * size)[:, :count]

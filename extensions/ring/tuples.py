@@ -6,15 +6,27 @@ party its shares of both. How it does so is the host's affair; what it deals sta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
-from extensions.ring.fixed_point import RING_BITS
+import numpy as np
+
+from extensions.ring.fixed_point import RING_BITS, Integers
 from extensions.ring.interface import Bits, Share
 from extensions.ring.planes import LANES, WIDTHS, planes, without_signs
 from extensions.ring.words import Exponent, Monomial, Word, products_of, shift_right, shift_word
 
 Sharing = Literal["sum", "xor"]
 """Whether the shares of a word add up to it, modulo 2^64, or are its XOR."""
+
+
+class Dealer(Protocol):
+    """What whoever deals computes with, beside words: these also multiply, subtract and sum."""
+
+    def stack(self, words: Sequence[Word]) -> Word:
+        """Returns words of one shape along a new leading axis."""
+
+    def constant(self, integers: Integers) -> Any:
+        """Returns public integers as words are shifted by them."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +43,10 @@ class RandomWords:
         """Number of words that follow."""
         return 1 + len(self.products)
 
-    def follow(self, masks: Sequence[Word]) -> list[Word]:
+    def follow(self, masks: Word, dealer: Dealer) -> Word:
         """Returns r and the products."""
-        return [*masks, *products_of(self.products, masks)]
+        own = list(masks)
+        return dealer.stack([*own, *products_of(self.products, own)])
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,10 @@ class RandomPlanes:
         """Number of words that follow."""
         return LANES + len(self.products)
 
-    def follow(self, masks: Sequence[Word]) -> list[Word]:
+    def follow(self, masks: Word, dealer: Dealer) -> Word:
         """Returns the planes and the products."""
-        own = planes(masks, WIDTHS[0])
-        return [*own, *products_of(self.products, without_signs(own))]
+        own = planes(list(masks), WIDTHS[0])
+        return dealer.stack([*own, *products_of(self.products, without_signs(own))])
 
 
 @dataclass(frozen=True)
@@ -70,9 +83,13 @@ class TruncationPair:
     masks_by: ClassVar[Sharing] = "sum"
     dependents_by: ClassVar[Sharing] = "sum"
 
-    def follow(self, masks: Sequence[Word]) -> list[Word]:
+    def follow(self, masks: Word, dealer: Dealer) -> Word:
         """Returns the shifted low bits and the top bit."""
         (r,) = masks
+        return dealer.stack(self.parts(r))
+
+    def parts(self, r: Word) -> list[Word]:
+        """Returns the shifted low bits and the top bit of r."""
         top = RING_BITS - 1
         return [shift_right(r & ((1 << top) - 1), self.shift), shift_word(r, -top)]
 
@@ -91,10 +108,10 @@ class BitWords:
         """Number of words that follow."""
         return len(self.positions)
 
-    def follow(self, masks: Sequence[Word]) -> list[Word]:
+    def follow(self, masks: Word, dealer: Dealer) -> Word:
         """Returns the bits, as integers 0 or 1."""
-        (word,) = masks
-        return [(word >> position) & 1 for position in self.positions]
+        column = np.array(self.positions, np.int64).reshape(-1, *(1 for _ in masks.shape[1:]))
+        return (masks >> dealer.constant(column)) & 1
 
 
 @dataclass(frozen=True)
@@ -111,9 +128,10 @@ class WordMasks:
         """Number of words that follow."""
         return len(self.products)
 
-    def follow(self, masks: Sequence[Word]) -> list[Word]:
+    def follow(self, masks: Word, dealer: Dealer) -> Word:
         """Returns the products."""
-        return products_of(self.products, masks)
+        products = products_of(self.products, list(masks))
+        return dealer.stack(products) if products else masks[:0]
 
 
 Correlation = RandomWords | RandomPlanes | TruncationPair | BitWords | WordMasks

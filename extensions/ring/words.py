@@ -1,14 +1,15 @@
 """64-bit words of any host: logical shifts, and sums of products of masked, shifted words.
 
 A word is whatever a host computes with: it supports `&`, `^`, `|`, `~`, and `<<` and (arithmetic)
-`>>` by a Python int.
+`>>` by a Python int; along its first axis a list of places picks words.
 """
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from extensions.ring.fixed_point import wrap
 
@@ -52,6 +53,11 @@ class Factor:
     shift: int
     gated: bool = False
 
+    @property
+    def mask(self) -> "Mask":
+        """The mask of the operand: that of the wire, shifted likewise."""
+        return self.wire, self.shift
+
 
 Term = tuple[Factor, ...]
 Mask = tuple[int, int]
@@ -90,60 +96,109 @@ def products_of(products: Sequence[Monomial], words: Sequence[Word]) -> list[Wor
 
 def monomials(terms: Iterable[Term]) -> tuple[Monomial, ...]:
     """Returns the products of masks, of two masks or more, that the terms expand into."""
-    found: set[Monomial] = set()
-    for term in terms:
-        subsets: set[Monomial] = {()}
-        for factor in term:
-            mask = (factor.wire, factor.shift)
-            with_mask = {tuple(sorted({*subset, mask})) for subset in subsets}
-            subsets = with_mask if factor.gated else subsets | with_mask
-        found |= subsets
+    found = {monomial for term in terms for monomial in _expanded(term)}
     return tuple(sorted((m for m in found if len(m) > 1), key=lambda m: (len(m), m)))
 
 
-def sum_of_products(
-    terms: Sequence[Term],
-    opened: Sequence[Word],
-    masks: Mapping[Monomial, Word],
+def _expanded(term: Term) -> set[Monomial]:
+    subsets: set[Monomial] = {()}
+    for factor in term:
+        with_mask = {_joined(subset, factor) for subset in subsets}
+        subsets = with_mask if factor.gated else subsets | with_mask
+    return subsets
+
+
+def _joined(monomial: Monomial, factor: Factor) -> Monomial:
+    return tuple(sorted({*monomial, factor.mask}))
+
+
+class Stack(NamedTuple):
+    """Words of one shape along a leading axis, with the place of each."""
+
+    words: Word
+    places: dict[Any, int]
+
+
+def shifted(
+    words: Word,
+    terms: Iterable[Term],
+    concatenate: Callable[[Sequence[Word]], Word],
     *,
-    xor_public: Callable[[Word, Word], Word],
     ones: bool = False,
-) -> Word:
-    """Returns this party's XOR share of the XOR of all terms; local.
+) -> Stack:
+    """Returns the words of all wires, shifted as the terms' factors are, by `Factor.mask`; local.
 
     Args:
-        terms: products of factors.
-        opened: for each wire the public word E = value ^ mask.
-        masks: XOR shares of every single shifted mask and of every monomial of the terms.
-        xor_public: returns shares of the XOR of a shared and a public word.
+        words: of every wire, stacked.
+        terms: products.
+        concatenate: joins words along their first axis.
         ones: whether right shifts bring in ones.
     """
-    shifted: dict[Mask, Word] = {}
-    total: Word | None = None
-    public: Word | None = None
-    for term in terms:
-        parts: dict[Monomial, Word | None] = {(): None}
-        for factor in term:
-            mask = (factor.wire, factor.shift)
-            if mask not in shifted:
-                shifted[mask] = shift_word(opened[factor.wire], factor.shift, ones=ones)
-            word = shifted[mask]
-            grown: dict[Monomial, Word | None] = {}
-            for subset, coefficient in parts.items():
-                gated = word if coefficient is None else coefficient & word
-                joined = tuple(sorted({*subset, mask}))
-                if factor.gated:
-                    grown[joined] = gated
-                else:
-                    grown[subset] = gated
-                    grown[joined] = coefficient
-            parts = grown
-        for subset, coefficient in parts.items():
-            if subset == ():
-                public = coefficient if public is None else public ^ coefficient
-                continue
-            factors = [w for w in (coefficient, masks[subset]) if w is not None]
-            piece = functools.reduce(operator.and_, factors)
-            total = piece if total is None else total ^ piece
-    assert total is not None
-    return total if public is None else xor_public(total, public)
+    by_shift: dict[int, list[Mask]] = {}
+    for mask in sorted({factor.mask for term in terms for factor in term}):
+        by_shift.setdefault(mask[1], []).append(mask)
+    rows = [
+        shift_word(words[[wire for wire, _ in masks]], shift, ones=ones)
+        for shift, masks in by_shift.items()
+    ]
+    places = {mask: i for i, mask in enumerate(itertools.chain(*by_shift.values()))}
+    return Stack(concatenate(rows) if len(rows) > 1 else rows[0], places)
+
+
+def sums_of_products(
+    sums: Sequence[Sequence[Term]],
+    opened: Stack,
+    masks: Stack,
+    concatenate: Callable[[Sequence[Word]], Word],
+) -> list[Word]:
+    """Returns this party's XOR shares of the XOR of all terms of each sum; local.
+
+    With x = E ^ A a product x y is (E & y) ^ (A & y): of a term's factors the first is public, if
+    shares are known of the others' product with every monomial of masks that is still needed. Terms
+    that begin alike go together, and so do all their factors of one place.
+
+    Args:
+        sums: for each result its terms, products of factors.
+        opened: the public words E = value ^ mask of all wires, by `Factor.mask`.
+        masks: XOR shares of every product of masks of the terms, by monomial; of none, which is a
+            word of ones, and of every single one as well.
+        concatenate: joins words along their first axis.
+    """
+    terms = sorted({term for each in sums for term in each})
+    start: Term = ()
+    rows, places = masks.words, {(start, monomial): i for monomial, i in masks.places.items()}
+    found: dict[Term, Word] = {}
+    for length in range(1, max(map(len, terms)) + 1):
+        needed: dict[Term, set[Monomial]] = {}
+        for term in terms:
+            if len(term) >= length:
+                needed.setdefault(term[:length], set()).update(_expanded(term[length:]))
+        wanted = [(head, m) for head in needed for m in sorted(needed[head])]
+        parts, order = [], []
+        for gated in (False, True):
+            each = [(head, m) for head, m in wanted if head[-1].gated == gated]
+            if each:
+                parts.append(_step(each, opened, rows, places, gated=gated))
+                order += each
+        rows = concatenate(parts) if len(parts) > 1 else parts[0]
+        places = {pair: i for i, pair in enumerate(order)}
+        found |= {term: rows[places[term, ()]] for term in terms if len(term) == length}
+    return [functools.reduce(operator.xor, (found[term] for term in each)) for each in sums]
+
+
+def _step(
+    wanted: Sequence[tuple[Term, Monomial]],
+    opened: Stack,
+    rows: Word,
+    places: Mapping[tuple[Term, Monomial], int],
+    *,
+    gated: bool,
+) -> Word:
+    """Returns shares of each head's product with the monomial's masks, given shorter heads'."""
+    factors = [head[-1] for head, _ in wanted]
+    distinct = factors[:1] if len(set(factors)) == 1 else factors
+    public = opened.words[[opened.places[factor.mask] for factor in distinct]]
+    masked = rows[[places[head[:-1], _joined(m, head[-1])] for head, m in wanted]]
+    if gated:
+        return masked & public
+    return (rows[[places[head[:-1], m] for head, m in wanted]] & public) ^ masked

@@ -145,7 +145,7 @@ def test_step_command(tmp_path, monkeypatch):
         arguments += ["--spu-python", SPU_PYTHON]
     found = run(tmp_path, monkeypatch, *arguments)["dpsgd-step-3-parties"]
     ghost = [row for row in found["rows"] if row["step"] == GHOST]
-    assert [row["rounds"] for row in ghost] == [24, 24, "-"][: len(ghost)]
+    assert [row["rounds"] for row in ghost] == [18, 18, "-"][: len(ghost)]
     assert len(found["rows"]) == len(KINDS) * (3 if SPU_PYTHON else 2)
     for row in found["rows"]:
         assert row["MB/party"] > 0
@@ -176,7 +176,7 @@ def test_scaling_command(tmp_path, monkeypatch):
         assert row["worst residual, %"] < 0.5
     rows = found["dpsgd-scaling"]["rows"]
     assert len(rows) == len(KINDS) * (4 + 3)
-    assert {row["rounds"] for row in rows} == {"11", "22", "24"}
+    assert {row["rounds"] for row in rows} == {"10", "18"}
     assert (tmp_path / "dpsgd-scaling.svg").read_text().count("CrypTen") >= 8
 
 

@@ -74,6 +74,22 @@ def test_rows_are_squared_and_scaled(arena: Arena, shift: int):
             assert any(_row_is(scaled, (first, second), i, q) for q in quotients)
 
 
+@pytest.mark.parametrize("shift", [0, 20])
+def test_products_are_selected_squared_and_scaled(arena: Arena, shift: int):
+    draws = np.random.default_rng(shift)
+    x, y = draws.integers(-(2**20), 2**20, (2, 9, 3))
+    x[0] = 0
+    value, product, first, second, scaled = arena.evaluate("of_products", [x, y], shift=shift)
+    z = x * y
+    assert rounded(value, z, shift)
+    np.testing.assert_array_equal(product, (z < 5) * value)
+    for square in (first, second):
+        np.testing.assert_array_equal(square, (z * z).sum(-1))
+    for i, factor in enumerate(z[:, 0].tolist()):
+        quotients = {factor >> shift, -(-factor >> shift)}
+        assert any(_row_is([scaled], [z], i, q) for q in quotients)
+
+
 def _row_is(scaled: Any, given: Any, i: int, quotient: int) -> bool:
     scale = np.array(quotient % 2**64, dtype=np.uint64).view(np.int64)
     return all(

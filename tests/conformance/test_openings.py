@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crypten_ext.ring.joint import JOINTS
 from extensions.ring.fixed_point import Integers
+from extensions.ring.joint import JOINTS
 from extensions.ring.planes import LANES
 from tests.conformance.budgets.comparison import compared
 from tests.helpers.openings import COUNT, KINDS, THRESHOLDS, record_openings, uniform_p_value
@@ -64,7 +64,7 @@ def test_words_that_are_not_masked_are_found(open_words: Open, kind: str):
     assert uniform_p_value(open_words(kind)) < ALARM
 
 
-@pytest.mark.parametrize("open_words", ["crypten-2", "crypten-3"], indirect=True)
+@pytest.mark.parametrize("open_words", ["crypten-2", "crypten-3", "aby3"], indirect=True)
 @pytest.mark.parametrize("kind", JOINTS)
 def test_words_that_are_dealt_jointly_and_not_masked_are_found(open_words: Open, kind: str):
     assert uniform_p_value(open_words(kind)) < ALARM

@@ -9,7 +9,8 @@ from extensions.ring.fixed_point import decode, encode
 from tests.conformance.arenas.arena import ABY3Arena, Arena, CrypTenArena
 from tests.conformance.budgets.comparison import compared
 from tests.conformance.budgets.test_budgets import TRUNCATE, Cost, zeros
-from tests.conformance.budgets.test_budgets_aby3 import CONVERT, TRUNCATE_PRODUCT, comparison
+from tests.conformance.budgets.test_budgets_aby3 import CONVERT, TRUNCATE_PRODUCT, selection
+from tests.conformance.budgets.test_budgets_aby3 import TRUNCATE as ABY3_TRUNCATE
 from tests.extensions.network.test_activations import exact
 from tests.extensions.network.test_softmax import logits_of
 from tests.helpers.reference_softmax import softmax_interval
@@ -49,12 +50,12 @@ def test_cost_in_crypten(crypten_arena: CrypTenArena):
 
 
 def test_cost_in_aby3(aby3_arena: ABY3Arena):
-    entry = 2 * (CONVERT.words + TRUNCATE_PRODUCT.words)
-    row = 2 * CONVERT.words + 3  # the slope and the sum; then the reciprocal
-    words = comparison(ROWS * CLASSES, FIRST).words + comparison(ROWS, SECOND).words
+    entry = ABY3_TRUNCATE.words + CONVERT.words + TRUNCATE_PRODUCT.words
+    row = CONVERT.words  # the reciprocal
+    words = selection(ROWS * CLASSES, FIRST).words + selection(ROWS, SECOND).words
     cost = aby3_arena.cost("probabilities", [(ROWS, CLASSES)])
-    assert cost == (13, 8 * (words + ROWS * (CLASSES * entry + row)))
-    assert aby3_arena.cost("probabilities", [(ROWS, 2)])[0] == 6
+    assert cost == (11, 8 * (words + ROWS * (CLASSES * entry + row)))
+    assert aby3_arena.cost("probabilities", [(ROWS, 2)])[0] == 5
 
 
 def test_gradients_of_a_layer_with_softmax(arena: Arena):

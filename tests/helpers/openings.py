@@ -89,8 +89,8 @@ def _cancelling(deal: Callable[..., list[Dealt]], unmasked: str) -> Callable[...
 
 
 def _cancelling_joint(deal: Callable[..., Any], unmasked: str) -> Callable[..., Any]:
-    def run(kind: str, *parameters: Any) -> Any:
-        dealt = deal(kind, *parameters)
+    def run(hidden: Any, kind: str, *parameters: Any) -> Any:
+        dealt = deal(hidden, kind, *parameters)
         return [words - words for words in dealt] if dealt and kind == unmasked else dealt
 
     return run

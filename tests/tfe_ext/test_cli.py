@@ -53,7 +53,7 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
         assert key.replace("_", " ") in out
     assert (report["backend"], report["parties"], report["provider"]) == ("tfe", 3, None)
     assert report["dealt_bytes"] == [0, 0, 0]
-    assert report["rounds"] == steps * 24 + (2 if options else 0)
+    assert report["rounds"] == steps * 19 + (2 if options else 0)
     assert report["bytes_per_party"] > 0.8e6 * steps
     assert report["opened"] == ["the number of correct predictions on held-out records"]
     assert 0.999 * 2.0 < report["epsilon"] <= 2.0
@@ -140,7 +140,7 @@ def test_a_run_from_local_models_is_that_of_the_clear_backend(tmp_path):
     (report, weights), (clear, expected) = runs.values()
     np.testing.assert_allclose(weights, expected, rtol=0, atol=2.0**-16)
     assert np.abs(expected).max() > 0.1
-    assert report["rounds"] == 21 + 2 * 24
+    assert report["rounds"] == 21 + 2 * 19
     assert report["opened"] == [
         "the model",
         "the number of correct predictions on held-out records",
@@ -208,4 +208,4 @@ def test_players_in_processes_of_their_own_train(tmp_path):
     assert pea("train", "--backend", "clear", *options).returncode == 0
     clear = report_of(tmp_path / "report.json")
     assert abs(remote["accuracy"] - clear["accuracy"]) <= 0.01
-    assert remote["rounds"] >= 21 + 20 * 24
+    assert remote["rounds"] >= 21 + 20 * 19

@@ -44,7 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 SHORT = ("linear",)
 """Each case traces a step for seconds; the others differ in what the core computes."""
-COSTS = {"linear": 24, "hidden": 34, "hidden sigmoid, no bias": 36, "softmax": 31, "SGD": 13}
+COSTS = {"linear": 19, "hidden": 28, "hidden sigmoid, no bias": 30, "softmax": 25, "SGD": 12}
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,8 @@ class Functions:
         ratio is rounded up).
 
         Cost:
-            9 rounds and 804 bytes an element where max_norm is 1 or a smaller power of two, else 10
-            rounds and 852 bytes; a little more for few elements. See
-            `extensions.protocols.clipping.clip_factor`.
+            7 rounds, and 860 bytes an element where max_norm is 1 or a smaller power of two, else
+            1,020; a little more for few elements. See `extensions.protocols.clipping.clip_factor`.
 
         Raises:
             ArgumentError: max_norm outside 2^-16 .. 2^16 or a range that does not fit, or what is
@@ -94,9 +93,8 @@ class Functions:
         `extensions.protocols.clipping.clip_by_norm` for eta, the range and the edge cases.
 
         Cost:
-            13 rounds, 64 bytes an element and 900 a row; or 12 rounds and 32 bytes a row less where
-            max_norm is a power of two so small that the squared norms over max_norm^2 need no
-            rounding.
+            9 rounds, 80 bytes an element and 1,060 a row; 160 a row less where max_norm is a power
+            of two so small that the squared norms over max_norm^2 need no rounding.
 
         Raises:
             ArgumentError: a bound out of range, a scalar, or what is no private tensor.

@@ -58,7 +58,7 @@ def update(
         ratio: of these two, in the form of `StepPlan.step_ratio`.
 
     Cost:
-        24 rounds for a linear model, from the rows in the clear to the stored weights.
+        19 rounds for a linear model, from the rows in the clear to the stored weights.
     """
     numerator, shift = ratio
     parameters = parameters_of(ring, chain)

@@ -1,7 +1,8 @@
 """ABY3 as a ring: products of replicated shares, all else between servers 0 and 1.
 
-Server 2 deals to the other two (`tfe_ext.ring.dealing`), who open values under what it dealt;
-products are local, because every two servers hold all shares (`tfe_ext.ring.shares`).
+Server 2 deals to the other two (`tfe_ext.ring.dealing`), who open values under what it dealt, and
+multiply what they open (`extensions.ring.fused`); all other products, those of matrices, are local,
+because every two servers hold all shares (`tfe_ext.ring.shares`).
 """
 
 from collections.abc import Sequence
@@ -11,18 +12,20 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
-from extensions.ring.interface import NoiseSource
-from extensions.ring.masked_opening import MaskedOpening
+from extensions.ring.fused import Fused
+from extensions.ring.interface import NoiseSource, Rows, Selected, Weights
+from extensions.ring.joint import joint_of
 from extensions.ring.tuples import Correlation, Dealt
 from tfe_ext.ring import dealing, noise, opening
 from tfe_ext.ring.conversions import replicate
-from tfe_ext.ring.placed import concatenate
+from tfe_ext.ring.placed import Placed, concatenate, stack
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated, Share, in_one_form
 from tfe_ext.ring.xor_words import Words
+from tfe_ext.streams.graphs import constant
 
 
-class ABY3Ring(MaskedOpening):
+class ABY3Ring(Fused):
     """`extensions.ring.interface.Ring` over three servers.
 
     A share is a `tfe_ext.ring.shares.Share`; bits are `tfe_ext.ring.xor_words.Words`. In a traced
@@ -63,11 +66,12 @@ class ABY3Ring(MaskedOpening):
         return x.add_public(np.int64(wrap(value)) if isinstance(value, int) else value)
 
     def xor_public(self, word: Words, value: Words | int) -> Words:
-        first = value.parts[0] if isinstance(value, Words) else np.int64(wrap(value))
-        with tf.device(self.servers.devices[0]):
-            return Words(
-                self.servers.devices, [tf.bitwise.bitwise_xor(word.parts[0], first), word.parts[1]]
-            )
+        on, (first, second) = self.servers.devices, word.parts
+        public = (
+            value.parts[0] if isinstance(value, Words) else constant(np.int64(wrap(value)), on[0])
+        )
+        with tf.device(on[0]):
+            return Words(on, [tf.bitwise.bitwise_xor(first, public), second])
 
     def constant(self, integers: Integers) -> Integers:
         return integers
@@ -83,8 +87,7 @@ class ABY3Ring(MaskedOpening):
         return [combined[i] for i in range(len(rows))]
 
     def stack(self, shares: Sequence[Share]) -> Share:
-        first, *others = in_one_form(shares)
-        return first.stack(others)
+        return stack(in_one_form(shares))
 
     def concatenate(self, words: Sequence[Words]) -> Words:
         return concatenate(words)
@@ -125,6 +128,51 @@ class ABY3Ring(MaskedOpening):
     def deal(self, wanted: Sequence[tuple[Correlation, Share | Words]]) -> list[Dealt]:
         return dealing.deal(self.servers, wanted)
 
+    def deal_joint(
+        self, hidden: Sequence[Share | None], kind: str, *parameters: object
+    ) -> list[Placed]:
+        return dealing.deal_joint(self.servers, joint_of(kind, *parameters), hidden)
+
+    def select(
+        self,
+        x: Share,
+        thresholds: Sequence[int],
+        slopes: Weights,
+        constants: Weights,
+        shift: int = 0,
+    ) -> Selected:
+        """Returns sums and products of flags; one round more if all servers share such an x."""
+        if not shift and x.additive2() is None:
+            (x,) = self.replicate([x])
+        return super().select(x, thresholds, slopes, constants, shift)
+
+    def square_rows(
+        self, rows: Sequence[Share], shift: int, beside: Sequence[Share] = ()
+    ) -> tuple[Rows, list[Share]]:
+        """Returns rows to be scaled, and squared norms; one round, or none of replicated matrices.
+
+        Cost:
+            For each element 2 words opened, 4 and a further one dealt where all three servers share
+            it, and what `extensions.ring.fused` says is dealt. Of matrices beside the rows only
+            those are opened that are not replicated.
+        """
+        opened = [x for x in beside if x.replicated is None]
+        found, squares = super().square_rows(rows, shift, opened)
+        of_opened = dict(zip(map(id, (*rows, *opened)), squares, strict=True))
+        return found, [_square(x) or of_opened[id(x)] for x in (*rows, *beside)]
+
+    def scale_rows(self, rows: Rows, factor: Share) -> list[Share]:
+        """Returns scaled rows; one round, and another one where all servers share the factor."""
+        if factor.additive2() is None:
+            (factor,) = self.replicate([factor])
+        return super().scale_rows(rows, factor)
+
     def replicate(self, shares: Sequence[Share]) -> list[Replicated]:
         """Returns the shares as the host holds them; one round for all."""
         return replicate(self.servers, shares)
+
+
+def _square(x: Share) -> Share | None:
+    """Returns the squared norms of the rows of a replicated matrix; local."""
+    own = x.replicated
+    return own and own.product(own, tf.multiply).sum(-1)

@@ -11,19 +11,22 @@ Guarantees:
     receives nothing at all.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import tensorflow as tf
 
-from extensions.ring.tuples import BitWords, Correlation, Dealt, Sharing
+from extensions.ring.fixed_point import Integers
+from extensions.ring.joint import Joint, Part, correlated
+from extensions.ring.tuples import Correlation, Dealer, Dealt, Sharing
+from extensions.ring.words import Word
 from tfe_ext.ring.messages import send
-from tfe_ext.ring.placed import Placed
+from tfe_ext.ring.placed import Placed, stack
 from tfe_ext.ring.servers import Servers
-from tfe_ext.ring.shares import Additive2, Additive3, Share
+from tfe_ext.ring.shares import Additive2, Additive3, Mask, Share
 from tfe_ext.ring.xor_words import DealersWords, Words
-from tfe_ext.streams.graphs import split
+from tfe_ext.streams.graphs import reshape, split
+from tfe_ext.streams.randomness import Stream
 
 Join = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 JOIN: dict[Sharing, Join] = {"sum": tf.add, "xor": tf.bitwise.bitwise_xor}
@@ -31,62 +34,111 @@ PART: dict[Sharing, Join] = {"sum": tf.subtract, "xor": tf.bitwise.bitwise_xor}
 """What is left of a word without a share of it."""
 
 
+class _Dealer:
+    """`extensions.ring.tuples.Dealer` of server 2's words."""
+
+    stack = staticmethod(stack)
+
+    def constant(self, integers: Integers) -> Integers:
+        return integers
+
+
 def deal(servers: Servers, wanted: Sequence[tuple[Correlation, Share | Words]]) -> list[Dealt]:
     """Returns fresh correlations, each to hide one value: see `extensions.ring.tuples`.
 
-    Where server 2 has a summand of the value, it draws a share of the masks as well.
+    Cost:
+        As `deal_joint`.
+    """
+    correlations, values = zip(*wanted, strict=True)
+    dealt = deal_joint(servers, correlated(correlations, [v.shape for v in values]), values)
+    count = len(wanted)
+    return [Dealt(*pair) for pair in zip(dealt[:count], dealt[count:], strict=True)]
+
+
+def deal_joint(
+    servers: Servers, joint: Joint, hidden: Sequence[Share | Words | None]
+) -> list[Placed]:
+    """Returns shares of fresh masks, then of what follows from them.
+
+    Args:
+        servers: who deal, and are dealt to.
+        joint: what is dealt.
+        hidden: for each mask the value that it is to hide, if servers have shares of it already.
+            Where server 2 has a summand of it, it draws a share of the mask as well.
+
+    Guarantees:
+        Server 1 lacks the key of what server 2 subtracts from a mask of three servers that it deals
+        once more: that word is uniform to it, and independent of the mask.
 
     Cost:
-        No round; a word from server 2 to server 1 for each element that follows from the masks.
+        No round; a word from server 2 to server 1 for each element that follows from the masks, and
+        for each of a mask of three servers that is kept.
     """
-    on = servers.devices
-    drawn = [_draw(servers, correlation, value) for correlation, value in wanted]
-    corrections = send([each.correction for each in drawn], on[2], on[1])
-    dealt = []
-    for (correlation, _), each, correction in zip(wanted, drawn, corrections, strict=True):
-        masks = _join_parts(on, correlation.masks_by, each.masks)
-        dependents = [each.dependents_0, correction]
-        dealt.append(Dealt(masks, _join_parts(on, correlation.dependents_by, dependents)))
-    return dealt
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """Shares of the masks by server, server 0's of the dependents, and on server 2 server 1's."""
-
-    masks: list[tf.Tensor]
-    dependents_0: tf.Tensor
-    correction: tf.Tensor
-
-
-def _draw(servers: Servers, correlation: Correlation, value: Share | Words) -> _Drawn:
-    on, sizes = servers.devices, [correlation.masks, correlation.dependents]
-    drawn_0 = servers.pairwise[0].draw([sum(sizes), *value.shape], tf.int64)
-    drawn_1 = servers.pairwise[2].draw([correlation.masks, *value.shape], tf.int64)
-    mask_0, dependents_0 = split(drawn_0.on(on[0]), sizes, on[0])
-    shares = [mask_0, drawn_1.on(on[1])]
+    on, (first, _, second) = servers.devices, servers.pairwise
+    of_three = [isinstance(z, Additive3) and z.additive2() is None for z in hidden]
+    joint, again = _dealt_again(joint, of_three)
+    count = len(joint.masks)
+    drawn_0 = _Drawn(first, [*joint.masks, *joint.dependents])
+    drawn_1 = _Drawn(second, joint.masks)
+    at_0, at_1 = drawn_0.on(on[0]), drawn_1.on(on[1])
+    known_0, known_1 = drawn_0.on(on[2]), drawn_1.on(on[2])
+    masks, shares = [], []
+    for i, part in enumerate(joint.masks):
+        own = [at_0[i], at_1[i]]
+        with tf.device(on[2]):
+            if of_three[i]:
+                mask = servers.private[on[2]].draw(part.shape, tf.int64).on(on[2])
+                own.append(mask - known_0[i] - known_1[i])
+            else:
+                mask = JOIN[part.sharing](known_0[i], known_1[i])
+        masks.append(DealersWords(on, [mask]))
+        shares.append(_joined(on, part.sharing, own))
+    words = joint.follow(masks, _Dealer())
     with tf.device(on[2]):
-        mask_0, known = split(drawn_0.on(on[2]), sizes, on[2])
-        mask_1 = drawn_1.on(on[2])
-        if isinstance(value, Additive3) and value.additive2() is None:
-            drawn_2 = servers.private[on[2]].draw([correlation.masks, *value.shape], tf.int64)
-            masks = drawn_2.on(on[2])
-            shares.append(masks - mask_0 - mask_1)
-        else:
-            masks = JOIN[correlation.masks_by](mask_0, mask_1)
-        dependents = _follow(correlation, DealersWords(on, [masks]))
-        return _Drawn(shares, dependents_0, PART[correlation.dependents_by](dependents, known))
+        corrections = [
+            PART[part.sharing](word.parts[0], known)
+            for part, word, known in zip(joint.dependents, words, known_0[count:], strict=True)
+        ]
+    received = send(corrections, on[2], on[1])
+    for part, *own in zip(joint.dependents, at_0[count:], received, strict=True):
+        shares.append(_joined(on, part.sharing, own))
+    for i in reversed(again):
+        hiding = shares[i]
+        assert isinstance(hiding, Additive3)
+        shares[i] = Mask(on, shares.pop().parts, hiding)
+    return shares
 
 
-def _follow(correlation: Correlation, masks: DealersWords) -> tf.Tensor:
-    """Returns the dependents on a leading axis; one shift finds the bits at all positions."""
-    if isinstance(correlation, BitWords):
-        places = np.reshape(np.array(correlation.positions), (-1, *(1 for _ in masks.shape[1:])))
-        return ((masks >> places) & 1).parts[0]
-    return tf.stack([word.parts[0] for word in correlation.follow(list(masks))])
+def _dealt_again(joint: Joint, of_three: Sequence[bool]) -> tuple[Joint, list[int]]:
+    """Returns what is dealt where masks that are kept are of three servers, and which masks are.
+
+    Server 2 does not know what is opened, so that such a mask is of use if it is dealt to servers 0
+    and 1 as well, in other summands: at the end of the dependents.
+    """
+    again = [i for i, part in enumerate(joint.masks) if part.kept and of_three[i]]
+
+    def follow(masks: list[Word], dealer: Dealer) -> list[Word]:
+        return [*joint.follow(masks, dealer), *(masks[i] for i in again)]
+
+    dependents = (*joint.dependents, *(joint.masks[i] for i in again))
+    return Joint(joint.masks, dependents, follow), again
 
 
-def _join_parts(on: Sequence[str], sharing: Sharing, shares: Sequence[tf.Tensor]) -> Placed:
+class _Drawn:
+    """A share of every part, drawn at once and expanded by each of two servers."""
+
+    def __init__(self, stream: Stream, parts: Sequence[Part]) -> None:
+        self._shapes = [part.shape for part in parts]
+        self._sizes = [math.prod(shape) for shape in self._shapes]
+        self._draw = stream.draw([sum(self._sizes)], tf.int64)
+
+    def on(self, device: str) -> list[tf.Tensor]:
+        """Returns the shares on a device that holds the key."""
+        pieces = split(self._draw.on(device), self._sizes, device)
+        return [reshape(p, shape, device) for p, shape in zip(pieces, self._shapes, strict=True)]
+
+
+def _joined(on: Sequence[str], sharing: Sharing, shares: Sequence[tf.Tensor]) -> Placed:
     if sharing == "xor":
         return Words(on, shares)
     return (Additive2 if len(shares) == 2 else Additive3)(on, shares)

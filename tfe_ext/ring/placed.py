@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfe_ext.streams.graphs import constant, reshape
+from extensions.ring.fixed_point import wrap
+from tfe_ext.streams.graphs import constant, gather, reshape
 
 Part = Any
 """A tf.Tensor, or None for zeros."""
@@ -79,8 +81,27 @@ class Placed:
                 parts.append(self._on(i, lambda part: tf.broadcast_to(part, shape), alone))
         return self._with(parts)
 
+    def __neg__(self) -> Self:
+        return self.each(tf.negative)
+
+    def __mul__(self, factor: "int | Placed") -> Self:
+        """Returns the product with a public integer, or with what the servers know in public."""
+        if isinstance(factor, Placed):
+            return self.beside(factor, tf.multiply)
+        return self.beside_public(np.int64(wrap(factor)), tf.multiply)
+
+    def sum(self, axis: int) -> Self:
+        """Returns the sums along one axis."""
+        return self.beside_public(np.int32(axis), tf.reduce_sum)
+
     def __getitem__(self, key: Any) -> Self:
-        return self.each(lambda part: part[key])
+        """Returns parts of the parts; a list or an integer picks along the first axis."""
+        if isinstance(key, list | int):
+            places, pairs = np.arange(self.shape[0])[key], zip(self.PLACES, self.parts, strict=True)
+            return self._with(
+                [None if p is None else gather(p, places, self.servers[at]) for at, p in pairs]
+            )
+        return self if _is_all(key, self.shape) else self.each(lambda part: part[key])
 
     def __iter__(self) -> Iterator[Self]:
         """Returns the values along the first axis."""
@@ -106,7 +127,27 @@ class Placed:
         return self.each(tf.transpose)
 
 
+def _is_all(key: Any, shape: Sequence[int]) -> bool:
+    """Whether a key is of slices that leave nothing out."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if len(keys) > len(shape) or not all(isinstance(each, slice) for each in keys):
+        return False
+    pairs = zip(keys, shape, strict=False)
+    return all(each.indices(size) == (0, size, 1) for each, size in pairs)
+
+
 P = TypeVar("P", bound=Placed)
+
+
+def stack(values: Sequence[P]) -> P:
+    """Returns equal-shaped values along a new leading axis."""
+    first, *_ = values
+    parts = []
+    for place, *column in zip(first.PLACES, *(value.parts for value in values), strict=True):
+        with tf.device(first.servers[place]):
+            zero = np.zeros(first.shape, dtype=np.int64)
+            parts.append(tf.stack([zero if part is None else part for part in column]))
+    return type(first)(first.servers, parts)
 
 
 def concatenate(values: Sequence[P]) -> P:

@@ -23,9 +23,6 @@ class Scalar(Placed):
     def __rsub__(self, other: int) -> Self:
         return (-self) + other
 
-    def __neg__(self) -> Self:
-        return self.each(tf.negative)
-
     def power(self) -> Self:
         """Returns 2^x modulo 2^64, for x in 0..63."""
         return self.each(lambda part: tf.bitwise.left_shift(np.int64(1), part))

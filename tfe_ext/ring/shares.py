@@ -19,11 +19,10 @@ any number of times, in any form.
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import tensorflow as tf
 
-from extensions.ring.fixed_point import wrap
 from tfe_ext.ring.placed import Part, Placed
+from tfe_ext.streams.graphs import constant
 
 
 class Share(Placed):
@@ -44,38 +43,21 @@ class Share(Placed):
             return own + -others
         return own._sum(others, tf.subtract)
 
-    def __neg__(self) -> Self:
-        return self.each(tf.negative)
-
-    def __mul__(self, factor: int | Placed) -> Self:
-        """Returns the product with a public integer, or with what the servers know in public."""
-        if isinstance(factor, Placed):
-            return self.beside(factor, tf.multiply)
-        return self.beside_public(np.int64(wrap(factor)), tf.multiply)
-
-    def sum(self, axis: int) -> Self:
-        """Returns the sums along one axis."""
-        return self.beside_public(np.int32(axis), tf.reduce_sum)
-
-    def stack(self, others: "Sequence[Self]") -> Self:
-        """Returns equal-shaped shares of this form along a new leading axis."""
-        zero = np.zeros(self.shape, dtype=np.int64)
-
-        def stack(*parts: Part) -> tf.Tensor:
-            return tf.stack([zero if part is None else part for part in parts])
-
-        columns = list(zip(self.parts, *(other.parts for other in others), strict=True))
-        parts = []
-        for place, column in zip(self.PLACES, columns, strict=True):
-            with tf.device(self.servers[place]):
-                parts.append(stack(*column))
-        return self._with(parts)
+    def __mul__(self, factor: int | Placed) -> "Share":
+        """Returns the product with a public integer, or with what its holders know in public."""
+        if not isinstance(factor, Placed) or set(self.PLACES) <= set(factor.PLACES):
+            return super().__mul__(factor)
+        own = self.additive2()
+        assert own is not None, "server 2 has a summand, and not the factor"
+        return own * factor
 
     def add_public(self, value: Any) -> Self:
         """Returns the sum with public ring integers, or with what the servers know in public."""
         parts = list(self.parts)
         for i in self.LEADING:
-            summand = value.on(self.PLACES[i]) if isinstance(value, Placed) else value
+            place = self.PLACES[i]
+            public = isinstance(value, Placed)
+            summand = value.on(place) if public else constant(value, self.servers[place])
             parts[i] = self._on(i, tf.add, parts[i], summand)
         return self._with(parts)
 
@@ -123,6 +105,26 @@ class Additive2(Share):
 
     def additive3(self) -> Additive3:
         return Additive3(self.servers, [*self.parts, None])
+
+
+class Mask(Additive2):
+    """A mask of a value that all three servers share, and of use between two of them.
+
+    Args:
+        servers: names of the three servers' devices.
+        parts: of servers 0 and 1.
+        hiding: other summands of the same mask, one for each summand of the value.
+    """
+
+    def __init__(self, servers: Sequence[str], parts: Sequence[Part], hiding: Additive3) -> None:
+        super().__init__(servers, parts)
+        self._hiding = hiding
+
+    def additive3(self) -> Additive3:
+        return self._hiding
+
+    def _with(self, parts: Sequence[Part]) -> Additive2:  # type: ignore[override]
+        return Additive2(self.servers, parts)
 
 
 class Replicated(Share):

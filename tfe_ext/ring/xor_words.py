@@ -12,7 +12,7 @@ from tfe_ext.ring.placed import Placed
 class Words(Placed):
     """Words of servers 0 and 1, with the operations that `extensions.ring.words` names.
 
-    They are XOR shares, or equal where the word is public between the two.
+    They are XOR shares, or equal where the word is public between the two; those are integers too.
     """
 
     PLACES: ClassVar[tuple[int, ...]] = (0, 1)
@@ -37,8 +37,13 @@ class Words(Placed):
     def __rshift__(self, places: int | Integers) -> Self:
         return self.beside_public(np.asarray(places, np.int64), tf.bitwise.right_shift)
 
-    def __sub__(self, integers: Integers) -> Self:
-        return self.beside_public(integers, tf.subtract)
+    def __add__(self, integer: int) -> Self:
+        return self.beside_public(np.int64(wrap(integer)), tf.add)
+
+    def __sub__(self, other: Placed | Integers | int) -> Self:
+        if isinstance(other, Placed):
+            return self.beside(other, tf.subtract)
+        return self.beside_public(np.asarray(other, np.int64), tf.subtract)
 
 
 class DealersWords(Words):

@@ -5,7 +5,7 @@ tables of `extensions.privacy.gaussian_table`, as constants of the graph.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +27,7 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
         shape: static.
 
     Cost:
-        16 bytes of the stream a value and digit; 7 digits for a scale of 2^46.
+        8 bytes of the stream a value and digit; 7 digits for a scale of 2^46.
 
     Raises:
         ArgumentError: a scale that is no usable standard deviation.
@@ -37,33 +37,38 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
         if scale == 0.0:
             return tf.zeros(shape, tf.int64)
         table = digits(scale)
-        u, v = tf.unstack(uniform_words(stream, device, [2, len(table), math.prod(shape)]))
+        words = [len(table), math.prod(shape)]
+        u = uniform_words(stream, device, words)
+        drawn = look_up(table, u, lambda: uniform_words(stream, device, words))
         weights = np.array([[digit.weight for digit in table]])
-        return tf.reshape(tf.matmul(weights, look_up(table, u, v)), shape)
+        return tf.reshape(tf.matmul(weights, drawn), shape)
 
 
-def look_up(table: Sequence[Digit], u: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+def look_up(table: Sequence[Digit], u: tf.Tensor, draw_v: Callable[[], tf.Tensor]) -> tf.Tensor:
     """Returns `Digit.look_up` of every digit in a graph, all at once.
 
     Args:
         table: the digits.
         u: words in [0, 2^63), (digits, values).
-        v: likewise.
+        draw_v: returns as many more, when the graph runs and some u is in a table. One of a million
+            words is with probability 2^-33, for tables of 1,000 entries.
     """
     lengths = np.array([[len(digit.high)] for digit in table])
     largest = np.array([[digit.largest] for digit in table])
     high = tf.constant(_padded([digit.high for digit in table]))
-    low = tf.constant(_padded([digit.low for digit in table]))
     place = tf.searchsorted(high, u, side="left", out_type=tf.int64)
-    near = tf.minimum(place, lengths - 1)
-    equal = tf.equal(tf.gather(high, near, batch_dims=1), u) & (place < lengths)
-    tie = equal & (tf.gather(low, near, batch_dims=1) <= v)
-    return place + tf.cast(tie, tf.int64) - largest
+    met = tf.equal(tf.gather(high, place, batch_dims=1), u)
+
+    def with_ties() -> tf.Tensor:
+        low = tf.gather(tf.constant(_padded([digit.low for digit in table])), place, batch_dims=1)
+        return place + tf.cast(met & (place < lengths) & (low <= draw_v()), tf.int64)
+
+    return tf.cond(tf.reduce_any(met), with_ties, lambda: place) - largest
 
 
 def _padded(rows: Sequence[Integers]) -> Integers:
-    """Returns the rows at one length; no word is beyond what fills them."""
-    longest = max(map(len, rows))
+    """Returns the rows at one length, longer than any; no word is beyond what fills them."""
+    longest = max(map(len, rows)) + 1
     return np.stack(
         [np.pad(row, (0, longest - len(row)), constant_values=_LOW_BITS) for row in rows]
     )

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from extensions.ring.fixed_point import Integers
+
 _CONSTANTS = "_tfe_ext_constants"
 _LARGEST = 64
 """Elements of constants that are shared; larger ones are rarely used twice."""
@@ -40,6 +42,13 @@ def reshape(tensor: tf.Tensor, shape: Sequence[int] | tf.TensorShape, device: st
     there = constant(np.array(wanted, np.int32), device)
     with tf.device(device):
         return tf.reshape(tensor, there)
+
+
+def gather(tensor: tf.Tensor, places: Integers, device: str) -> tf.Tensor:
+    """Returns what is at one place of the first axis, or at several, on the device."""
+    indices, axis = constant(np.asarray(places, np.int32), device), constant(np.int32(0), device)
+    with tf.device(device):
+        return tf.raw_ops.GatherV2(params=tensor, indices=indices, axis=axis)
 
 
 def constant(value: Any, device: str) -> Any:

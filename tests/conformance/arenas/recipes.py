@@ -67,6 +67,14 @@ def scaled_rows(
     return [*squares, *ring.scale_rows(rows, factor), *ring.scale_rows(rows, factor)]
 
 
+def of_products(ring: Ring, x: Share, y: Share, *, shift: int) -> Shares:
+    """What is fused of products, untruncated; they are rows, and factors in the first column."""
+    (product,) = ring.mul([(x, y)])
+    found = ring.select(product, [5], [[1]], [], shift)
+    rows, squares = ring.square_rows([product], shift, [product])
+    return [found.value, *found.products, *squares, *ring.scale_rows(rows, product[:, 0])]
+
+
 def products(ring: Ring, x: Share, y: Share) -> Shares:
     column = y[:, :1]
     return [
@@ -273,6 +281,7 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         select,
         truncate_and_multiply,
         scaled_rows,
+        of_products,
         products,
         local_operations,
         noise,

@@ -11,12 +11,13 @@ from crypten_ext import dealer
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
-from crypten_ext.ring.joint import JointSource, joint_of
+from crypten_ext.ring.joint import JointSource, followed
 from crypten_ext.ring.opening import open_sum, open_xor
 from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError
 from extensions.ring.circuits import first_monomials
 from extensions.ring.comparison import first_products
+from extensions.ring.joint import joint_of
 from extensions.ring.planes import planes, without_signs
 from extensions.ring.tuples import (
     BitWords,
@@ -139,7 +140,7 @@ JOINT = {
     "truncations": [([(3,), (2, 2), (3,)], [5, 7, 40], [(0, 2), (1, 1)])],
     "scaled rows": [(4, [3, 1], [2], 11), (4, [3], [], 0)],
 }
-"""Parameters for each kind of `crypten_ext.ring.joint`."""
+"""Parameters for each kind of `extensions.ring.joint`."""
 
 
 def _joint_words() -> dict[str, bool]:
@@ -156,8 +157,8 @@ def _joint_words() -> dict[str, bool]:
                 for part, share in zip((*joint.masks, *joint.dependents), shares, strict=True)
             ]
             masks = opened[: len(joint.masks)]
-            followed = zip(joint.follow(masks), opened[len(masks) :], strict=True)
-            right[f"{kind} {parameters}"] = all(torch.equal(*pair) for pair in followed)
+            own = zip(followed(joint, masks), opened[len(masks) :], strict=True)
+            right[f"{kind} {parameters}"] = all(torch.equal(*pair) for pair in own)
     return right
 
 

@@ -55,21 +55,22 @@ def costs_of_ours():
     x = private(np.ones(N))
     norms = private(np.ones((N, 3)))
     one, row, factor = 8 * N, 3, 8 * clip_factor(N, 2).words
+    shifted = 8 * clip_factor(N, 2, shifted=True).words
     cases = {
         "inverse_sqrt": (lambda: tfe.inverse_sqrt(x), 16, (194 + 2) * one),
         "degree 2": (lambda: tfe.inverse_sqrt(x, degree=2), 14, (186 + 2) * one),
-        "clip_factor": (lambda: tfe.clip_factor(x), 9, factor + 2 * one),
-        "clip_factor, 0.7": (lambda: tfe.clip_factor(x, 0.7), 10, factor + (6 + 2) * one),
+        "clip_factor": (lambda: tfe.clip_factor(x), 7, factor + 2 * one),
+        "clip_factor, 0.7": (lambda: tfe.clip_factor(x, 0.7), 7, shifted + 2 * one),
         "gaussian_noise": (lambda: tfe.gaussian_noise(N, 1.0), 1, 3 * one),
         "clip_by_norm": (
             lambda: tfe.clip_by_norm(norms, 1.0),
-            13,
-            factor + (6 + 4 + 2 + 2 + row * (6 + 2)) * one,
+            9,
+            shifted + (1 + 6 + row * (2 + 2 + 4 + 2)) * one,
         ),
         "clip_by_norm, 2^-5": (
             lambda: tfe.clip_by_norm(norms, 2.0**-5),
-            12,
-            factor + (6 + 2 + 2 + row * (6 + 2)) * one,
+            9,
+            factor + (1 + 6 + row * (2 + 2 + 4 + 2)) * one,
         ),
     }
     for name, (function, rounds, size) in cases.items():

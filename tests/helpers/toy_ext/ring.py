@@ -1,6 +1,7 @@
 """Arithmetic on shares, and a dealer in the same process; all else is inherited."""
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ JOINED: dict[Sharing, tuple[np.ufunc, np.ufunc]] = {
     "xor": (np.bitwise_xor, np.bitwise_xor),
 }
 """What joins the shares of a word, and its inverse."""
+ARRAYS = SimpleNamespace(stack=np.stack, constant=np.asarray)
 
 
 class ToyRing(MaskedOpening):
@@ -32,8 +34,7 @@ class ToyRing(MaskedOpening):
     def __init__(self, frac_bits: int, parties: int) -> None:
         self.frac_bits = check_frac_bits(frac_bits)
         self.parties = parties
-        self.rounds = 0
-        self.words = 0
+        self.rounds = self.words = 0
         self._draws = np.random.default_rng()
 
     def share(self, values: Integers, by: Sharing = "sum") -> Shares:
@@ -72,7 +73,7 @@ class ToyRing(MaskedOpening):
         dealt = []
         for kind, hidden in wanted:
             masks = self.uniform((kind.masks, *hidden.shape))
-            dependents = self.share(np.stack(kind.follow(list(masks))), kind.dependents_by)
+            dependents = self.share(kind.follow(masks, ARRAYS), kind.dependents_by)
             dealt.append(Dealt(self.share(masks, kind.masks_by), dependents))
         return dealt
 

@@ -13,29 +13,52 @@ namespace {
 constexpr int kWords = 16;
 constexpr int64_t kMostBlocks = int64_t{1} << 27;
 
-inline uint32_t Rotate(uint32_t x, int bits) { return (x << bits) | (x >> (32 - bits)); }
+// Blocks are computed side by side, one in each lane of a vector of whatever width there is.
+constexpr int kLanes = 8;
+typedef uint32_t Lanes __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 
-inline void QuarterRound(uint32_t* s, int a, int b, int c, int d) {
-  s[a] += s[b]; s[d] = Rotate(s[d] ^ s[a], 16);
-  s[c] += s[d]; s[b] = Rotate(s[b] ^ s[c], 12);
-  s[a] += s[b]; s[d] = Rotate(s[d] ^ s[a], 8);
-  s[c] += s[d]; s[b] = Rotate(s[b] ^ s[c], 7);
-}
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define PEA_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+#endif
+#endif
+#ifndef PEA_FOR_EACH_PROCESSOR
+#define PEA_FOR_EACH_PROCESSOR
+#endif
 
-void Block(const uint32_t* start, uint32_t* out) {
-  uint32_t s[kWords];
-  std::memcpy(s, start, sizeof(s));
-  for (int round = 0; round < 10; ++round) {
-    QuarterRound(s, 0, 4, 8, 12);
-    QuarterRound(s, 1, 5, 9, 13);
-    QuarterRound(s, 2, 6, 10, 14);
-    QuarterRound(s, 3, 7, 11, 15);
-    QuarterRound(s, 0, 5, 10, 15);
-    QuarterRound(s, 1, 6, 11, 12);
-    QuarterRound(s, 2, 7, 8, 13);
-    QuarterRound(s, 3, 4, 9, 14);
+#define PEA_ROTATE(x, bits) (((x) << (bits)) | ((x) >> (32 - (bits))))
+#define PEA_QUARTER_ROUND(a, b, c, d)                             \
+  s[a] += s[b]; s[d] ^= s[a]; s[d] = PEA_ROTATE(s[d], 16);        \
+  s[c] += s[d]; s[b] ^= s[c]; s[b] = PEA_ROTATE(s[b], 12);        \
+  s[a] += s[b]; s[d] ^= s[a]; s[d] = PEA_ROTATE(s[d], 8);         \
+  s[c] += s[d]; s[b] ^= s[c]; s[b] = PEA_ROTATE(s[b], 7)
+
+// Writes the kLanes blocks that begin with the one of the counter in `start`.
+PEA_FOR_EACH_PROCESSOR
+void Blocks(const uint32_t* start, uint32_t* out) {
+  Lanes first[kWords], s[kWords];
+  for (int i = 0; i < kWords; ++i) {
+    for (int lane = 0; lane < kLanes; ++lane) first[i][lane] = start[i] + (i == 12 ? lane : 0);
+    s[i] = first[i];
   }
-  for (int i = 0; i < kWords; ++i) out[i] = s[i] + start[i];
+  for (int round = 0; round < 10; ++round) {
+    PEA_QUARTER_ROUND(0, 4, 8, 12);
+    PEA_QUARTER_ROUND(1, 5, 9, 13);
+    PEA_QUARTER_ROUND(2, 6, 10, 14);
+    PEA_QUARTER_ROUND(3, 7, 11, 15);
+    PEA_QUARTER_ROUND(0, 5, 10, 15);
+    PEA_QUARTER_ROUND(1, 6, 11, 12);
+    PEA_QUARTER_ROUND(2, 7, 8, 13);
+    PEA_QUARTER_ROUND(3, 4, 9, 14);
+  }
+  uint32_t words[kWords][kLanes];
+  for (int i = 0; i < kWords; ++i) {
+    const Lanes sum = s[i] + first[i];
+    std::memcpy(words[i], &sum, sizeof(sum));
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int i = 0; i < kWords; ++i) out[lane * kWords + i] = words[i][lane];
+  }
 }
 
 class PeaChaCha20Op : public tensorflow::OpKernel {
@@ -59,9 +82,16 @@ class PeaChaCha20Op : public tensorflow::OpKernel {
     std::memcpy(start + 4, key.flat<uint32_t>().data(), 8 * sizeof(uint32_t));
     std::memcpy(start + 13, nonce.flat<uint32_t>().data(), 3 * sizeof(uint32_t));
     uint32_t* out = words->flat<uint32_t>().data();
-    for (int64_t block = 0; block < blocks; ++block) {
+    int64_t block = 0;
+    for (; block + kLanes <= blocks; block += kLanes) {
       start[12] = static_cast<uint32_t>(block);
-      Block(start, out + block * kWords);
+      Blocks(start, out + block * kWords);
+    }
+    if (block < blocks) {
+      uint32_t rest[kLanes * kWords];
+      start[12] = static_cast<uint32_t>(block);
+      Blocks(start, rest);
+      std::memcpy(out + block * kWords, rest, (blocks - block) * kWords * sizeof(uint32_t));
     }
   }
 };
