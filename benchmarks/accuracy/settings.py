@@ -102,6 +102,8 @@ _BEST = {
         _MNIST, features="words", lr=300.0, momentum=0.8, one_output=True, whiten=False
     ),
 }
+_SQUARES = {"cifar10": 0.05}
+"""What the rate is multiplied by with squared loss, where it is not a tenth."""
 _OPEN_FEATURES = {"imdb": "words:8192"}
 """Where more columns, which cost little there, help."""
 PLAIN = {
@@ -121,7 +123,10 @@ def ways(data: str, epsilon: float) -> dict[str, Setting]:
     return {
         features: base,
         f"{features}, least squares": replace(
-            base, loss="least-squares", lr=base.lr / 10, max_grad_norm=0.35
+            base,
+            loss="least-squares",
+            lr=base.lr * _SQUARES.get(data, 0.1),
+            max_grad_norm=0.35,
         ),
         f"{features}, open iterates": replace(
             base,
