@@ -96,12 +96,20 @@ class TruncationPair:
 
 @dataclass(frozen=True)
 class BitWords:
-    """A uniform word, shared bitwise; additively the bits that it has at `positions`."""
+    """A uniform word, shared bitwise; additively the bits that it has at `positions`.
+
+    Raises:
+        ValueError: a position that no word has.
+    """
 
     positions: tuple[int, ...]
     masks: ClassVar[int] = 1
     masks_by: ClassVar[Sharing] = "xor"
     dependents_by: ClassVar[Sharing] = "sum"
+
+    def __post_init__(self) -> None:
+        if not all(0 <= position < RING_BITS for position in self.positions):
+            raise ValueError(f"bits {self.positions} of a word of {RING_BITS}")
 
     @property
     def dependents(self) -> int:

@@ -5,6 +5,7 @@ Every other field of a run's settings and options is compared, a new one too.
 
 OWN = {
     "RunOptions.save": "a folder on the party's own host",
+    "RunOptions.transport": "how parties meet: whoever comes in another way finds nobody",
     "RunOptions.timeout": "how long a launcher waits for the parties that it started itself",
     "RunOptions.players": "read by the one program that directs all players",
     "RunOptions.ledgers": "the account that each owner keeps of its own records",

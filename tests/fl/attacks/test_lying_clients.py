@@ -45,7 +45,8 @@ def stolen(aggregator: fl.ChainAggregator, given: dict[int, fl.Vector]) -> dict[
     found = {}
     if len(liar.kept) == 2:
         first, second = ((set(m.clients("users")), m.body["values"]) for m in liar.kept)
-        if len(gone := first[0] - second[0]) == 1 and second[0] < first[0]:
+        masks = {m.integer("mask") for m in liar.kept}
+        if len(masks) == 1 and len(gone := first[0] - second[0]) == 1 and second[0] < first[0]:
             found = {gone.pop(): SMALL.decode(first[1] - second[1])}
             leaks = aggregator.leaks_to(fl.Coalition({LIAR}, lying=True), outcome)
             assert {frozenset({k}) for k in found} <= leaks
