@@ -244,12 +244,12 @@ def draw_rows(
     features = np.zeros((rows, records.features.shape[1]), dtype=np.int64)
     labels = np.zeros((rows, records.labels.shape[1]), dtype=np.int64)
     padding = np.ones(rows, dtype=np.int64)
-    features[: len(chosen)] = records.features[chosen]
+    records.features.take(chosen, axis=0, out=features[: len(chosen)], mode="clip")
     labels[: len(chosen)] = records.labels[chosen]
     padding[: len(chosen)] = 0 if records.empty is None else records.empty[chosen]
     return Rows(
         features=features,
         labels=labels,
-        squared_norms=(features * features).sum(axis=1),
+        squared_norms=np.einsum("ij,ij->i", features, features),
         padding=padding,
     )

@@ -9,7 +9,7 @@ from functools import partial
 
 from extensions.network.chain import Network, Parameters
 from extensions.privacy.accounting import Ledger
-from extensions.privacy.sampling import draw_rows
+from extensions.privacy.sampling import draw_rows, row_blocks
 from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import clipped_sums, paired, parts_of, updates_of
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -20,6 +20,9 @@ from extensions.protocols.settings import TRAINING, Settings, account
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
+
+_AT_ONCE = 1 << 18
+"""Words of features whose gradients are computed at once: in a cache of the processor."""
 
 
 def descend_openly(
@@ -103,7 +106,12 @@ def _owners(
             rows=rows[rank],
             source=host.noise,
         )
-        batch = Batch(drawn.features, drawn.labels, drawn.squared_norms, drawn.padding)
+        columns = drawn.features, drawn.labels, drawn.squared_norms, drawn.padding
+        blocks = [*row_blocks(drawn.features.shape, _AT_ONCE)] or [slice(0)]
+        each = [sums_of(values, Batch(*(column[block] for column in columns))) for block in blocks]
+        return [sum(parts[1:], parts[0]) for parts in zip(*each, strict=True)]
+
+    def sums_of(values: Parameters, batch: Batch) -> list[Integers]:
         gradients, weights = gradients_of(ring, network, values, batch, config)
         return parts_of(clipped_sums(ring, gradients, plan, batch.padding, weights))
 
