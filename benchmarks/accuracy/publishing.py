@@ -27,19 +27,15 @@ def publish(
     named = {
         label: asdict(setting) | {"features": setting.title} for label, setting in settings.items()
     }
-    tables.publish(
-        name,
-        rows,
-        **{
-            "data": material.data,
-            "epsilon": material.epsilon,
-            "seeds": list(material.seeds),
-            "backend": backend,
-            "load": os.getloadavg()[0],
-            "tuned": named,
-            **others,
-        },
-    )
+    stated = {
+        "data": material.data,
+        "epsilon": material.epsilon,
+        "seeds": list(material.seeds),
+        "backend": backend,
+        "load": os.getloadavg()[0],
+        "tuned": named,
+    }
+    tables.publish(name, rows, **stated | others)
     (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
     return name
 

@@ -62,14 +62,7 @@ def decode(message: bytes) -> Any:
     reader = _Reader(message)
     try:
         value = reader.value(_DEEPEST)
-    except (
-        struct.error,
-        LookupError,
-        AttributeError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:
+    except _BROKEN as error:
         raise MessageError(f"no object: {error}") from error
     if reader.left:
         raise MessageError(f"{reader.left} bytes after an object")

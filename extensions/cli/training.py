@@ -108,9 +108,7 @@ def party(
     schedule: Annotated[Schedule, Options("Run")],
     table: Annotated[Origin, Options("Records", without=data.NOT_OF_A_TABLE)],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("features",))],
-    options: Annotated[
-        RunOptions, Options("Execution", without=("timeout", "players", "ledgers", "transport"))
-    ],
+    options: Annotated[RunOptions, Options("Execution", without=_OF_ALL_PARTIES)],
     report: Report = None,
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""

@@ -2,12 +2,13 @@
 
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from extensions.transport import Door, Federation, Identity, Local, Member, Mesh, dial, make
+from extensions.runs.processes.seats import federation_of
+from extensions.transport import Door, Identity, Local, Mesh, dial, make
 from tests.helpers.patience import PATIENCE
 
 RUN = b"one run of these parties, no more"[:32]
@@ -21,21 +22,6 @@ def identities(folder: Path, *names: str, days: float = 1) -> list[Identity]:
 def listeners(number: int) -> list[socket.socket]:
     """Returns so many sockets that listen on loopback."""
     return [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-
-
-def federation_of(own: Sequence[Identity], places: Sequence[socket.socket]) -> Federation:
-    """Returns the federation in which each identity is a party at its place."""
-    return Federation(
-        [
-            Member(
-                name=one.name,
-                role="party",
-                address=f"127.0.0.1:{place.getsockname()[1]}",
-                fingerprint=one.fingerprint,
-            )
-            for one, place in zip(own, places, strict=True)
-        ]
-    )
 
 
 def at_once(*tasks: Callable[[], Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extensions.runs.options import Transport
-from extensions.transport import Federation, Member, make
+from extensions.transport import Federation, Identity, Member, make
 
 FEDERATION, KEY = "PEA_FEDERATION", "PEA_KEY"
 """Environment variables that name a process's files."""
@@ -44,7 +44,17 @@ def seats(transport: Transport, folder: Path, processes: int) -> Iterator[list[S
         listeners = [
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(processes)
         ]
-        members = [
+        federation_of(own, listeners).write(file)
+        yield [
+            Seat({FEDERATION: str(file), KEY: str(one.path)}, [listener.fileno()])
+            for one, listener in zip(own, listeners, strict=True)
+        ]
+
+
+def federation_of(own: Sequence[Identity], listeners: Sequence[socket.socket]) -> Federation:
+    """Returns the federation in which each identity is a party, where it listens on loopback."""
+    return Federation(
+        [
             Member(
                 name=one.name,
                 role="party",
@@ -53,8 +63,4 @@ def seats(transport: Transport, folder: Path, processes: int) -> Iterator[list[S
             )
             for one, listener in zip(own, listeners, strict=True)
         ]
-        Federation(members).write(file)
-        yield [
-            Seat({FEDERATION: str(file), KEY: str(one.path)}, [listener.fileno()])
-            for one, listener in zip(own, listeners, strict=True)
-        ]
+    )

@@ -6,9 +6,10 @@ import pytest
 
 from extensions.errors import ArgumentError
 from extensions.runs.options import Meeting
+from extensions.runs.processes.seats import federation_of
 from extensions.transport import make
 from tests.crypten_ext.test_launch import by_hand, last_line
-from tests.helpers.federations import federation_of, identities, listeners
+from tests.helpers.federations import identities, listeners
 from tests.helpers.patience import PATIENCE
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from extensions.cli.main import app
 from extensions.errors import ArgumentError
+from extensions.runs.processes.seats import federation_of
 from extensions.transport import (
     Door,
     Federation,
@@ -26,7 +27,7 @@ from extensions.transport import (
     make,
 )
 from extensions.transport.hello import Preamble
-from tests.helpers.federations import RUN, at_once, federation_of, identities, listeners
+from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
 
 LONG = 100_000

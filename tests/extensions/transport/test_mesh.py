@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from extensions.errors import PartyLostError
+from extensions.runs.processes.seats import federation_of
 from extensions.runs.processes.wire import carried
 from extensions.transport import Door, Local, Mesh, dial
 from extensions.transport.mesh import _HEADER, LARGEST
-from tests.helpers.federations import RUN, at_once, federation_of, identities, listeners, meshes
+from tests.helpers.federations import RUN, at_once, identities, listeners, meshes
 from tests.helpers.patience import PATIENCE
 
 MIB = 1 << 20
