@@ -5,10 +5,14 @@
     )
     history = run.fit(rounds=100, test_set=test)
 
-`FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers.
-A `Mechanism` transforms updates on clients and their mean on the server, and keeps the ledger:
-`LocalDP`, `SignDS`, `CentralDP` and `DistributedDP`. `leakage` rebuilds records from what a
-coalition saw. The command `pea fl` runs experiments from the shell.
+`FederatedAveraging` runs rounds, `partition` deals records out, `models` has those of the papers,
+`tokens` makes integers of texts. Its ``train=`` is what a client does, a function of model, records
+and `ClientRound`; its ``server_optimizer=`` (`FedAvgM`, `FedAdam`, `FedYogi`, `FedAdagrad`) is what
+the server makes of the mean; ``fit(callbacks=[CSVWriter(file), TensorBoardWriter(folder)])`` tells
+of every round. A `Mechanism` transforms updates on clients and their mean on the server, and keeps
+the ledger: `LocalDP`, `SignDS`, `CentralDP` and `DistributedDP` protect clients or updates,
+`RecordDP` single records. `leakage` rebuilds records from what a coalition saw. The command `pea
+fl` runs experiments from the shell.
 
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
@@ -35,7 +39,8 @@ with `ChainAggregator` clients hand on a masked sum. `latency` has times by form
 from extensions import __version__
 from fl import leakage, paillier
 from fl.chain import ChainAggregator
-from fl.masked import MaskedAggregator
+from fl.clients import ClientRound
+from fl.masked import MaskedAggregator, SparseGraph
 from fl.paillier import PaillierAggregator
 from fl.plain import PlainAggregator
 from fl.privacy.adaptive_clipping import AdaptiveClipping
@@ -44,6 +49,7 @@ from fl.privacy.distributed_dp import DistributedDP
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
+from fl.privacy.record_dp import RecordDP
 from fl.privacy.signds import SignDS
 from fl.round import latency
 from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
@@ -55,21 +61,31 @@ from fl.round.rounds import aggregate
 from fl.round.transport import InProcessTransport
 from fl.round.view import Coalition, Outcome, Sent, Transcript
 from fl.training import models
+from fl.training.callbacks.table import CSVWriter
+from fl.training.callbacks.tensorboard import TensorBoardWriter
 from fl.training.federated import FederatedAveraging
 from fl.training.history import History, RoundReport
+from fl.training.optimizers import FedAdagrad, FedAdam, FedAvgM, FedYogi, ServerOptimizer
 from fl.training.partitions import partition
+from fl.training.texts import tokens
 
 __all__ = [
     "SERVER",
     "AdaptiveClipping",
     "Aggregate",
     "Aggregator",
+    "CSVWriter",
     "CentralDP",
     "ChainAggregator",
     "ClientLedgers",
+    "ClientRound",
     "Coalition",
     "DistributedDP",
     "DropOut",
+    "FedAdagrad",
+    "FedAdam",
+    "FedAvgM",
+    "FedYogi",
     "FederatedAveraging",
     "FixedPoint",
     "History",
@@ -87,12 +103,16 @@ __all__ = [
     "PaillierAggregator",
     "Party",
     "PlainAggregator",
+    "RecordDP",
     "Refusal",
     "RingVector",
     "Round",
     "RoundReport",
     "Sent",
+    "ServerOptimizer",
     "SignDS",
+    "SparseGraph",
+    "TensorBoardWriter",
     "Timer",
     "Transcript",
     "Value",
@@ -107,4 +127,5 @@ __all__ = [
     "paillier",
     "partition",
     "party_name",
+    "tokens",
 ]

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from extensions.errors import ArgumentError
 from fl.chain import ChainAggregator
 from fl.cli.choices import arguments_of, as_options
 from fl.cli.options import Aggregation
-from fl.masked import MaskedAggregator
+from fl.masked import MaskedAggregator, SparseGraph
 from fl.paillier import PaillierAggregator
 from fl.paillier.aggregator import FIXED_POINT
 from fl.plain import PlainAggregator
@@ -17,6 +18,7 @@ from fl.round.quantization import FixedPoint
 _OF_FIXED_POINT = {"frac_bits": "frac_bits", "range": "clip", "saturation": "saturation"}
 _OF_RING = {"ring_bits": "bits", **_OF_FIXED_POINT}
 """From options to the fields of `FixedPoint` that they set."""
+_OF_GRAPH = ("corrupt", "dropping")
 
 _MAKERS: dict[str, Callable[..., Aggregator]] = {
     "chain": ChainAggregator,
@@ -26,7 +28,7 @@ _MAKERS: dict[str, Callable[..., Aggregator]] = {
 }
 OWNERS = {
     "chain": ("chains", "edges", "time_limit", *_OF_RING),
-    "masked": ("threshold", "colluders", *_OF_RING),
+    "masked": ("threshold", "colluders", "graph", *_OF_GRAPH, "lanes", *_OF_RING),
     "paillier": ("key_bits", "no_packing", "insecure_small_key", *_OF_FIXED_POINT),
     "plain": (),
 }
@@ -48,10 +50,24 @@ def aggregator_of(options: Aggregation) -> Aggregator:
     }
     if arguments.pop("no_packing", False):
         arguments["packing"] = False
-    with as_options(timeout="stage_timeout", clip="range", bits="ring_bits"):
+    with as_options(timeout="stage_timeout", clip="range", bits="ring_bits", against="graph"):
+        graph = _graph_of(arguments)
+        if graph is not None:
+            arguments["graph"] = graph
         if name in _FIXED_POINTS:
             arguments["fixed_point"] = replace(_FIXED_POINTS[name], **fields)
         return _MAKERS[name](timeout=options.stage_timeout, **arguments)
+
+
+def _graph_of(arguments: dict[str, Any]) -> SparseGraph | None:
+    """Takes the options of a sparse graph off the arguments."""
+    against = arguments.pop("graph", None)
+    given = {name: arguments.pop(name) for name in _OF_GRAPH if name in arguments}
+    if against is not None:
+        return SparseGraph(against=against, **given)
+    for name, value in given.items():
+        raise ArgumentError(name, value, "left out without --graph")
+    return None
 
 
 def fixed_point_of(aggregator: Aggregator) -> dict[str, Any]:

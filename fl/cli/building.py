@@ -14,6 +14,7 @@ from extensions.owners.origin import Origin, class_names_of
 from fl.cli.aggregators import aggregator_of, fixed_point_of
 from fl.cli.drop_outs import RandomDropOuts
 from fl.cli.mechanisms import check_size, mechanism_of
+from fl.cli.optimizers import optimizer_of
 from fl.cli.options import Experiment, Records
 from fl.cli.records import model_of, read
 from fl.round.network import Link, Network
@@ -35,8 +36,8 @@ _AS_THEY_ARE = (
     "seed",
 )
 _FREE = {
-    *("rounds", "evaluate_every", "workers", "on_failure", "data_dir", "download"),
-    *("json_out", "save", "checkpoint", "resume"),
+    *("rounds", "evaluate_every", "workers", "on_failure", "data_dir", "download", "transcript"),
+    *("json_out", "csv", "tensorboard", "save", "checkpoint", "resume"),
 }
 """Options that may differ when a run is resumed."""
 
@@ -62,25 +63,28 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         fraction = max(CLIENT_FRACTION, min(1.0, aggregator.min_clients / clients))
         training = replace(training, client_fraction=fraction)
     mechanism = mechanism_of(options.privacy, aggregator, training)
+    taken = () if mechanism.training is None else ("lr",)  # by what trains clients instead
     links = _network(network.delay_ms, network.mbit)
     assert options.aggregation.aggregator is not None
     drop_outs = RandomDropOuts(options.aggregation.aggregator, network.drop_out, clients, seed)
     data = read(_origin(records, seed))
     console.classes(data.names)
-    model = model_of(records.model, data.shape, data.classes, seed)
+    model = model_of(records.model, data, seed)
     run = FederatedAveraging(
         model=model,
         clients=data.dealt(clients, records.partition, records.alpha, seed),
         aggregator=aggregator,
         mechanism=mechanism,
         batch_size=training.batch_size or None,
+        server_optimizer=optimizer_of(training.server_optimizer, training.server_lr),
         weighting=training.weighting or ("equal" if mechanism.equal_weights else "records"),
         network=links,
         drop_outs=drop_outs,
         training_seconds=network.training_seconds,
         timeout=network.timeout,
+        transcript=network.transcript,
         facts=_facts(options),
-        **{name: getattr(training, name) for name in _AS_THEY_ARE},
+        **{name: getattr(training, name) for name in _AS_THEY_ARE if name not in taken},
     )
     check_size(run, get_weights(model).size, clients)
     return run, data.test
@@ -90,6 +94,8 @@ def settings_of(options: Experiment, run: FederatedAveraging) -> dict[str, Any]:
     """Returns all options, for JSON, with the run's own value where one is not given."""
     taken = {**vars(run), **vars(run.aggregator), **vars(run.mechanism)}
     taken |= fixed_point_of(run.aggregator)
+    if (graph := taken.get("graph")) is not None:
+        taken |= {name: value for name, value in vars(graph).items() if name != "against"}
     settings = {}
     for name, value in options.items():
         usual = taken.get(name)

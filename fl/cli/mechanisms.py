@@ -12,6 +12,7 @@ from fl.privacy.central_dp import CentralDP
 from fl.privacy.distributed_dp import DistributedDP
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
+from fl.privacy.record_dp import RecordDP
 from fl.privacy.signds import SignDS
 from fl.round.aggregator import Aggregator
 from fl.round.machines import Round
@@ -30,6 +31,7 @@ _OWNERS = {
         *("sampling", "adaptive_clipping", "count_noise"),
     ),
     "distributed-dp": ("epsilon", "delta", "clip", "noise_multiplier"),
+    "record-dp": ("delta", "clip", "noise_multiplier", "local_steps", "sample_rate"),
     "sign-ds": ("sign_k", "sign_eps", "sign_thr_ratio", "sign_global_lr", "sign_dim_out"),
 }
 _EVERYBODY = "each client's updates in all its rounds, from everybody, the server included"
@@ -37,6 +39,7 @@ _PROTECTS = {
     "local-dp": _EVERYBODY,
     "central-dp": "each client as a whole, from those who see models alone, not from the server",
     "distributed-dp": "each client as a whole, from the server and clients on its side, too",
+    "record-dp": "each record, from everybody but the client that has it",
     "sign-ds": _EVERYBODY,
 }
 
@@ -57,6 +60,8 @@ def mechanism_of(options: Privacy, aggregator: Aggregator, training: Training) -
             given = {"clip": CLIP, **arguments}
             given["noise_multiplier"] = _noise(1.0, training.rounds, "distributed-dp", given)
             return DistributedDP(**given)
+        case "record-dp":
+            return _of_records(training, **arguments)
         case "sign-ds":
             return SignDS(**arguments)
         case _:
@@ -69,6 +74,29 @@ def _local(**arguments: Any) -> LocalDP:
         if option not in arguments:
             raise ArgumentError(option, None, "given, of one update, with --mechanism local-dp")
     return LocalDP(**arguments)
+
+
+def _of_records(
+    training: Training,
+    *,
+    delta: float | None = None,
+    clip: float = CLIP,
+    noise_multiplier: float | None = None,
+    local_steps: int = 10,
+    sample_rate: float = 0.1,
+) -> RecordDP:
+    for option, given in (("delta", delta), ("noise_multiplier", noise_multiplier)):
+        if given is None:
+            raise ArgumentError(option, None, "given with --mechanism record-dp")
+    assert noise_multiplier is not None
+    with as_options(max_grad_norm="clip", steps="local_steps"):
+        return RecordDP(
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=clip,
+            steps=local_steps,
+            sample_rate=sample_rate,
+            lr=training.lr,
+        )
 
 
 def _central(

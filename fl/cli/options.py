@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from extensions.cli.parameters import Options
 from extensions.options import Option
-from fl.round.choices import Exchange, OnFailure, Weighting
+from fl.round.choices import Exchange, Keep, OnFailure, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,9 @@ class Training:
         local_epochs: passes of a client over its records in a round.
         batch_size: records a local step; 0: all that a client has.
         lr: learning rate of the clients.
+        server_optimizer: what the server makes of the mean update: none, fedavgm, fedadam, fedyogi
+            or fedadagrad.
+        server_lr: the optimizer's learning rate (default 1; adaptive ones: 0.01).
         exchange: clients send what changed (delta), or weights.
         weighting: weights of the mean: records or equal (default: records, but equal where a
             mechanism needs it).
@@ -36,6 +39,8 @@ class Training:
     local_epochs: int = 5
     batch_size: int = 10
     lr: float = 0.1
+    server_optimizer: str = "none"
+    server_lr: float | None = None
     exchange: Exchange = "delta"
     weighting: Weighting | None = None
     on_failure: OnFailure = "raise"
@@ -48,8 +53,8 @@ class Records:
     """What is learned from, and by which model.
 
     Attributes:
-        data: one of digits (embedded), mnist, cifar10, csv:PATH, parquet:PATH or npz:PATH.
-        data_dir: folder of the files of mnist or cifar10; by default that of this name in the
+        data: one of digits (embedded), mnist, cifar10, imdb, csv:PATH, parquet:PATH or npz:PATH.
+        data_dir: folder of the files of mnist, cifar10 or imdb; by default that of this name in the
             folder PEA_DATA, or in the user's cache.
         download: fetch missing files of data from where they are published.
         label: column of a table's labels.
@@ -57,7 +62,8 @@ class Records:
         partition: how records are dealt out: iid, shards (two runs sorted by label a client) or
             dirichlet.
         alpha: parameter of dirichlet (default 0.5): the smaller, the less even.
-        model: kind of model: mlp or logistic; cnn or cnn-mnist for MNIST; lenet for 32 x 32 pixels.
+        model: kind of model: mlp or logistic; cnn or cnn-mnist for MNIST; lenet for 32 x 32 pixels;
+            embedding for texts.
     """
 
     data: str = "digits"
@@ -81,6 +87,11 @@ class Aggregation:
         time_limit: with chain: virtual seconds until a token goes back (default 600).
         threshold: with masked: share of clients who must stay (default 2/3).
         colluders: with masked: clients, of all, who may side with the server (default 0).
+        graph: with masked: clients have keys with a few others where that saves a third, against a
+            server that is curious, or lying (default: with all).
+        corrupt: with --graph: share of clients who may side with the server (default 0.1).
+        dropping: with --graph: share of clients who may drop out (default 0.2).
+        lanes: with masked: values in one word of the ring (default 1).
         key_bits: with paillier: bits of the key (default 2048).
         no_packing: with paillier: one value a ciphertext.
         insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
@@ -97,6 +108,10 @@ class Aggregation:
     time_limit: float | None = None
     threshold: float | None = None
     colluders: int | None = None
+    graph: str | None = None
+    corrupt: float | None = None
+    dropping: float | None = None
+    lanes: int | None = None
     key_bits: int | None = None
     no_packing: bool = False
     insecure_small_key: bool = False
@@ -112,14 +127,14 @@ class Privacy:
     """What is done to updates and to their mean.
 
     Attributes:
-        mechanism: one of none, local-dp, central-dp, distributed-dp or sign-ds: differential
-            privacy.
+        mechanism: one of none, local-dp, central-dp, distributed-dp, sign-ds or record-dp:
+            differential privacy.
         epsilon: with local-dp: of ONE update; with central-dp and distributed-dp: of all rounds,
             instead of the noise.
         delta: with local-dp: of one update; with all: of all rounds together, in the report.
-        clip: bound of an update's norm (default 1).
+        clip: bound of an update's norm, with record-dp of a record's gradient (default 1).
         noise: with local-dp: gaussian (default) or laplace.
-        noise_multiplier: with central-dp and distributed-dp: sigma / clip.
+        noise_multiplier: with central-dp, distributed-dp and record-dp: sigma / clip.
         sampling: with central-dp: poisson (default) or fixed.
         adaptive_clipping: with central-dp: quantile of norms that --clip moves to, such as 0.5.
         count_noise: noise of its count (default: a twentieth of a round's clients).
@@ -128,6 +143,8 @@ class Privacy:
         sign_thr_ratio: with sign-ds: least share from the top (default 0.6).
         sign_global_lr: with sign-ds: what is sent (default 1).
         sign_dim_out: with sign-ds: dimensions sent (default 0: as fits).
+        local_steps: with record-dp: steps of DPSGD in a round, instead of epochs (default 10).
+        sample_rate: with record-dp: of each record in a step (default 0.1).
     """
 
     mechanism: str = "none"
@@ -144,6 +161,8 @@ class Privacy:
     sign_thr_ratio: float | None = None
     sign_global_lr: float | None = None
     sign_dim_out: int | None = None
+    local_steps: int | None = None
+    sample_rate: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +175,8 @@ class VirtualNetwork:
         mbit: megabits a second of every link (default: no limit).
         training_seconds: virtual seconds that a client trains.
         timeout: virtual seconds that clients have to get the model and train.
+        transcript: kept of the last round's messages: none, sizes, or all, which the report of who
+            learned what takes.
     """
 
     drop_out: float = 0.0
@@ -163,6 +184,7 @@ class VirtualNetwork:
     mbit: float | None = None
     training_seconds: float = 0.0
     timeout: float = 600.0
+    transcript: Keep = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +194,8 @@ class Result:
     Attributes:
         evaluate_every: rounds from one evaluation to the next.
         json_out: write report, settings and all rounds here.
+        csv: write a row of numbers for each round here.
+        tensorboard: folder for TensorBoard's curves.
         save: write the model here: .pt (state_dict) or .npz.
         checkpoint: file in which the run is kept after every round.
         resume: go on with the run of --checkpoint.
@@ -179,6 +203,8 @@ class Result:
 
     evaluate_every: int = 1
     json_out: Annotated[Path | None, Option(name="json")] = None
+    csv: Path | None = None
+    tensorboard: Path | None = None
     save: Path | None = None
     checkpoint: Path | None = None
     resume: bool = False

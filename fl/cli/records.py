@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from extensions.owners.origin import Origin
 from fl.cli.choices import as_options
 from fl.training import models
 from fl.training.partitions import partition
+from fl.training.texts import tokens
 
 Shape = tuple[int, ...]
 
@@ -22,7 +24,7 @@ LARGEST_PIXEL = 255
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Records (records, *shape) of a data set in single precision, and their labels.
+    """Records (records, *shape) of a data set, in single precision or numbers of words, and labels.
 
     Attributes:
         train: to be dealt out to clients.
@@ -57,17 +59,17 @@ class Data:
 
 
 def read(origin: Origin) -> Data:
-    """Returns images as (channels, height, width) in [0, 1], and rows of a table as they are.
+    """Returns images as (channels, height, width) in [0, 1], tables as they are, texts as `tokens`.
 
     Raises:
-        ArgumentError: as `Origin.read`, or texts.
+        ArgumentError: as `Origin.read`.
     """
     (source,) = origin.read(1)
     split = source.split
-    if split.kind == "texts":
-        raise ArgumentError("data", origin.title, "images or a table of numbers, not texts")
 
-    def tensor(x: object) -> Tensor:
+    def tensor(x: Any) -> Tensor:
+        if split.kind == "texts":
+            return torch.from_numpy(tokens(list(x), buckets=models.BUCKETS))
         values = torch.tensor(x, dtype=torch.float32)
         if split.kind == "table":
             return values
@@ -82,37 +84,42 @@ def read(origin: Origin) -> Data:
     )
 
 
-def _any(shape: Shape, classes: int) -> bool:
-    return True
+def _numbers(data: Data) -> bool:
+    return data.train[0].is_floating_point()
 
 
-def _of_mnist(shape: Shape, classes: int) -> bool:
-    return (shape, classes) == ((1, 28, 28), 10)
+def _of_mnist(data: Data) -> bool:
+    return (data.shape, data.classes) == ((1, 28, 28), 10)
 
 
-_MODELS: dict[str, tuple[Callable[[Shape, int], bool], Callable[[Shape, int], nn.Module]]] = {
-    "logistic": (_any, lambda shape, classes: models.logistic(math.prod(shape), classes)),
-    "mlp": (_any, lambda shape, classes: models.mlp(math.prod(shape), classes=classes)),
+_MODELS: dict[str, tuple[Callable[[Data], bool], Callable[[Shape, int], nn.Module]]] = {
+    "logistic": (_numbers, lambda shape, classes: models.logistic(math.prod(shape), classes)),
+    "mlp": (_numbers, lambda shape, classes: models.mlp(math.prod(shape), classes=classes)),
     "cnn": (_of_mnist, lambda shape, classes: models.cnn()),
     "cnn-mnist": (_of_mnist, lambda shape, classes: models.cnn_mnist()),
     "lenet": (
-        lambda shape, classes: shape[1:] == (32, 32),
+        lambda data: data.shape[1:] == (32, 32),
         lambda shape, classes: models.lenet(shape[0], classes),
     ),
+    "embedding": (
+        lambda data: not _numbers(data),
+        lambda shape, classes: models.embedding(classes=classes),
+    ),
 }
-"""By name: whether a model fits records of a shape and classes, and how it is made."""
+"""By name: whether a model fits the records, and how it is made for a shape and classes."""
 
 
-def model_of(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
+def model_of(name: str, data: Data, seed: int) -> nn.Module:
     """Returns the model, with initial values drawn from the seed, which is public.
 
     Raises:
         ArgumentError: there is no such model, or none for such records.
     """
-    fitting = [other for other, (fits, _) in _MODELS.items() if fits(shape, classes)]
+    fitting = [other for other, (fits, _) in _MODELS.items() if fits(data)]
     if name not in fitting:
-        allowed = f"one of {', '.join(fitting)} for records of shape {shape}, {classes} classes"
+        kind = f"records of shape {data.shape}" if _numbers(data) else "texts"
+        allowed = f"one of {', '.join(fitting)} for {kind}, {data.classes} classes"
         raise ArgumentError("model", name, allowed)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return _MODELS[name][1](shape, classes)
+        return _MODELS[name][1](data.shape, data.classes)

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from extensions import __version__
+from fl.privacy.distributed_dp import DistributedDP
 from fl.round.aggregator import Leaks
 from fl.round.messages import party_name
 from fl.round.view import Coalition
@@ -18,6 +19,8 @@ PACKAGES = ("torch", "numpy", "dp-accounting", "opendp")
 PURE = 1e-12
 """At any delta, epsilons of releases without Gaussian noise add up to what they do at 0."""
 SHOWN = 5
+LOST = 0.3
+"""Share of a round's clients with whose loss the epsilon of distributed noise is also stated."""
 
 
 def summary(
@@ -42,6 +45,7 @@ def summary(
         "epsilon": _epsilon(run, delta) if private else None,
         "delta": (delta or 0.0) if private else None,
         "epsilon_protects": protects,
+        **(_with_colluders(run, delta) if delta else {}),
         "bytes_up": sum(report.bytes_up for report in rounds),
         "bytes_down": sum(report.bytes_down for report in rounds),
         "bytes_total": sum(report.bytes_total for report in rounds),
@@ -52,6 +56,28 @@ def summary(
         **_learned(run),
         **title,
         "parameters": int(get_weights(run.model).size),
+    }
+
+
+def _with_colluders(run: FederatedAveraging, delta: float) -> dict[str, Any]:
+    """Returns epsilon against the server and clients who subtract their shares of the noise.
+
+    Of a client that was selected most often, with nobody lost and with 30 % of the clients of each
+    round; fewer than the aggregator needs give no sum.
+    """
+    mechanism = run.mechanism
+    if not isinstance(mechanism, DistributedDP):
+        return {}
+    cohort = run.plan(len(run.clients)).cohort
+    siding = run.aggregator.siding(cohort)
+    times = Counter(client for report in run.history for client in report.selected)
+    rounds = max(times.values(), default=0)
+    lost = {"with_colluders": 0, "with_colluders_30_percent_lost": math.floor(LOST * cohort)}
+    return {"colluders": siding} | {
+        f"epsilon_{name}": mechanism.epsilon_against(
+            max(cohort - gone, run.aggregator.fewest(cohort)), siding, rounds, delta
+        )
+        for name, gone in lost.items()
     }
 
 
@@ -100,7 +126,7 @@ def _learned(run: FederatedAveraging) -> dict[str, str]:
     The client with which the server learns most stands for all clients.
     """
     outcome = run.outcome
-    if outcome is None:
+    if outcome is None or run.transcript != "all":
         return {}
     coalitions = [
         Coalition({client}, server=True)

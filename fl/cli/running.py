@@ -2,13 +2,18 @@
 
 from pathlib import Path
 
+from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.checkpoints import resume_hint
 from fl.cli import keeping
 from fl.cli.building import run_of, settings_of
+from fl.cli.choices import as_options
 from fl.cli.mechanisms import protection
-from fl.cli.options import Experiment
+from fl.cli.options import Experiment, Result
 from fl.cli.report import record, summary
+from fl.training.callbacks import Callback
+from fl.training.callbacks.table import CSVWriter
+from fl.training.callbacks.tensorboard import TensorBoardWriter
 
 
 def run(options: Experiment, config_file: Path | None) -> None:
@@ -24,6 +29,7 @@ def run(options: Experiment, config_file: Path | None) -> None:
     privacy, result = options.privacy, options.result
     keeping.check_files(result.checkpoint, result.resume, result.save)
     console.check_results(result.json_out, None)
+    callbacks = _callbacks(result)
     federated, test = run_of(options)
     settings = settings_of(options, federated)
     if result.resume and result.checkpoint is not None:
@@ -35,7 +41,11 @@ def run(options: Experiment, config_file: Path | None) -> None:
         console.notice("--insecure-small-key: the key can be broken.")
     with resume_hint(result.checkpoint):
         federated.fit(
-            rounds, test, evaluate_every=result.evaluate_every, checkpoint=result.checkpoint
+            rounds,
+            test,
+            evaluate_every=result.evaluate_every,
+            checkpoint=result.checkpoint,
+            callbacks=callbacks,
         )
     keeping.save_model(federated.model, result.save)
     shown = summary(
@@ -48,3 +58,14 @@ def run(options: Experiment, config_file: Path | None) -> None:
     if result.json_out is not None:
         settings["config_file"] = None if config_file is None else str(config_file)
         console.write(record(federated, shown, settings), result.json_out)
+
+
+def _callbacks(result: Result) -> list[Callback]:
+    found: list[Callback] = []
+    if result.csv is not None:
+        check_writable("csv", result.csv)
+        found.append(CSVWriter(result.csv))
+    if result.tensorboard is not None:
+        with as_options(folder="tensorboard"):
+            found.append(TensorBoardWriter(result.tensorboard))
+    return found

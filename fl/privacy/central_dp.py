@@ -15,7 +15,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.randomness import SystemSource
 from fl.privacy.adaptive_clipping import AdaptiveClipping
-from fl.privacy.clipping import Units, clip_to_grid, norm_of
+from fl.privacy.clipping import NOISE_UNITS, Units, clip_to_grid, norm_of
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator
@@ -25,8 +25,6 @@ Sampling = Literal["poisson", "fixed"]
 
 _SINGLE_BITS = 24
 """Bits of an integer that single precision represents, whatever the integer."""
-_NOISE_UNITS = 2.0**10
-"""Least standard deviation of the noise on the grid."""
 
 
 class CentralDP(Mechanism):
@@ -121,7 +119,7 @@ class CentralDP(Mechanism):
 
     @property
     def _least_clip(self) -> float:
-        return math.ldexp(_NOISE_UNITS / min(1.0, self.noise_multiplier), -self._frac_bits)
+        return math.ldexp(NOISE_UNITS / min(1.0, self.noise_multiplier), -self._frac_bits)
 
     @property
     def _bits(self) -> int:

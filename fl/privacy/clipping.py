@@ -10,6 +10,8 @@ from fl.round.machines import Vector
 Units = npt.NDArray[np.int64]
 """Multiples of 2^-frac_bits."""
 
+NOISE_UNITS = 2.0**10
+"""Least standard deviation of the noise on a grid, where discrete Gaussians count as continuous."""
 _ROUNDING = 2.0**-24
 """Relative error, at most, of a norm of up to 2^28 values in double precision."""
 

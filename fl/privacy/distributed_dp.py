@@ -9,14 +9,12 @@ from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
-from fl.privacy.clipping import bits_for, clip_to_grid
+from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator
 from fl.round.machines import Round, Vector
 
-_NOISE_UNITS = 2.0**10
-"""Least standard deviation of one client's noise on the grid."""
 _LEAVES = 2.0**-40
 """Probability, at most, that noise takes a client's values out of the aggregator's range."""
 
@@ -94,9 +92,12 @@ class DistributedDP(Mechanism):
         self._sharers, grid = aggregator.honest(cohort), aggregator.fixed_point
         if self._sharers < 1 or grid is None:
             allowed = "one whose server learns sums of many clients alone"
-            advice = "Take MaskedAggregator; the server that adds noise itself is CentralDP's."
+            advice = (
+                "Take MaskedAggregator, on no graph that the server draws; the server that adds "
+                "noise itself is CentralDP's."
+            )
             raise ArgumentError("aggregator", type(aggregator).__name__, allowed, advice)
-        self._frac_bits = bits_for(self.share, _NOISE_UNITS)
+        self._frac_bits = bits_for(self.share, NOISE_UNITS)
         if self._frac_bits > grid.frac_bits:
             allowed = f"at least {self._frac_bits} for noise of deviation {self.share:.3g} a client"
             raise ArgumentError("frac_bits", grid.frac_bits, allowed, "Or raise clip.")

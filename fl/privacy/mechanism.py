@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from extensions.privacy.accounting import Ledger
+from fl.clients import ClientTraining
 from fl.privacy.ledgers import ClientLedgers
 from fl.round.aggregator import Aggregator
 from fl.round.choices import Exchange
@@ -23,6 +24,7 @@ class Mechanism:
         exchange: what it needs clients to exchange, "delta" or "weights"; None: either.
         equal_weights: whether it needs every client to count alike.
         parameters_only: whether it is for parameters alone, and not for running statistics.
+        training: what clients do, where it is part of the mechanism; None: as the run says.
     """
 
     ledger: Ledger | ClientLedgers | None = None
@@ -30,6 +32,7 @@ class Mechanism:
     exchange: Exchange | None = None
     equal_weights: bool = False
     parameters_only: bool = False
+    training: ClientTraining | None = None
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:
         """Returns who takes part in round `number`, or None to leave that to the run's seed.

@@ -9,7 +9,10 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
+from fl.training.optimizers import State
 from fl.training.weights import Weights
+
+_OPTIMIZER = "optimizer."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,17 +24,21 @@ class Checkpoint:
         settings: what must be alike where the run goes on, as text.
         history: as JSON.
         mechanism: its state, with its ledger, as text; empty: it has none.
+        optimizer: the state of the server's, by name.
     """
 
     weights: Weights
     settings: str
     history: str
     mechanism: str
+    optimizer: State
 
     def write(self, path: Path) -> None:
         """Writes the file whole or not at all; its owner alone may read it."""
         with durable.write(path) as file:
-            np.savez(file, **vars(self))
+            entries: dict[str, Any] = {k: v for k, v in vars(self).items() if k != "optimizer"}
+            entries |= {f"{_OPTIMIZER}{name}": kept for name, kept in self.optimizer.items()}
+            np.savez(file, **entries)
 
     @classmethod
     def read(cls, path: Path) -> "Checkpoint":
@@ -46,7 +53,9 @@ class Checkpoint:
                     name: str(file[name]) for name in ("settings", "history", "mechanism")
                 }
                 weights = file["weights"]
+                kept = [name for name in file.files if name.startswith(_OPTIMIZER)]
+                optimizer = {name.removeprefix(_OPTIMIZER): file[name] for name in kept}
         except (OSError, BadZipFile, ValueError, KeyError, EOFError) as error:
             wanted = "a file that FederatedAveraging.save wrote"
             raise ArgumentError("path", str(path), wanted) from error
-        return cls(weights=weights, **texts)
+        return cls(weights=weights, optimizer=optimizer, **texts)

@@ -1,20 +1,104 @@
 """How well a model does on records held out."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from fl.training.local_training import Loss
+from extensions.errors import ArgumentError
+from fl.clients import Loss
+from fl.training.data import Records
+from fl.training.history import RoundReport
+from fl.training.inputs import checked_records
 
 ROWS = 1000
 
+Metric = Callable[[Tensor, Tensor], float | Tensor]
+"""From all outputs and all labels to one number."""
+
+ACCURACY, LOSS = "accuracy", "loss"
+
+
+def accuracy(outputs: Tensor, labels: Tensor) -> float:
+    """Returns the share of records (records, classes) whose largest output is their label."""
+    return float((outputs.argmax(1) == labels).sum()) / len(labels)
+
 
 @torch.no_grad()
-def evaluate(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[float, float]:
-    """Returns the share of records whose largest output is their label, and the mean loss."""
+def evaluate(
+    model: nn.Module, x: Tensor, y: Tensor, loss: Loss, metrics: Mapping[str, Metric]
+) -> dict[str, float]:
+    """Returns the mean loss, the accuracy where labels number classes, and each metric, by name.
+
+    Args:
+        model: of one output a record, or one a class.
+        x: records.
+        y: labels.
+        loss: mean over a batch.
+        metrics: by name; each sees the outputs of all records at once.
+
+    Raises:
+        ArgumentError: a metric that is not one number; names it.
+    """
     model.eval()
-    right, total = 0, 0.0
+    outputs, total = [], 0.0
     for rows, labels in zip(torch.split(x, ROWS), torch.split(y, ROWS), strict=True):
-        outputs = model(rows)
-        right += int((outputs.argmax(1) == labels).sum())
-        total += float(loss(outputs, labels)) * len(labels)
-    return right / len(y), total / len(y)
+        outputs.append(model(rows))
+        total += float(loss(outputs[-1], labels)) * len(labels)
+    whole = torch.cat(outputs)
+    found = {LOSS: total / len(y)}
+    if numbers_classes(whole, y):
+        found[ACCURACY] = accuracy(whole, y)
+    for name, metric in metrics.items():
+        try:
+            found[name] = float(metric(whole, y))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ArgumentError(f"metrics[{name!r}]", str(error), "one number") from error
+    return found
+
+
+def numbers_classes(outputs: Tensor, labels: Tensor) -> bool:
+    """Whether labels are numbers of classes, of which there is an output each."""
+    return outputs.ndim == 2 and labels.ndim == 1 and not labels.is_floating_point()
+
+
+class Tests:
+    """The records by which the models of a run are evaluated.
+
+    Args:
+        model: of the run.
+        test_set: None: none.
+        own: what clients hold out, by client.
+        loss: mean over a batch.
+        metrics: by name.
+
+    Raises:
+        ArgumentError: records or labels that do not fit the model; names whose.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        test_set: Records | None,
+        own: Mapping[int, Records],
+        loss: Loss,
+        metrics: Mapping[str, Metric],
+    ) -> None:
+        named = {} if test_set is None else {"test_set": test_set}
+        named |= {f"own_tests[{client}]": records for client, records in own.items()}
+        found = checked_records(model, named, loss)
+        self._test = None if test_set is None else found.pop(0)
+        self._own = dict(zip(own, found, strict=True))
+        self._model = model
+        self._asked = loss, metrics
+
+    def evaluated(self, report: RoundReport) -> RoundReport:
+        """Returns the report with what the present model does."""
+        own = {k: evaluate(self._model, *test, *self._asked) for k, test in self._own.items()}
+        report = replace(report, of_clients=own)
+        if self._test is None:
+            return report
+        found = evaluate(self._model, *self._test, *self._asked)
+        accuracy, loss = found.pop(ACCURACY, None), found.pop(LOSS)
+        return replace(report, accuracy=accuracy, loss=loss, metrics=found)

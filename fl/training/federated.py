@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,21 +12,30 @@ import numpy as np
 from torch import nn
 
 from extensions.errors import ArgumentError, RoundError, UpdateError
+from fl.clients import ClientRound, training_seed
 from fl.round.aggregator import check_update
 from fl.round.machines import Round, Vector
 from fl.round.messages import SERVER
 from fl.round.transport import InProcessTransport
 from fl.round.view import Outcome
+from fl.training.callbacks import Callback
+from fl.training.callbacks.console import progress as progress_bar
 from fl.training.checkpoint import Checkpoint
-from fl.training.console import progress as progress_bar
 from fl.training.data import Records
-from fl.training.evaluation import evaluate
+from fl.training.evaluation import Tests
 from fl.training.history import History, RoundReport
 from fl.training.inputs import checked_records
-from fl.training.local_training import Trainer, training_seed
+from fl.training.optimizers import State, apply
 from fl.training.session import session_machines
 from fl.training.settings import RunSettings
-from fl.training.weights import Weights, get_weights, next_weights, set_weights
+from fl.training.weights import (
+    Weights,
+    get_weights,
+    next_weights,
+    of_parameters,
+    set_weights,
+)
+from fl.training.workers import Trainer
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,7 +57,7 @@ class FederatedAveraging(RunSettings):
 
     Attributes:
         history: of all rounds so far.
-        outcome: of the last round that succeeded, with all its messages; None before.
+        outcome: of the last round that succeeded, with the messages that are kept; None before.
 
     Raises:
         ArgumentError: an argument outside its range, or rounds that the aggregator would refuse.
@@ -70,6 +79,7 @@ class FederatedAveraging(RunSettings):
         self.model = copy.deepcopy(self.model)
         self.history = History()
         self.outcome: Outcome | None = None
+        self._optimizer_state: State = {}
         named = {f"client {k}": own for k, own in enumerate(self.clients)}
         self._records = checked_records(self.model, named, self.loss)
         sizes = [len(y) for _, y in self._records]
@@ -79,6 +89,7 @@ class FederatedAveraging(RunSettings):
         largest = order[: max(cohort, self.mechanism.cohort(cohort))]
         self.aggregator.check_round(self._announced(1, largest))
         self.check_model(self.model, len(sizes))
+        self._of_parameters = of_parameters(self.model, statistics=self.exchanges_statistics)
 
     def _weights(self) -> Weights:
         """Returns what clients exchange of the model."""
@@ -89,8 +100,10 @@ class FederatedAveraging(RunSettings):
         rounds: int | None = None,
         test_set: Records | None = None,
         *,
+        own_tests: Mapping[int, Records] | None = None,
         evaluate_every: int = 1,
         checkpoint: Path | None = None,
+        callbacks: Sequence[Callback] = (),
         progress: bool = True,
     ) -> History:
         """Runs so many more rounds and returns the history of all.
@@ -98,9 +111,13 @@ class FederatedAveraging(RunSettings):
         Args:
             rounds: how many; None: those that are left of the run's own `rounds`.
             test_set: records by which the model is evaluated; it is not unless they are given.
+            own_tests: records that clients hold out, by client: `RoundReport.of_clients` has what
+                the model does on each.
             evaluate_every: rounds from one evaluation to the next; the last is always evaluated.
             checkpoint: where the run is saved after every round. A round that is interrupted is
                 repeated and charged again; what the first attempt sent is not in the ledger.
+            callbacks: called after every round, once it is saved: `CSVWriter`, `TensorBoardWriter`,
+                or any function of the history and the model.
             progress: show a bar with accuracy and bytes.
 
         Raises:
@@ -112,24 +129,32 @@ class FederatedAveraging(RunSettings):
             if value is not None and value < 1:
                 raise ArgumentError(name, value, "at least 1")
         rounds = self._remaining() if rounds is None else rounds
-        tests = {} if test_set is None else {"test_set": test_set}
-        tested = checked_records(self.model, tests, self.loss)
-        trainer = Trainer(self.model, self.sgd, self.workers, statistics=self.exchanges_statistics)
+        tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
+        trainer = Trainer(
+            self.model, self.training, self.workers, statistics=self.exchanges_statistics
+        )
         with trainer, progress_bar(rounds, shown=progress) as show:
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
                 report, error = self._round(trainer)
-                if tested and (left == 0 or report.number % evaluate_every == 0):
-                    accuracy, loss = evaluate(self.model, *tested[0], self.loss)
-                    report = replace(report, accuracy=accuracy, loss=loss)
+                if left == 0 or report.number % evaluate_every == 0:
+                    report = tests.evaluated(report)
                 report = replace(report, seconds=time.perf_counter() - began)
                 self.history.rounds.append(report)
                 if checkpoint is not None:
                     self.save(checkpoint)
+                for callback in callbacks:
+                    callback(self.history, self.model)
                 show(report)
                 if error is not None and self.on_failure == "raise":
                     raise error
         return self.history
+
+    def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:
+        """Returns clients' own tests, which are of clients of this run."""
+        if wrong := [client for client in tests if not 0 <= client < len(self._records)]:
+            raise ArgumentError("own_tests", wrong, f"by client, in 0..{len(self._records) - 1}")
+        return tests
 
     def _remaining(self) -> int:
         if self.rounds is None:
@@ -140,7 +165,7 @@ class FederatedAveraging(RunSettings):
     def _round(self, trainer: Trainer) -> tuple[RoundReport, RoundError | None]:
         number = len(self.history) + 1
         selected = self.select(number, len(self._records))
-        transport = InProcessTransport(self.network, self.drop_outs(number))
+        transport = InProcessTransport(self.network, self.drop_outs(number), self.transcript)
         failure: RoundError | None = None
         included: tuple[int, ...] = ()
         try:
@@ -181,7 +206,7 @@ class FederatedAveraging(RunSettings):
         trained = trainer.train(
             weights,
             {client: self._records[client] for client in selected},
-            {client: training_seed(self.seed, number, client) for client in selected},
+            {client: self._training_round(number, client) for client in selected},
         )
         machines = session_machines(
             round,
@@ -193,12 +218,20 @@ class FederatedAveraging(RunSettings):
         )
         outcome = transport.run(machines)
         mean = self.mechanism.server(outcome.aggregate.mean, round, outcome.included)
+        state = self._optimizer_state
         try:
+            if self.exchange == "delta":
+                mean, state = apply(self.server_optimizer, mean, self._of_parameters, state)
             new = next_weights(weights, mean, delta=self.exchange == "delta")
         except UpdateError as error:
             raise RoundError(number, str(error)) from error
         set_weights(self.model, new, statistics=self.exchanges_statistics)
+        self._optimizer_state = state
         return outcome
+
+    def _training_round(self, number: int, client: int) -> ClientRound:
+        seed = training_seed(self.seed, number, client)
+        return ClientRound(number=number, client=client, seed=seed)
 
     def _announced(self, number: int, selected: Sequence[int]) -> Round:
         """Returns the round of these clients, with what they know from the run's settings."""
@@ -207,8 +240,12 @@ class FederatedAveraging(RunSettings):
         weights = {client: self._counts[client] for client in selected}
         return Round(number=number, size=size, weights=weights, plan=plan)
 
-    def _update(self, round: Round, client: int, trained: Weights, received: Weights) -> Vector:
+    def _update(
+        self, round: Round, client: int, trained: Weights | UpdateError, received: Weights
+    ) -> Vector:
         """Returns the update that a client sends, once it has received the model."""
+        if isinstance(trained, UpdateError):
+            raise trained
         update = trained.astype(np.float64)
         check_update(update, received.size)
         if self.exchange == "delta":
@@ -239,6 +276,7 @@ class FederatedAveraging(RunSettings):
             settings=self._settings(),
             history=self.history.to_json(),
             mechanism=self.mechanism.state(),
+            optimizer=self._optimizer_state,
         ).write(path)
 
     def load(self, path: Path) -> None:
@@ -255,6 +293,7 @@ class FederatedAveraging(RunSettings):
         set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
         self.history = History.from_json(state.history)
         self.mechanism.restore(state.mechanism)
+        self._optimizer_state = state.optimizer
 
     def _settings(self) -> str:
         """Returns, as JSON, what must be equal in a run that goes on from this one."""

@@ -26,6 +26,10 @@ class RoundReport:
         seconds: that the round really took, training and evaluation included; not compared.
         accuracy: share of the test set that the new model classifies rightly; None if not asked.
         loss: mean over the test set; None if not asked.
+        metrics: further ones of the test set, by name.
+        of_clients: loss, accuracy and metrics of the new model on clients' own held-out records,
+            by client and name. They are measured beside the protocol: no message carries them, and
+            no guarantee is about them.
     """
 
     number: int
@@ -41,6 +45,24 @@ class RoundReport:
     seconds: float = field(default=0.0, compare=False)
     accuracy: float | None = None
     loss: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    of_clients: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def numbers(self) -> dict[str, float | None]:
+        """Returns what a table or a curve has of the round, by name.
+
+        Of clients' own records it has the mean of the clients, each as much as any other.
+        """
+        names = ("bytes_up", "bytes_down", "bytes_total", "virtual_seconds", "seconds")
+        own = list(self.of_clients.values())
+        return {
+            "round": self.number,
+            "selected": len(self.selected),
+            "included": len(self.included),
+            **{name: getattr(self, name) for name in (*names, "accuracy", "loss")},
+            **self.metrics,
+            **{f"clients/{k}": sum(each[k] for each in own) / len(own) for k in (own or [{}])[0]},
+        }
 
 
 @dataclass
@@ -89,4 +111,5 @@ def _report(entry: dict[str, Any]) -> RoundReport:
     for name in ("selected", "included", "vanished"):
         entry[name] = tuple(entry[name])
     entry["refused"] = {int(client): reason for client, reason in entry["refused"].items()}
+    entry["of_clients"] = {int(client): own for client, own in entry["of_clients"].items()}
     return RoundReport(**entry)

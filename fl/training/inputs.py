@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from extensions.errors import ArgumentError
-from fl.training.data import Records, as_tensors
-from fl.training.local_training import Loss
+from fl.clients import Loss
+from fl.training.data import Records, as_tensors, single
 from fl.training.weights import get_weights
 
 
@@ -31,15 +31,19 @@ def checked_records(
     """
     if wrong := int(np.count_nonzero(~np.isfinite(get_weights(model)))):
         raise ArgumentError("model", f"{wrong} NaN or infinite weights", "one of finite weights")
-    outputs: dict[torch.Size, int] = {}
+    outputs: dict[torch.Size, tuple[int, ...]] = {}
     found = [as_tensors(records, name) for name, records in named.items()]
     for name, (x, y) in zip(named, found, strict=True):
         shape = x.shape[1:]
         if shape not in outputs:
             outputs[shape] = _outputs(model, x[:1], f"records of {name}")
         if loss is cross_entropy and y.ndim == 1:
-            _check_labels(y, outputs[shape], f"labels of {name}")
-    return found
+            _check_labels(y, outputs[shape][0], f"labels of {name}")
+        elif y.is_floating_point() and y.shape[1:] != outputs[shape]:
+            allowed = f"{outputs[shape]} as the model's outputs, a record"
+            advice = "A model with one output a record has labels of shape (records, 1)."
+            raise ArgumentError(f"labels of {name}", tuple(y.shape[1:]), allowed, advice)
+    return [(x, single(y)) for x, y in found]
 
 
 def _check_labels(y: Tensor, classes: int, name: str) -> None:
@@ -51,12 +55,14 @@ def _check_labels(y: Tensor, classes: int, name: str) -> None:
 
 
 @torch.no_grad()
-def _outputs(model: nn.Module, record: Tensor, name: str) -> int:
+def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     training = model.training
     try:
-        return int(model.eval()(record).shape[1])
+        return tuple(model.eval()(record).shape[1:])
     except (RuntimeError, ValueError, IndexError) as error:
-        shape = tuple(record.shape[1:])
-        raise ArgumentError(name, f"shape {shape}", f"what the model takes: {error}") from error
+        kind = "" if record.is_floating_point() else f"{record.dtype} of "
+        given = f"{kind}shape {tuple(record.shape[1:])}"
+        advice = "Integers stay integers: give floating-point numbers where a model wants those."
+        raise ArgumentError(name, given, f"what the model takes: {error}", advice) from error
     finally:
         model.train(training)

@@ -2,6 +2,9 @@
 
 from torch import nn
 
+BUCKETS = 2**14
+"""Numbers of words that `embedding` knows."""
+
 
 def logistic(inputs: int = 784, classes: int = 10) -> nn.Module:
     """Returns logistic regression: one linear layer; 7,850 parameters on MNIST."""
@@ -69,6 +72,15 @@ def cnn_mnist() -> nn.Module:
         nn.Dropout(0.5),
         nn.Linear(50, 10),
     )
+
+
+def embedding(buckets: int = BUCKETS, width: int = 32, classes: int = 2) -> nn.Module:
+    """Returns the mean of the embeddings of a text's words (`fl.tokens`), and a linear layer.
+
+    Source:
+        Joulin et al., EACL 2017 (fastText), without its pairs of words.
+    """
+    return nn.Sequential(nn.EmbeddingBag(buckets, width, padding_idx=0), nn.Linear(width, classes))
 
 
 def lenet(channels: int = 3, classes: int = 100) -> nn.Module:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
 import numpy as np
@@ -13,13 +13,17 @@ from torch.nn.functional import cross_entropy
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
+from fl.clients import ClientTraining, LocalSGD, Loss, described
 from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator
-from fl.round.choices import Exchange, OnFailure, Statistics, Weighting
+from fl.round.choices import Exchange, Keep, OnFailure, Statistics, Weighting
 from fl.round.machines import Plan
 from fl.round.network import DropOut, Network
-from fl.training.local_training import LocalSGD, Loss
+from fl.training.evaluation import Metric
+from fl.training.optimizers import ServerOptimizer
 from fl.training.weights import get_weights, running_statistics
+
+_OF_SGD = ("local_epochs", "batch_size", "lr")
 
 
 def nobody(number: int) -> Sequence[DropOut]:
@@ -39,6 +43,10 @@ class RunSettings:
         local_epochs: E, passes of a client over its records in a round.
         batch_size: B, records a local step; None: all of a client's records in one step.
         lr: learning rate of the clients.
+        train: what a client does instead, of (model, records, round): any optimizer and number of
+            steps, with a term that keeps close to the model it was sent (FedProx), on any device.
+            Then the three settings before are not given.
+        server_optimizer: what the server makes of the mean; needs exchange="delta".
         mechanism: changes updates and their mean, such as by noise.
         exchange: "delta": clients send what training changed. "weights": what it ended with.
         statistics: of the model that are no parameters, such as the running ones of BatchNorm.
@@ -49,18 +57,23 @@ class RunSettings:
             counts of batches, are never exchanged.
         weighting: "records": clients weigh in the mean as many times as they have records.
             "equal": all alike.
-        loss: of outputs and labels, a mean over the batch.
+        loss: of outputs and labels, a mean over the batch. Labels that are integers number classes
+            for `cross_entropy`; floating-point ones have the shape of the outputs.
+        metrics: what evaluation measures beside loss and accuracy, by name, each from the outputs
+            and labels of all records: for regression, or of one class.
         network: delays and bandwidths, on a virtual clock.
         drop_outs: from the number of a round to the parties that vanish in it.
         training_seconds: that a client takes to train, on the virtual clock.
         timeout: seconds on that clock that clients have to receive the model and train.
         workers: processes that train clients side by side; more than one need a script whose main
             part stands under ``if __name__ == "__main__":``.
+        transcript: what is kept of the messages of a round, in `outcome`: "none", "sizes" or "all";
+            `leaks_to` and views need all, which takes the memory of all updates.
         on_failure: of a round: "raise" the error, or "skip" the round: the model stays as it is.
         seed: of selection, batches and dropout; public.
         facts: what else must be equal when a saved run is resumed, such as its data; JSON by name.
 
-    `sgd` is what a client does, made of these.
+    `training` is what a client does, made of these.
 
     Raises:
         ArgumentError: a setting outside its range, or two that do not go together.
@@ -71,16 +84,20 @@ class RunSettings:
     local_epochs: int = 5
     batch_size: int | None = 10
     lr: float = 0.1
+    train: ClientTraining | None = None
+    server_optimizer: ServerOptimizer = field(default_factory=ServerOptimizer)
     mechanism: Mechanism = field(default_factory=Mechanism)
     exchange: Exchange = "delta"
     statistics: Statistics = "exchange"
     weighting: Weighting = "records"
     loss: Loss = cross_entropy
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
     network: Network = field(default_factory=Network)
     drop_outs: Callable[[int], Sequence[DropOut]] = nobody
     training_seconds: float = 0.0
     timeout: float = 600.0
     workers: int = 1
+    transcript: Keep = "none"
     on_failure: OnFailure = "raise"
     seed: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -92,6 +109,7 @@ class RunSettings:
             ("exchange", get_args(Exchange)),
             ("statistics", get_args(Statistics)),
             ("weighting", get_args(Weighting)),
+            ("transcript", get_args(Keep)),
             ("on_failure", get_args(OnFailure)),
         ):
             if getattr(self, name) not in choices:
@@ -107,9 +125,29 @@ class RunSettings:
         if self.mechanism.equal_weights and self.weighting != "equal":
             allowed = f"'equal' with {type(self.mechanism).__name__}"
             raise ArgumentError("weighting", self.weighting, allowed)
-        self.sgd = LocalSGD(
-            epochs=self.local_epochs, batch_size=self.batch_size, lr=self.lr, loss=self.loss
-        )
+        if self.server_optimizer != ServerOptimizer() and self.exchange != "delta":
+            raise ArgumentError("exchange", self.exchange, "'delta' with a server optimizer")
+        if wrong := {"loss", "accuracy"} & set(self.metrics):
+            raise ArgumentError("metrics", sorted(wrong), "other names: these are there already")
+        self.training = self._training()
+
+    def _training(self) -> ClientTraining:
+        """Returns what a client does in a round."""
+        given = {"mechanism": self.mechanism.training, "train": self.train}
+        others = {name: own for name, own in given.items() if own is not None}
+        if not others:
+            return LocalSGD(
+                epochs=self.local_epochs, batch_size=self.batch_size, lr=self.lr, loss=self.loss
+            )
+        if len(others) > 1:
+            name = type(self.mechanism).__name__
+            raise ArgumentError("train", self.train, f"left out with {name}, which trains itself")
+        ((name, training),) = others.items()
+        for setting in _OF_SGD:
+            value, usual = getattr(self, setting), getattr(RunSettings, setting)
+            if value != usual:
+                raise ArgumentError(setting, value, f"left out with a training by {name}=")
+        return training
 
     def selected(self, population: int) -> int:
         """Returns how many of so many clients take part in a round."""
@@ -166,11 +204,14 @@ class RunSettings:
 
     def facts_of_run(self) -> dict[str, Any]:
         """Returns, by name, what must be equal in a run that goes on from a saved one."""
-        names = ("client_fraction", "local_epochs", "batch_size", "lr", "seed")
+        names = ("client_fraction", *_OF_SGD, "seed")
         choices = ("exchange", "statistics", "weighting")
+        optimizer = self.server_optimizer
         return {
             **self.facts,
             **{name: getattr(self, name) for name in (*names, *choices)},
+            **({} if self.train is None else described(self.train)),
+            "server_optimizer": {"name": type(optimizer).__name__, **asdict(optimizer)},
             "aggregator": type(self.aggregator).__name__,
             "mechanism": type(self.mechanism).__name__,
             **self.mechanism.parameters(),

@@ -10,14 +10,14 @@ from extensions.errors import ArgumentError, UpdateError
 Weights = npt.NDArray[np.float32]
 
 
-def _entries(model: nn.Module, statistics: bool) -> list[Tensor]:
+def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
     left_out = () if statistics else running_statistics(model)
-    entries = [
-        entry
+    entries = {
+        name: entry
         for name, entry in model.state_dict().items()
         if entry.is_floating_point() and name not in left_out
-    ]
-    if wrong := {str(entry.dtype) for entry in entries} - {"torch.float32"}:
+    }
+    if wrong := {str(entry.dtype) for entry in entries.values()} - {"torch.float32"}:
         raise ArgumentError("model", sorted(wrong), "of single precision", "Type: model.float()")
     if not entries:
         raise ArgumentError("model", type(model).__name__, "one with parameters")
@@ -45,16 +45,22 @@ def get_weights(model: nn.Module, *, statistics: bool = True) -> Weights:
     Raises:
         ArgumentError: a model without parameters, or of another precision.
     """
-    row: Weights = (
-        torch.cat([entry.reshape(-1) for entry in _entries(model, statistics)]).numpy().copy()
-    )
+    entries = _entries(model, statistics).values()
+    row: Weights = torch.cat([entry.reshape(-1).cpu() for entry in entries]).numpy().copy()
     return row
+
+
+def of_parameters(model: nn.Module, *, statistics: bool = True) -> npt.NDArray[np.bool_]:
+    """Returns which values of `get_weights` are parameters, (size,)."""
+    others = running_statistics(model)
+    entries = _entries(model, statistics)
+    return np.concatenate([np.full(entries[k].numel(), k not in others) for k in entries])
 
 
 def set_weights(model: nn.Module, weights: Weights, *, statistics: bool = True) -> None:
     """Gives the model these values, in place; without statistics its parameters alone."""
     row = torch.from_numpy(weights.copy())
-    entries = _entries(model, statistics)
+    entries = _entries(model, statistics).values()
     with torch.no_grad():
         parts = torch.split(row, [entry.numel() for entry in entries])
         for entry, part in zip(entries, parts, strict=True):

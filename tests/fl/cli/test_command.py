@@ -169,6 +169,19 @@ def test_distributed_privacy_reaches_the_epsilon_that_is_asked_for(run_here):
     assert 7.99 < report["epsilon"] <= 8.0
     assert (report["settings"]["colluders"], report["settings"]["weighting"]) == (1, "equal")
     assert "from the server and clients on its side, too" in report["stdout"]
+    few, many = (report[f"epsilon_with_colluders{lost}"] for lost in ("", "_30_percent_lost"))
+    assert report["colluders"] == 1
+    assert few < many == report["epsilon"]  # of 10, 7 have to stay
+
+
+def test_sparse_graphs_lanes_and_what_is_kept_are_asked_for_by_options(run_here):
+    graph = ("--graph", "lying", "--corrupt", 0.05, "--dropping", 0.25)
+    fixed = ("--lanes", 3, "--frac-bits", 12, "--range", 2, "--weighting", "equal")
+    report = run_here("--aggregator", "masked", *graph, *fixed, "--transcript", "sizes")
+    shown = {name: report["settings"][name] for name in ("graph", "corrupt", "dropping", "lanes")}
+    assert shown == {"graph": "lying", "corrupt": 0.05, "dropping": 0.25, "lanes": 3}
+    assert "server_learns" not in report
+    assert report["bytes_up"] > 0
 
 
 @pytest.mark.parametrize("aggregator", ["chain", "masked", "paillier"])
@@ -241,6 +254,7 @@ def test_every_stage_at_which_clients_vanish_occurs(name):
         clients=[(np.ones((2, 2)), np.zeros(2, dtype=np.int64))] * 4,
         aggregator=aggregator_of(Aggregation(aggregator=name)),
         client_fraction=1.0,
+        transcript="sizes",
     )
     run.fit(1, progress=False)
     assert run.outcome is not None

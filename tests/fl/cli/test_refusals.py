@@ -1,5 +1,7 @@
 """What the command `pea fl` refuses before anything starts, in one line that names the option."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -138,10 +140,22 @@ def test_a_bad_argument_is_one_line_that_names_it(case, monkeypatch, capsys, tmp
     assert not path.exists()
 
 
-def test_texts_have_no_model(tmp_path, monkeypatch, capsys):
+def test_texts_have_one_model(tmp_path, monkeypatch, capsys):
     texts = np.array(["one", "two", "three", "four"])
     labels = np.array([0, 1, 0, 1])
     path = tmp_path / "texts.npz"
     np.savez(path, train_x=texts, train_y=labels, test_x=texts, test_y=labels)
     assert here(monkeypatch, *RUN, *PLAIN, "--data", f"npz:{path}") == 1
-    assert ": must be images or a table of numbers, not texts" in capsys.readouterr().err
+    assert (
+        "model = 'logistic': must be one of embedding for texts, 2 classes"
+        in capsys.readouterr().err
+    )
+
+
+def test_texts_are_learned_from(tmp_path, monkeypatch, capsys):
+    texts, labels = np.array(["a good film", "a bad one"] * 20), np.array([0, 1] * 20)
+    path, report = tmp_path / "texts.npz", tmp_path / "run.json"
+    np.savez(path, train_x=texts, train_y=labels, test_x=texts, test_y=labels)
+    given = ["--data", f"npz:{path}", "--model", "embedding", "--lr", "1", "--clients", "4"]
+    assert here(monkeypatch, *once(*RUN, *PLAIN, *given), "--json", report) == 0
+    assert json.loads(report.read_text())["accuracy"] == 1.0

@@ -133,7 +133,7 @@ def test_mechanism_never_changes_running_statistics(name):
     assert text.startswith("statistics = 'exchange': must be 'keep' with ")
     assert "1.running_mean, 1.running_var" in text
     assert "GroupNorm" in text
-    run = run_of_batches(mechanism=MECHANISMS[name](), statistics="keep")
+    run = run_of_batches(mechanism=MECHANISMS[name](), statistics="keep", transcript="all")
     before = {k: v.clone() for k, v in run.model.state_dict().items()}
     run.fit(1, TEST, progress=False)
     after = run.model.state_dict()

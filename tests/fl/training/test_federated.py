@@ -16,8 +16,9 @@ from torch.nn.functional import cross_entropy
 import fl
 from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLostError
 from extensions.privacy.accounting import Ledger
-from fl.training.local_training import LocalSGD, Trainer
+from fl.clients import ClientRound, LocalSGD
 from fl.training.weights import get_weights, set_weights
+from fl.training.workers import Trainer
 from tests.helpers.federated.tasks import END, mortal_cross_entropy
 from tests.helpers.paths import ROOT
 
@@ -229,7 +230,7 @@ def test_drop_out_at_every_stage(drop_out, included, reason, seconds):
 
 
 def test_bytes_are_those_of_the_messages():
-    run = small(client_fraction=1.0)
+    run = small(client_fraction=1.0, transcript="sizes")
     (report,) = run.fit(1, progress=False)
     size = get_weights(run.model).size
     assert run.outcome is not None
@@ -347,7 +348,7 @@ def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(sl
     network = fl.Network(links={(fl.SERVER, EDGE): fl.Link(delay=slow)})
     drop_outs = [fl.DropOut(0, "ready")]
     run = fitted(1, aggregator=EdgeAggregator(), network=network, drop_outs=lambda _: drop_outs,
-                 client_fraction=1.0, timeout=2.0)  # fmt: skip
+                 client_fraction=1.0, timeout=2.0, transcript="all")  # fmt: skip
     plain = fitted(1, drop_outs=lambda _: drop_outs, client_fraction=1.0)
     assert run.history[0].included == (1, 2, 3, 4, 5)
     assert run.history[0].virtual_seconds == 2.0 + slow
@@ -403,10 +404,10 @@ def test_training_of_a_client_does_not_depend_on_who_was_trained_before():
     model = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10, momentum=None))
     sgd = LocalSGD(epochs=2, batch_size=4, lr=0.1, loss=cross_entropy)
     records = {k: part.tensors for k, part in enumerate(fl.partition(FEW, 2))}
-    seeds = {0: 7, 1: 8}
+    rounds = {k: ClientRound(number=1, client=k, seed=7 + k) for k in records}
     with Trainer(model, sgd, workers=1) as trainer:
-        both = trainer.train(get_weights(model), records, seeds)
-        alone = trainer.train(get_weights(model), {1: records[1]}, seeds)
+        both = trainer.train(get_weights(model), records, rounds)
+        alone = trainer.train(get_weights(model), {1: records[1]}, rounds)
     np.testing.assert_array_equal(both[1], alone[1])
 
 
@@ -428,8 +429,9 @@ def test_import_needs_no_host():
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator):
-    run = fitted(1, aggregator=aggregator, client_fraction=1.0)
+@pytest.mark.parametrize(("transcript", "rounds"), [("all", {3}), ("none", set())])
+def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator, transcript, rounds):
+    run = fitted(1, aggregator=aggregator, client_fraction=1.0, transcript=transcript)
     gc.collect()
     gc.disable()
     try:
@@ -437,5 +439,5 @@ def test_nothing_of_a_round_but_its_outcome_is_kept(aggregator):
         kept = gc.get_objects()
     finally:
         gc.enable()
-    assert {one.round for one in kept if type(one) is fl.Message} == {3}
+    assert {one.round for one in kept if type(one) is fl.Message} == rounds
     assert [one for one in kept if issubclass(type(one), fl.Machine)] == []

@@ -1,0 +1,101 @@
+"""The interface of what clients do in a round, and the SGD of federated averaging."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRound:
+    """What a client's training is told beside its records.
+
+    Attributes:
+        number: of the round, from 1.
+        client: whose training it is.
+        seed: public; torch's default generator begins with it in each training.
+    """
+
+    number: int
+    client: int
+    seed: int
+
+
+ClientTraining = Callable[[nn.Module, TensorDataset, ClientRound], None]
+"""Trains the model in place on the client's records; raises UpdateError to withdraw.
+
+It may move the model to another device. Its model is the one that the server sent in this round:
+what the training is to stay close to, as in FedProx, it copies first.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalSGD:
+    """ClientUpdate of federated averaging.
+
+    Attributes:
+        epochs: passes over the client's records.
+        batch_size: records a step, the last of an epoch perhaps fewer; None: all in one step.
+        lr: learning rate.
+        loss: of outputs and labels.
+
+    Source:
+        McMahan et al., AISTATS 2017, Algorithm 1.
+    """
+
+    epochs: int
+    batch_size: int | None
+    lr: float
+    loss: Loss
+
+    def __post_init__(self) -> None:
+        for name, value in (("local_epochs", self.epochs), ("batch_size", self.batch_size)):
+            if value is not None and value < 1:
+                raise ArgumentError(name, value, "at least 1")
+        check_positive("lr", self.lr)
+
+    def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
+        """Trains the model in place."""
+        # Not torch.optim.SGD: the first optimizer of a process imports torch's compiler, for 2 s.
+        x, y = records.tensors
+        model.train()
+        parameters = list(model.parameters())
+        for _ in range(self.epochs):
+            whole = self.batch_size is None or self.batch_size >= len(x)
+            order = torch.arange(len(x)) if whole else torch.randperm(len(x))
+            for batch in torch.split(order, self.batch_size or len(x)):
+                model.zero_grad()
+                self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
+                with torch.no_grad():
+                    for parameter in parameters:
+                        if parameter.grad is not None:
+                            parameter.add_(parameter.grad, alpha=-self.lr)
+
+
+def training_seed(seed: int, number: int, client: int) -> int:
+    """Returns the seed of one client's training in one round of a run."""
+    state = np.random.SeedSequence([seed, number, client]).generate_state(1, np.uint64)
+    return int(state[0]) >> 1
+
+
+def described(training: ClientTraining) -> dict[str, Any]:
+    """Returns what tells a client's training from others, JSON by name, as far as can be told."""
+    name = _name(training)
+    if not is_dataclass(training) or isinstance(training, type):
+        return {"train": name}
+    values = {k: _name(v) if callable(v) else v for k, v in asdict(training).items()}
+    return {"train": name, **{f"train.{k}": v for k, v in values.items()}}
+
+
+def _name(value: Any) -> str:
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,0 +1,79 @@
+"""Differential privacy of single records: every client trains by DPSGD."""
+
+from typing import Any
+
+from torch.nn.functional import cross_entropy
+
+from fl.clients import Loss, described
+from fl.privacy.dp_sgd import LocalDPSGD
+from fl.privacy.ledgers import ClientLedgers
+from fl.privacy.mechanism import Mechanism
+from fl.round.machines import Round
+
+
+class RecordDP(Mechanism):
+    """Protects every record of a client, by DPSGD on the client.
+
+    Trust:
+        Only the client that has the record: what it sends is private already, for the server and
+        all others. A client's records are not protected together, as by `CentralDP`: only each.
+
+    Guarantees:
+        `ledger.of(k)` composes the steps of the rounds of client k, for its records with and
+        without one; numbers of records are public. A round is charged before it begins.
+
+    Cost:
+        No byte; a backward pass a record, on the client.
+
+    Args:
+        noise_multiplier: z, standard deviation of a step's noise over C.
+        max_grad_norm: C, in L2, of one record's gradient.
+        steps: of DPSGD in a round.
+        sample_rate: probability with which a record takes part in a step.
+        lr: learning rate of the clients.
+        loss: of outputs and labels.
+
+    Raises:
+        ArgumentError: an argument outside its range.
+
+    Source:
+        Abadi et al., CCS 2016; McMahan et al., AISTATS 2017, with it for the clients' training.
+    """
+
+    parameters_only = True
+    ledger: ClientLedgers
+    training: LocalDPSGD
+
+    def __init__(
+        self,
+        *,
+        noise_multiplier: float,
+        max_grad_norm: float,
+        steps: int,
+        sample_rate: float,
+        lr: float,
+        loss: Loss = cross_entropy,
+    ) -> None:
+        self.training = LocalDPSGD(
+            steps=steps,
+            sample_rate=sample_rate,
+            lr=lr,
+            max_grad_norm=max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            loss=loss,
+        )
+        self.ledger = ClientLedgers()
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments."""
+        return described(self.training)
+
+    def charge(self, round: Round, population: int) -> None:
+        """Records the round's steps in the ledger of every selected client."""
+        for client in round.clients:
+            self.ledger.of(client).record(
+                "local steps",
+                noise_multiplier=self.training.noise_multiplier,
+                sample_rate=self.training.sample_rate,
+                steps=self.training.steps,
+            )

@@ -1,0 +1,40 @@
+"""Curves for TensorBoard."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from extensions.errors import ArgumentError
+from fl.training.history import History
+
+
+class TensorBoardWriter:
+    """A callback that writes the numbers of each round (`RoundReport.numbers`) for TensorBoard.
+
+    Args:
+        folder: of its files, one for each run.
+
+    Raises:
+        ArgumentError: TensorBoard is not installed, or the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArgumentError("folder", str(folder), "a folder that can be written") from error
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            advice = "Type: pip install tensorboard. Or take fl.CSVWriter."
+            raise ArgumentError("folder", str(folder), "where TensorBoard is", advice) from error
+        self._writer: Any = SummaryWriter(str(folder))
+
+    def __call__(self, history: History, model: nn.Module) -> None:
+        """Writes the numbers of the last round."""
+        report = history[-1]
+        for name, value in report.numbers().items():
+            if value is not None and name != "round":
+                self._writer.add_scalar(name, value, report.number)
+        self._writer.flush()

@@ -1,0 +1,147 @@
+"""What the server makes of the mean update: a step with momentum, or an adaptive one.
+
+Each sees the mean alone, after the mechanism, so that it costs no privacy and no byte.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError, UpdateError
+from fl.round.machines import Vector
+
+State = Mapping[str, Vector]
+"""What an optimizer keeps from round to round, by name; empty before the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptimizer:
+    """Adds `lr` times the mean update to the model; subclasses change the direction.
+
+    Attributes:
+        lr: the server's learning rate; 1 is federated averaging.
+
+    Raises:
+        ArgumentError: an argument outside its range.
+
+    Source:
+        Reddi et al., ICLR 2021, Algorithms 1 and 2.
+    """
+
+    lr: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("server_optimizer.lr", self.lr)
+        for name in ("momentum", "beta1", "beta2"):
+            if not 0.0 <= (value := getattr(self, name, 0.0)) < 1.0:
+                raise ArgumentError(f"server_optimizer.{name}", value, "at least 0, below 1")
+
+    def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
+        """Returns what is added to the parameters, and the next state.
+
+        Args:
+            mean: of the clients' updates, (size,).
+            state: what the last successful round returned.
+        """
+        return self.lr * mean, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvgM(ServerOptimizer):
+    """Federated averaging with momentum on the server.
+
+    Attributes:
+        momentum: what is left of earlier directions; the sum of all is added.
+
+    Source:
+        Hsu, Qi and Brown, 2019.
+    """
+
+    momentum: float = 0.9
+
+    def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
+        """As `ServerOptimizer.step`."""
+        direction = mean + self.momentum * state.get("direction", np.zeros_like(mean))
+        return self.lr * direction, {"direction": direction}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Adaptive(ServerOptimizer):
+    """Steps by value: the longer its updates have been, the shorter.
+
+    Attributes:
+        lr: the server's learning rate.
+        beta1: what is left of earlier directions.
+        beta2: what is left of earlier squares.
+        tau: least denominator: the degree of adaptivity.
+    """
+
+    lr: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("server_optimizer.tau", self.tau)
+
+    def _squares(self, before: Vector, square: Vector) -> Vector:
+        raise NotImplementedError
+
+    def step(self, mean: Vector, state: State) -> tuple[Vector, State]:
+        """As `ServerOptimizer.step`."""
+        direction = state.get("direction", np.zeros_like(mean))
+        direction = self.beta1 * direction + (1 - self.beta1) * mean
+        squares = self._squares(state.get("squares", np.full_like(mean, self.tau**2)), mean**2)
+        change = self.lr * direction / (np.sqrt(squares) + self.tau)
+        return change, {"direction": direction, "squares": squares}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAdam(_Adaptive):
+    """Adam on the server, without its correction of the first steps, as in the paper."""
+
+    def _squares(self, before: Vector, square: Vector) -> Vector:
+        return self.beta2 * before + (1 - self.beta2) * square
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedYogi(_Adaptive):
+    """Yogi on the server: squares grow and shrink additively."""
+
+    def _squares(self, before: Vector, square: Vector) -> Vector:
+        return before - (1 - self.beta2) * square * np.sign(before - square)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAdagrad(_Adaptive):
+    """Adagrad on the server: squares add up; `beta2` is not used."""
+
+    beta1: float = 0.0
+
+    def _squares(self, before: Vector, square: Vector) -> Vector:
+        return before + square
+
+
+def apply(
+    optimizer: ServerOptimizer, mean: Vector, of_parameters: npt.NDArray[np.bool_], state: State
+) -> tuple[Vector, State]:
+    """Returns what is added to the model, and the next state; statistics take the mean as it is.
+
+    Args:
+        optimizer: of the run.
+        mean: of the clients' updates, (size,).
+        of_parameters: which values are parameters, (size,).
+        state: of the optimizer.
+
+    Raises:
+        UpdateError: the mean has another size.
+    """
+    if mean.shape != of_parameters.shape:
+        raise UpdateError(f"the mean has shape {mean.shape}, not {of_parameters.shape}.")
+    change = mean.copy()
+    change[of_parameters], state = optimizer.step(mean[of_parameters], state)
+    return change, state

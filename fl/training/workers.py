@@ -1,0 +1,167 @@
+"""Trains the clients of a round, in this process or in several."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.context import BaseContext
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from extensions.errors import ArgumentError, UpdateError, WorkerLostError
+from fl.clients import ClientRound, ClientTraining
+from fl.training.weights import Weights, get_weights, set_weights
+
+
+class Trainer:
+    """Trains clients of one round side by side; the results do not depend on how many at once.
+
+    Args:
+        model: its structure.
+        training: what a client does. It is on one thread, so that it is the same in every process;
+            torch's own generator is left as it was.
+        workers: number of processes; 1 trains in this one. More need a script whose main part
+            stands under ``if __name__ == "__main__":``, as Python's processes ask for.
+        statistics: whether running statistics are part of the weights.
+
+    Raises:
+        ArgumentError: fewer than one worker, or a model or training that cannot be pickled.
+    """
+
+    def __init__(
+        self, model: nn.Module, training: ClientTraining, workers: int, *, statistics: bool = True
+    ) -> None:
+        if workers < 1:
+            raise ArgumentError("workers", workers, "at least 1")
+        self._pool: ProcessPoolExecutor | None = None
+        self._task = _Task(model, training, statistics)
+        if workers > 1:
+            self._pool = ProcessPoolExecutor(
+                workers,
+                _context(),
+                initializer=_begin,
+                initargs=(_pickled(self._task),),
+            )
+
+    def train(
+        self,
+        weights: Weights,
+        records: Mapping[int, tuple[Tensor, Tensor]],
+        rounds: Mapping[int, ClientRound],
+    ) -> dict[int, Weights | UpdateError]:
+        """Returns each client's weights after its training, or why it withdraws.
+
+        Raises:
+            WorkerLostError: a process died.
+        """
+        if self._pool is None:
+            return {k: self._task.run(weights, own, rounds[k]) for k, own in records.items()}
+        try:
+            futures = {
+                client: self._pool.submit(_work, weights, x.numpy(), y.numpy(), rounds[client])
+                for client, (x, y) in records.items()
+            }
+            return {client: future.result() for client, future in futures.items()}
+        except BrokenProcessPool as error:
+            raise WorkerLostError("died while clients were trained") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def _context() -> BaseContext:
+    """Returns how workers start: where it can be, as copies of one process that imported torch."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
+class _Task:
+    def __init__(self, model: nn.Module, training: ClientTraining, statistics: bool) -> None:
+        self.model = model
+        self.training = training
+        self.statistics = statistics
+
+    def run(
+        self, weights: Weights, records: tuple[Tensor, Tensor], round: ClientRound
+    ) -> Weights | UpdateError:
+        model = copy.deepcopy(self.model)
+        set_weights(model, weights, statistics=self.statistics)
+        try:
+            with _alone(round.seed):
+                self.training(model, TensorDataset(*records), round)
+        except UpdateError as error:
+            return error
+        return get_weights(model, statistics=self.statistics)
+
+
+@contextmanager
+def _alone(seed: int) -> Iterator[None]:
+    """One thread and torch's generator from this seed; both are as they were afterwards."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _pickled(task: _Task) -> bytes:
+    try:
+        return pickle.dumps(task)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ArgumentError(
+            "model, loss, train",
+            type(task.model).__name__,
+            "picklable where workers are several",
+            f"Define them at the top of a module, or take workers=1. {error}",
+        ) from error
+
+
+_task: _Task | None = None
+
+
+def _begin(pickled: bytes) -> None:
+    """Makes the task ready in a worker, which does not outlive the process that started it.
+
+    An interruption from the keyboard is for that process to deal with.
+    """
+    global _task
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _task = pickle.loads(pickled)
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _work(weights: Weights, x: Any, y: Any, round: ClientRound) -> Weights | UpdateError:
+    assert _task is not None
+    return _task.run(weights, (torch.from_numpy(x), torch.from_numpy(y)), round)
