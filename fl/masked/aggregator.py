@@ -1,13 +1,21 @@
 """The aggregator of masked updates, and who learns what from it."""
 
 import math
+from collections.abc import Collection
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from fl.masked.client import MaskedClient
+from fl.masked.lanes import check_lanes, pack
 from fl.masked.server import MaskedServer
+from fl.masked.sparse.client import SparseClient
+from fl.masked.sparse.degrees import Degree, SparseGraph
+from fl.masked.sparse.guarded import GuardedClient, GuardedServer
+from fl.masked.sparse.leaks import sums_known
+from fl.masked.sparse.server import SparseServer
+from fl.masked.sparse.terms import SparseTerms
 from fl.masked.terms import Terms
 from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.round.machines import Machine, Round, Vector
@@ -68,16 +76,20 @@ class MaskedAggregator(Aggregator):
       false share is refused by name; the round goes on while t right shares of every client are
       left.
 
+    With `graph` a client has keys with some of the others alone, in rounds in which that saves a
+    third of them: `SparseGraph` says how, what then holds against whom, and what it costs.
+
     The signing keys stand for a public-key infrastructure: each client's is made once, by this
     object, and every machine gets its own private key and the public ones alone.
 
     Cost:
         Five messages from each client to the server and four back, one after the other. In a round
         of n < 64 clients, all present, of number below 128, with d values whose count takes L bytes
-        in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and receives 354 n + 171. A
-        client expands n masks of d values; the server one a survivor, and as many again for each
-        client that dropped out after it dealt shares. A client verifies 2 n signatures, and so does
-        the server; machines that one object makes in one process do so once for all of them.
+        in LEB128, a client sends 130 n + d bits / 8 + L + 376 bytes and gets 282 n + 72 t + 171. It
+        expands n masks of d values; the server one a survivor, and as many again for each client
+        that dropped out after it dealt shares. Of the values that come it keeps their sum alone. A
+        client verifies n + t signatures, the server 2 n; machines that one object makes in one
+        process do so once for all of them.
 
     Args:
         threshold: share of a round's clients, at least 1/2: t is the next whole number above.
@@ -86,10 +98,13 @@ class MaskedAggregator(Aggregator):
         min_clients: fewest clients of a round, for clients too.
         colluders: how many clients, of all, may lie with the server; rounds that do not withstand
             them are refused.
+        graph: a sparse graph; None: all clients have keys with all.
+        lanes: values in an element of the ring, in whose bits / lanes bits a round's sum has to
+            fit: so many times fewer bytes of values, and of masks to expand.
 
     Raises:
         ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed;
-            fewer than 2 clients, or colluders below 0.
+            fewer than 2 clients, colluders below 0, or lanes that hold no sum.
 
     Source:
         Bonawitz et al., CCS 2017, Figure 4.
@@ -110,6 +125,8 @@ class MaskedAggregator(Aggregator):
         timeout: float = 60.0,
         min_clients: int = 2,
         colluders: int = 0,
+        graph: SparseGraph | None = None,
+        lanes: int = 1,
     ) -> None:
         if not 0.5 <= threshold < 1.0:
             advice = "With less, a lying server could get an update."
@@ -123,6 +140,9 @@ class MaskedAggregator(Aggregator):
         self.timeout = timeout
         self.min_clients = min_clients
         self.colluders = colluders
+        self.graph = graph
+        self.lanes = lanes
+        check_lanes([1], fixed_point, lanes)
         self._identities: dict[int, Ed25519PrivateKey] = {}
         self._latest: Terms | None = None
 
@@ -135,30 +155,52 @@ class MaskedAggregator(Aggregator):
         return max(self.min_clients, self.needed(cohort))
 
     def honest(self, cohort: int) -> int:
-        """Returns t of the cohort, less the colluders."""
-        return self.needed(cohort) - self.colluders
+        """Returns t of the cohort, less the colluders; on a sparse graph see `SparseGraph`."""
+        staying, sided = self.needed(cohort), self.siding(cohort)
+        if self.graph is None:
+            return staying - sided
+        return self.graph.least(sided, staying) if self.graph.against == "lying" else 0
+
+    def siding(self, clients: int) -> int:
+        """Returns how many of so many clients may side with the server."""
+        return max(self.colluders, self.graph.corrupted(clients) if self.graph else 0)
 
     def check_round(self, round: Round) -> None:
         """Returns only if the round is large enough, and withstands the colluders."""
         super().check_round(round)
-        clients, t = len(round.weights), self._threshold(round)
-        if self.colluders > _withstood(clients, t):
-            raise ArgumentError(
-                "colluders",
-                self.colluders,
-                f"at most {_withstood(clients, t)} in a round of {clients} clients, of which {t} "
-                "must stay",
-                "Take more clients, or a higher threshold.",
-            )
+        clients, t = len(round.weights), self.needed(_size(round))
+        sparse = self._degree(round) is not None
+        curious = sparse and self.graph is not None and self.graph.against == "curious"
+        most = t - 2 if curious else _withstood(clients, t)
+        if (siding := self.siding(_size(round))) > most:
+            allowed = f"at most {most} in a round of {clients} clients, of which {t} must stay"
+            advice = "Take more clients, or a higher threshold."
+            if self.graph is None or siding == self.colluders:
+                raise ArgumentError("colluders", siding, allowed, advice)
+            allowed += f", and not {siding}"
+            raise ArgumentError("corrupt", self.graph.corrupt, allowed, advice)
+
+    def check_weights(self, weights: Collection[int]) -> None:
+        """Returns only if no sum of updates with these weights leaves its lane."""
+        super().check_weights(weights)
+        check_lanes(weights, self.fixed_point, self.lanes)
 
     def server(self, round: Round) -> Machine:
         """Returns the machine that relays, adds and unmasks."""
-        return MaskedServer(self._terms(round), self.timeout)
+        terms = self._terms(round)
+        if isinstance(terms, SparseTerms):
+            server = SparseServer if terms.against == "curious" else GuardedServer
+            return server(terms, self.timeout)
+        return MaskedServer(terms, self.timeout)
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that sends the update masked."""
-        values = self.fixed_point.encode(update, round.weights[client])
-        return MaskedClient(self._terms(round), client, values, self._identity(client))
+        values = pack(self.fixed_point.encode(update, round.weights[client]), self.lanes)
+        terms, identity = self._terms(round), self._identity(client)
+        if isinstance(terms, SparseTerms):
+            party = SparseClient if terms.against == "curious" else GuardedClient
+            return party(terms, client, values, identity)
+        return MaskedClient(terms, client, values, identity)
 
     def leaks_to(self, coalition: Coalition, outcome: Outcome) -> Leaks:
         """Returns every single client to the server with t holders of shares, else the sum alone.
@@ -169,32 +211,61 @@ class MaskedAggregator(Aggregator):
         if not coalition.server:
             return inherent_leaks(coalition, outcome.included)
         transcript = outcome.transcript
-        holders = [c for c in coalition.clients if transcript.received(c, "sealed")]
         first = transcript.received(outcome.included[0], "keys")[0]
+        if "threshold" not in first.body:
+            return self._sparsely(coalition, outcome, first.integer("needed"))
+        holders = [c for c in coalition.clients if transcript.received(c, "sealed")]
         threshold, clients = first.integer("threshold"), first.clients("clients")
         most = _withstood(len(clients), threshold) if coalition.lying else threshold - 1
         if len(holders) <= most:
             return inherent_leaks(coalition, outcome.included)
-        senders = {message.sender for message in transcript.received(SERVER, "masked")}
-        return frozenset(frozenset({client}) for client in senders - coalition.clients)
+        return _all_that_came(coalition, outcome)
+
+    def _sparsely(self, coalition: Coalition, outcome: Outcome, needed: int) -> Leaks:
+        if not coalition.lying:
+            return sums_known(coalition, outcome, needed)
+        assert self.graph is not None
+        most = self.siding(len(outcome.transcript.receivers("keys")))
+        if self.graph.against == "lying" and len(coalition.clients) <= most:
+            return inherent_leaks(coalition, outcome.included)
+        return _all_that_came(coalition, outcome)
+
+    def _degree(self, round: Round) -> Degree | None:
+        if self.graph is None:
+            return None
+        cohort, clients = _size(round), len(round.weights)
+        siding = min(self.siding(cohort), clients - 1)
+        return self.graph.degree(clients, cohort, siding, self.needed(cohort))
 
     def _terms(self, round: Round) -> Terms:
         """Returns the terms of the round, which all its machines that this object makes share."""
-        stated = (round, self._threshold(round), self.fixed_point)
+        stated = (round, self.needed(_size(round)), self.fixed_point)
         last = self._latest
         if last is None or (last.round, last.threshold, last.fixed_point) != stated:
             public = {client: self._identity(client).public_key() for client in round.clients}
-            last = self._latest = Terms(*stated, public)
+            degree = self._degree(round)
+            if degree is None or self.graph is None:
+                last = Terms(*stated, public, lanes=self.lanes)
+            else:
+                against = self.graph.against
+                last = SparseTerms(*stated, public, degree, against, lanes=self.lanes)
+            self._latest = last
         return last
-
-    def _threshold(self, round: Round) -> int:
-        cohort = 0 if round.plan is None else round.plan.cohort
-        return self.needed(max(len(round.weights), cohort))
 
     def _identity(self, client: int) -> Ed25519PrivateKey:
         if client not in self._identities:
             self._identities[client] = Ed25519PrivateKey.generate()
         return self._identities[client]
+
+
+def _size(round: Round) -> int:
+    """Returns the clients of the round, or of the cohort that settings select if that is more."""
+    return max(len(round.weights), 0 if round.plan is None else round.plan.cohort)
+
+
+def _all_that_came(coalition: Coalition, outcome: Outcome) -> Leaks:
+    senders = {message.sender for message in outcome.transcript.received(SERVER, "masked")}
+    return frozenset(frozenset({client}) for client in senders - coalition.clients)
 
 
 def _withstood(clients: int, threshold: int) -> int:

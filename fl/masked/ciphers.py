@@ -93,7 +93,7 @@ def add_pair_mask(
     Args:
         total: changed in place.
         secret: of the pair, from `agree`.
-        session: of the round.
+        session: that the key is for, of the round or of the pair.
         client: whose mask it is.
         peer: the other of the pair.
         sign: 1 or -1.

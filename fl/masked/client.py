@@ -1,8 +1,9 @@
 """A client's part of masked aggregation."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.errors import MessageError
@@ -35,6 +36,9 @@ from fl.round.machines import Machine, Output, Refusal
 from fl.round.messages import SERVER, Message
 from fl.round.quantization import RingVector
 
+Step = Callable[[Message], Message]
+"""From a message of the server to the answer; raises MessageError to withdraw."""
+
 
 class MaskedClient(Machine):
     """Advertises keys, deals shares of two of them, masks its values, and helps to unmask the sum.
@@ -44,7 +48,7 @@ class MaskedClient(Machine):
     Args:
         terms: of the round.
         client: whose part it is.
-        values: its encoded update, (size,).
+        values: its encoded update, packed, (words,).
         identity: the key that it signs with.
     """
 
@@ -63,7 +67,16 @@ class MaskedClient(Machine):
         self._agreed: dict[int, bytes] = {}
         self._dealers: tuple[int, ...] = ()
         self._survivors: tuple[int, ...] = ()
-        self._due = ["keys", "sealed", "survivors", "consents"]
+        self._due = list(self._steps())
+
+    def _steps(self) -> Mapping[str, Step]:
+        """Returns what answers each of the server's messages, in their order, by kind."""
+        return {
+            "keys": self._deal,
+            "sealed": self._mask,
+            "survivors": self._consent,
+            "consents": self._open,
+        }
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields the advertisement of fresh keys."""
@@ -77,14 +90,8 @@ class MaskedClient(Machine):
         """Yields the answer to the message that is due from the server; ignores all others."""
         if message.sender != SERVER or message.kind not in self._due[:1]:
             return
-        steps: dict[str, Callable[[Message], Message]] = {
-            "keys": self._deal,
-            "sealed": self._mask,
-            "survivors": self._consent,
-            "consents": self._open,
-        }
         try:
-            yield steps[self._due.pop(0)](message)
+            yield self._steps()[self._due.pop(0)](message)
         except MessageError as error:
             self._due.clear()
             yield Refusal(self.party, str(error))
@@ -97,46 +104,59 @@ class MaskedClient(Machine):
         roster = self._roster = Roster.read(self._terms, message, self.party)
         if not np.array_equal(roster.advert(self.party), self._advert):
             raise MessageError(f"the server advertises other keys of client {self.party}")
-        points = [client + 1 for client in roster.clients]
+        self._agree(roster.clients)
+        sealed = self._sealed(roster.clients, self._terms.threshold)
+        return self.send(SERVER, "shares", sealed=sealed)
+
+    def _agree(self, peers: Iterable[int]) -> None:
+        """Agrees with each of these on the secret from which keys of sealed shares are derived."""
+        for peer in peers:
+            self._agreed[peer] = agree(self._share_key, self._roster.share_key(peer), peer)
+
+    def _sealed(self, holders: Sequence[int], threshold: int) -> Bytes:
+        """Returns shares of both secrets for each holder, sealed, (holders, 2, 49)."""
+        points = [client + 1 for client in holders]
         shares = {
-            kind: shamir.share(secret, self._terms.threshold, points)
-            for kind, secret in self._secrets.items()
+            kind: shamir.share(secret, threshold, points) for kind, secret in self._secrets.items()
         }
-        sealed = np.empty((len(roster.clients), *SEALED), dtype=np.uint8)
-        for row, holder in zip(sealed, roster.clients, strict=True):
-            self._agreed[holder] = agree(self._share_key, roster.share_key(holder), holder)
+        sealed = np.empty((len(holders), *SEALED), dtype=np.uint8)
+        for row, holder in zip(sealed, holders, strict=True):
             for cell, kind in zip(row, SECRETS, strict=True):
                 key = self._sealing_key(kind, self.party, holder)
                 cell[:] = as_bytes(seal(key, shares[kind][holder + 1]))
-        return self.send(SERVER, "shares", sealed=sealed)
+        return sealed
 
     def _sealing_key(self, kind: str, dealer: int, holder: int) -> bytes:
         """Returns the key of one sealed share, which its dealer and its holder alone derive."""
         peer = holder if dealer == self.party else dealer
-        return derive(self._agreed[peer], self._roster.session, kind, dealer, holder)
+        return derive(self._agreed[peer], self._roster.pair(dealer, holder), kind, dealer, holder)
 
     def _mask(self, message: Message) -> Message:
-        """Returns the masked values (the paper's y_u), and whose shares cannot be opened.
-
-        There is a mask for each pair with another dealer, and one of the client's own.
-        """
+        """Returns the masked values (the paper's y_u), and whose shares cannot be opened."""
         self._dealers = self._terms.listed(message, self._roster.clients, self.party)
         rows = message.array("sealed", np.uint8, (len(self._dealers), *SEALED))
-        unreadable = [
+        unreadable = self._unreadable(rows)
+        values = self._masked(peer for peer in self._dealers if peer != self.party)
+        return self.send(SERVER, "masked", values=values, unreadable=unreadable)
+
+    def _unreadable(self, rows: Bytes) -> npt.NDArray[np.int64]:
+        """Returns the dealers of whose two shares in these rows one cannot be opened."""
+        found = [
             dealer
             for dealer, row in zip(self._dealers, rows, strict=True)
             if not all(self._readable(dealer, *pair) for pair in zip(SECRETS, row, strict=True))
         ]
-        dtype, session = self._values.dtype, self._roster.session
-        seed_key = derive(self._secrets[SEED], session, "individual mask", self.party)
-        masked = self._values + mask(seed_key, self.round.size, dtype)
-        for peer in self._dealers:
-            if peer != self.party:
-                secret = agree(self._mask_key, self._roster.mask_key(peer), peer)
-                add_pair_mask(masked, secret, session, self.party, peer)
-        return self.send(
-            SERVER, "masked", values=masked, unreadable=np.array(unreadable, dtype=np.int64)
-        )
+        return np.array(found, dtype=np.int64)
+
+    def _masked(self, peers: Iterable[int]) -> RingVector:
+        """Returns the values with the client's own mask, and those that it has with these peers."""
+        size, dtype, roster = self._values.size, self._values.dtype, self._roster
+        seed_key = derive(self._secrets[SEED], roster.session, "individual mask", self.party)
+        masked: RingVector = self._values + mask(seed_key, size, dtype)
+        for peer in peers:
+            secret = agree(self._mask_key, roster.mask_key(peer), peer)
+            add_pair_mask(masked, secret, roster.pair(self.party, peer), self.party, peer)
+        return masked
 
     def _readable(self, dealer: int, kind: str, sealed: Bytes) -> bool:
         return unseal(self._sealing_key(kind, dealer, self.party), sealed.tobytes()) is not None
@@ -155,12 +175,13 @@ class MaskedClient(Machine):
         """
         signers = self._terms.listed(message, self._survivors)
         signatures = message.array("signatures", np.uint8, (len(signers), SIGNATURE_BYTES))
-        signed = self._roster.survivors(self._survivors)
-        for client, signature in zip(signers, signatures, strict=True):
-            self._terms.verify(client, signature, signed)
-        kinds = (SEED if dealer in self._survivors else MASK_KEY for dealer in self._dealers)
-        keys = [
-            as_bytes(self._sealing_key(kind, dealer, self.party))
-            for kind, dealer in zip(kinds, self._dealers, strict=True)
-        ]
-        return self.send(SERVER, "unmask", keys=np.stack(keys))
+        self._terms.verify_enough(signers, signatures, self._roster.survivors(self._survivors))
+        return self.send(SERVER, "unmask", keys=self._keys())
+
+    def _keys(self) -> Bytes:
+        """Returns the keys of one share of each dealer, (dealers, 32)."""
+        summed = frozenset(self._survivors)
+        kinds = (SEED if dealer in summed else MASK_KEY for dealer in self._dealers)
+        pairs = zip(kinds, self._dealers, strict=True)
+        keys = (self._sealing_key(kind, dealer, self.party) for kind, dealer in pairs)
+        return as_bytes(b"".join(keys)).reshape(-1, KEY_BYTES)

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from extensions.errors import MessageError
 from fl.masked import shamir
 from fl.masked.ciphers import KEY_BYTES, TAG_BYTES
+from fl.masked.lanes import words
 from fl.round.machines import Round
 from fl.round.messages import Message
 from fl.round.quantization import FixedPoint
@@ -49,12 +52,19 @@ class Terms:
         threshold: t, how many clients' shares are needed.
         fixed_point: how updates become integers of a ring.
         identities: by client, the public key that it is known by.
+        lanes: values in an element of the ring.
     """
 
     round: Round
     threshold: int
     fixed_point: FixedPoint
     identities: Mapping[int, Ed25519PublicKey]
+    lanes: int = field(default=1, kw_only=True)
+
+    @property
+    def words(self) -> int:
+        """Elements of the ring that a client sends masked."""
+        return words(self.round.size, self.lanes)
 
     @cached_property
     def context(self) -> bytes:
@@ -62,11 +72,15 @@ class Terms:
 
         Every signature covers it, so that parties with different terms refuse each other.
         """
+        stated = json.dumps(["masked aggregation", self._stated()])
+        return hashlib.sha256(stated.encode()).digest()
+
+    def _stated(self) -> list[Any]:
         fixed = asdict(self.fixed_point)
         weights = [[client, int(self.round.weights[client])] for client in self.round.clients]
         own = self.round.context.hex()
-        parts = [self.round.number, self.round.size, weights, self.threshold, fixed, own]
-        return hashlib.sha256(json.dumps(["masked aggregation", parts]).encode()).digest()
+        sizes = [self.round.number, self.round.size, self.lanes]
+        return [*sizes, weights, self.threshold, fixed, own]
 
     def advertised(self, advert: Bytes) -> bytes:
         """Returns what a client signs to advertise its keys."""
@@ -84,6 +98,18 @@ class Terms:
             self._verify(client, signature.tobytes(), signed)
         except InvalidSignature as error:
             raise MessageError(f"a signature that is not client {client}'s") from error
+
+    def verify_enough(self, signers: Iterable[int], signatures: Bytes, signed: bytes) -> None:
+        """Returns only if the first t signatures are these clients' under these bytes.
+
+        More would prove nothing more.
+
+        Raises:
+            MessageError: one is not.
+        """
+        rows = zip(signers, signatures, strict=True)
+        for client, signature in islice(rows, self.threshold):
+            self.verify(client, signature, signed)
 
     @cached_property
     def _verify(self) -> Callable[[int, bytes, bytes], None]:
@@ -167,9 +193,18 @@ class Roster:
             terms.verify(client, signature, terms.advertised(advert))
         return cls.of(terms, clients, adverts)
 
+    @cached_property
+    def place(self) -> Mapping[int, int]:
+        """From a client to its row."""
+        return {client: row for row, client in enumerate(self.clients)}
+
+    def pair(self, one: int, other: int) -> bytes:
+        """Returns what the keys of two clients are derived for: the session."""
+        return self.session
+
     def advert(self, client: int) -> Bytes:
         """Returns what the client advertised."""
-        advert: Bytes = self.adverts[self.clients.index(client)]
+        advert: Bytes = self.adverts[self.place[client]]
         return advert
 
     def mask_key(self, client: int) -> bytes:

@@ -1,7 +1,8 @@
 """How the server unmasks a sum: it opens shares, reconstructs secrets and checks them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from extensions.errors import MessageError
 from fl.masked import shamir
@@ -35,8 +36,13 @@ class Unmasking:
     roster: Roster
     threshold: int
     dealt: Mapping[int, Bytes]
-    disputed: frozenset[tuple[int, int]]
+    disputed: Set[tuple[int, int]]
     survivors: tuple[int, ...]
+
+    @cached_property
+    def summed(self) -> frozenset[int]:
+        """The survivors."""
+        return frozenset(self.survivors)
 
     def shares(self, holder: int, keys: Bytes) -> dict[int, bytes]:
         """Returns the shares that the holder's keys open, by dealer.
@@ -45,9 +51,8 @@ class Unmasking:
             MessageError: a key does not open its share, and the holder had not disputed that share.
         """
         opened = {}
-        column = self.roster.clients.index(holder)
-        for (dealer, sealed), key in zip(self.dealt.items(), keys, strict=True):
-            cell = sealed[column, SECRETS.index(self._kind(dealer))]
+        for dealer, key in zip(self.dealers(holder), keys, strict=True):
+            cell = self._row(dealer, holder)[SECRETS.index(self._kind(dealer))]
             share = unseal(key.tobytes(), cell.tobytes())
             if share is not None:
                 opened[dealer] = share
@@ -55,8 +60,21 @@ class Unmasking:
                 raise MessageError(f"it does not open the share that client {dealer} dealt it")
         return opened
 
+    def dealers(self, holder: int) -> Sequence[int]:
+        """Returns the dealers of whose shares the client holds one, in ascending order."""
+        return tuple(self.dealt)
+
+    def _row(self, dealer: int, holder: int) -> Bytes:
+        """Returns the two sealed shares that the dealer dealt the holder, (2, 49)."""
+        row: Bytes = self.dealt[dealer][self.roster.place[holder]]
+        return row
+
+    def _masked_with(self, lost: int) -> Iterable[int]:
+        """Returns the survivors whose values have a mask that they share with a lost client."""
+        return self.survivors
+
     def _kind(self, dealer: int) -> str:
-        return SEED if dealer in self.survivors else MASK_KEY
+        return SEED if dealer in self.summed else MASK_KEY
 
     def secret(self, dealer: int, shares: Mapping[int, bytes]) -> bytes:
         """Returns the seed of a survivor, or the mask key of a client that dropped out.
@@ -98,9 +116,9 @@ class Unmasking:
 
     def _remove_pair_masks(self, total: RingVector, lost: int, secret: bytes) -> None:
         private = private_key(secret)
-        for client in self.survivors:
+        for client in self._masked_with(lost):
             pair = agree(private, self.roster.mask_key(client), client)
-            add_pair_mask(total, pair, self.roster.session, client, lost, sign=-1)
+            add_pair_mask(total, pair, self.roster.pair(client, lost), client, lost, sign=-1)
 
 
 def by_dealer(

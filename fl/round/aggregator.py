@@ -59,6 +59,10 @@ class Aggregator(ABC):
         """
         return 0
 
+    def siding(self, clients: int) -> int:
+        """Returns how many of so many clients may side with the server, as the protocol is set."""
+        return 0
+
     def check_round(self, round: Round) -> None:
         """Returns only if a client may take part in the round as it is announced.
 

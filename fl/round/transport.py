@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.round.choices import Keep
 from fl.round.encoding import readable
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
@@ -26,15 +27,21 @@ class InProcessTransport:
     Args:
         network: delays and bandwidths; none unless given.
         drop_outs: who vanishes when.
+        transcript: what is kept of the messages (`Transcript`).
 
     Attributes:
-        transcript: all messages that were sent; of a round that failed, too.
+        transcript: the messages that were sent; of a round that failed, too.
         refusals: of clients that were left out so far.
         vanished: parties that dropped out so far.
         now: the present time, in seconds.
     """
 
-    def __init__(self, network: Network | None = None, drop_outs: Sequence[DropOut] = ()) -> None:
+    def __init__(
+        self,
+        network: Network | None = None,
+        drop_outs: Sequence[DropOut] = (),
+        transcript: Keep = "all",
+    ) -> None:
         self._network = network or Network()
         self._drop_outs = tuple(drop_outs)
         self._machines: dict[Party, Machine] = {}
@@ -44,7 +51,7 @@ class InProcessTransport:
         self._free: dict[tuple[Party, Party], float] = {}
         self._ended: float | None = None
         self._aggregate: Aggregate | None = None
-        self.transcript = Transcript()
+        self.transcript = Transcript(transcript)
         self.refusals: list[Refusal] = []
         self.vanished: list[Party] = []
         self.now = 0.0
@@ -96,9 +103,10 @@ class InProcessTransport:
     def _start(self, party: Party) -> Iterable[Output]:
         return self._machines[party].start(self.now)
 
-    def _deliver(self, entry: Sent) -> Iterable[Output]:
-        entry.arrived = self.now
-        return self._machines[entry.message.receiver].receive(entry.message, self.now)
+    def _deliver(self, message: Message, kept: Sent | None) -> Iterable[Output]:
+        if kept is not None:
+            kept.arrived = self.now
+        return self._machines[message.receiver].receive(message, self.now)
 
     def _expire(self, party: Party, timer: Timer) -> Iterable[Output]:
         if self._aggregate or self._timers[party, timer.name] is not timer:
@@ -154,8 +162,7 @@ class InProcessTransport:
         way = (message.sender, message.receiver)
         link = self._network.link(*way)
         self._free[way] = max(self.now, self._free.get(way, 0.0)) + len(data) / link.bandwidth
-        entry = Sent(Message.decode(data), len(data), self.now)
-        self.transcript.messages.append(entry)
-        self._schedule(
-            self._free[way] + link.delay, message.receiver, partial(self._deliver, entry)
-        )
+        decoded = Message.decode(data)
+        kept = self.transcript.add(Sent(decoded, len(data), self.now))
+        arrival = partial(self._deliver, decoded, kept)
+        self._schedule(self._free[way] + link.delay, message.receiver, arrival)

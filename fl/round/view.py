@@ -1,9 +1,12 @@
 """Who saw what: the transcript of a round, and the view of any coalition of its parties."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from extensions.errors import ArgumentError
+from fl.round.choices import Keep
 from fl.round.machines import Aggregate, Refusal
 from fl.round.messages import SERVER, Message, Party
 
@@ -61,18 +64,51 @@ class Sent:
 
 @dataclass
 class Transcript:
-    """All messages of a round in the order in which they were sent, lost ones included."""
+    """The messages of a round in the order in which they were sent, lost ones included.
 
+    Attributes:
+        keep: "all": messages with what they hold. "sizes": who sent whom what kind, how large and
+            when. "none": only how many bytes went from whom to whom.
+        messages: those that are kept.
+
+    Raises:
+        ArgumentError: another `keep`; or, of what was asked for, that it was not kept.
+    """
+
+    keep: Keep = "all"
     messages: list[Sent] = field(default_factory=list)
+    _bytes: Counter[tuple[Party, Party]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        if self.keep not in get_args(Keep):
+            raise ArgumentError("transcript", self.keep, f"one of {get_args(Keep)}")
 
     def __iter__(self) -> Iterator[Sent]:
+        self._check("sizes", "all")
         return iter(self.messages)
+
+    def _check(self, *enough: Keep) -> None:
+        if self.keep not in enough:
+            advice = "Ask for it when the round is made."
+            raise ArgumentError("transcript", self.keep, f"one of {enough}", advice)
+
+    def add(self, entry: Sent) -> Sent | None:
+        """Counts a message that is sent, and returns what is kept of it."""
+        message = entry.message
+        self._bytes[message.sender, message.receiver] += entry.size
+        if self.keep == "none":
+            return None
+        if self.keep == "sizes":
+            entry = replace(entry, message=replace(message, body={}))
+        self.messages.append(entry)
+        return entry
 
     def view(self, coalition: Coalition) -> list[Message]:
         """Returns the messages that a member sent or received, each once, in order of sending.
 
         With the members' own updates and random draws that is all that they have.
         """
+        self._check("all")
         return [
             entry.message
             for entry in self.messages
@@ -82,6 +118,7 @@ class Transcript:
 
     def received(self, party: Party, kind: str) -> list[Message]:
         """Returns the messages of a kind that arrived at the party."""
+        self._check("all")
         return [
             entry.message
             for entry in self.messages
@@ -93,16 +130,16 @@ class Transcript:
         """Returns the parties at which messages of a kind arrived."""
         return {
             entry.message.receiver
-            for entry in self.messages
+            for entry in self
             if entry.arrived is not None and entry.message.kind == kind
         }
 
     def bytes(self, *, sender: Party | None = None, receiver: Party | None = None) -> int:
         """Returns the number of bytes sent, of the sender and receiver that are given."""
         return sum(
-            entry.size
-            for entry in self.messages
-            if sender in (None, entry.message.sender) and receiver in (None, entry.message.receiver)
+            size
+            for (one, other), size in self._bytes.items()
+            if sender in (None, one) and receiver in (None, other)
         )
 
 
@@ -115,7 +152,7 @@ class Outcome:
         refusals: of the clients that were left out, in order.
         vanished: parties that dropped out, in order.
         seconds: from the start to the result, on the virtual clock.
-        transcript: all messages.
+        transcript: its messages, as far as they are kept.
     """
 
     aggregate: Aggregate

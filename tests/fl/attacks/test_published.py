@@ -12,15 +12,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import TensorDataset
 
 import fl
 from fl.chain.token import Token
+from fl.clients import ClientRound, LocalSGD
 from fl.leakage import vectors_sent
 from fl.masked.terms import ADVERT
 from fl.paillier.keys import PrivateKey
 from fl.paillier.sealing import public_bytes, unseal
 from fl.round.machines import Machine, Output, Round
-from fl.training.local_training import LocalSGD
 from fl.training.weights import Weights, get_weights, set_weights
 from tests.helpers.federated.attackers import (
     AGGREGATORS,
@@ -88,28 +89,53 @@ def late_values(aggregator: fl.Aggregator) -> int:
     return next((values for values in found if values), 0)
 
 
+def without_victim(message: fl.Message) -> fl.Message:
+    """Returns the list of survivors without the victim, which has the lowest number."""
+    if "clients" in message.body:
+        return altered(message, clients=message.body["clients"][1:])
+    marks = np.array(message.body["survivors"])
+    marks[0] &= 0x7F
+    return altered(message, survivors=marks)
+
+
 def two_lists(aggregator: fl.Aggregator) -> int:
     """Half of the clients hear that the victim survived, the others that it dropped out.
 
     Bonawitz et al., CCS 2017, section 6.2 (why survivors are signed). Client 6 signs both lists.
+    On a sparse graph it is half of the victim's neighbours.
     """
+    consents: dict[int, fl.Value] = {}
+
+    def told(client: int, machines: dict[int, Machine]) -> bool:
+        victim = innermost(machines[VICTIM])
+        return client in getattr(victim, "holders", (1, 3, 2, 4, 6, 5))[1::2]
 
     def lists(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
-        listed = message.body["clients"]
-        return altered(message, clients=listed[1:]) if message.receiver in (3, 4, 5) else message
+        return without_victim(message) if told(message.receiver, machines) else message
 
-    def consents(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
-        told = message.receiver in (3, 4, 5)
-        mine = [k for k in message.body["clients"] if (k in (3, 4, 5)) == told or k == COLLUDER]
-        rows = [message.body["clients"].tolist().index(k) for k in mine]
-        return altered(message, clients=np.array(mine), signatures=message.body["signatures"][rows])
+    def keep(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+        consents[message.sender] = message.body["signature"]
+        return message
 
-    def both(machines: dict[int, Machine]) -> None:
+    def show(message: fl.Message, machines: dict[int, Machine]) -> fl.Message:
+        reader, liar = (innermost(machines[k]) for k in (message.receiver, COLLUDER))
+        group = told(reader.party, machines)
+        signed = {k: row for k, row in consents.items() if told(k, machines) == group}
+        if hasattr(reader, "_consented"):
+            signed[COLLUDER] = liar._sign(reader._consented())
+            body = {"signers": reader._terms.marks(signed)}
+        else:
+            signed[COLLUDER] = liar._sign(reader._roster.survivors(reader._survivors))
+            body = {"clients": np.array(sorted(signed))}
+        return altered(message, **body, signatures=np.stack([signed[k] for k in sorted(signed)]))
+
+    def all_of_them(machines: dict[int, Machine]) -> None:
+        tamper("consent", keep, *range(CLIENTS))(machines)
         tamper("survivors", lists, SERVER)(machines)
-        tamper("consents", consents, SERVER)(machines)
+        tamper("consents", show, SERVER)(machines)
 
     liars = (COLLUDER,) if isinstance(aggregator, fl.MaskedAggregator) else ()
-    return read(play(aggregator, change=both), *liars)
+    return read(play(aggregator, change=all_of_them), *liars)
 
 
 # --- by keys --------------------------------------------------------------------------------------
@@ -298,7 +324,7 @@ def tracker(aggregator: fl.Aggregator) -> int:
         return _tracker_of_chains(aggregator)
 
     def lists(message: fl.Message, machines: dict[int, Machine]) -> list[fl.Message]:
-        return [message, altered(message, clients=message.body["clients"][1:])]
+        return [message, without_victim(message)]
 
     def sums(message: fl.Message, machines: dict[int, Machine]) -> list[fl.Message]:
         key = innermost(machines[SERVER])._key
@@ -412,7 +438,7 @@ WITH_A_CLIENT = (two_lists, few_clients)
 """Attacks in which client 6 helps the server."""
 ATTACKS: dict[Callable[[fl.Aggregator], int], set[str]] = {
     late_values: {"plain", "chain"},
-    two_lists: {"plain"},
+    two_lists: {"plain", "sparse"},
     substituted_keys: {"plain", "paillier"},
     keys_of_low_order: {"plain"},
     replayed: {"plain"},
@@ -462,7 +488,7 @@ def test_records_are_in_the_sum_if_the_server_chooses_the_model(name):
         own = nn.Sequential(nn.Linear(4, units), nn.ReLU(), nn.Linear(units, 3))
         set_weights(own, received)
         sgd = LocalSGD(epochs=1, batch_size=None, lr=2.0, loss=cross_entropy)
-        sgd.train(own, *records(client), 1)
+        sgd(own, TensorDataset(*records(client)), ClientRound(number=1, client=client, seed=1))
         return get_weights(own).astype(np.float64) - received
 
     played = play(AGGREGATORS[name](), start=start, train=train, lying=False)

@@ -81,7 +81,8 @@ def test_bytes_of_a_client_are_those_of_the_formula(clients, size, bits):
     up = 130 * clients + size * bits // 8 + leb128(size) + 376
     for client in range(clients):
         assert outcome.transcript.bytes(sender=client) == up
-        assert outcome.transcript.bytes(receiver=client) == 354 * clients + 171
+        down = 282 * clients + 72 * aggregator.needed(clients) + 171
+        assert outcome.transcript.bytes(receiver=client) == down
 
 
 def advertises(row: int, key: Callable[[dict[int, fl.Machine]], bytes]) -> Callable[..., object]:
@@ -140,7 +141,6 @@ def cut(name: str) -> Callable[..., object]:
             lambda m, _: altered(m, unreadable=np.array([9])),
             r"cannot open shares of clients \[9\], who dealt none",
         ),
-        ("masked", lambda m, _: [m, m], "a message of kind 'masked' out of turn"),
     ],
 )
 def test_client_that_breaks_the_rules_is_left_out_by_name(kind, change, reason):
@@ -150,6 +150,19 @@ def test_client_that_breaks_the_rules_is_left_out_by_name(kind, change, reason):
     assert refusal.client == 2
     assert re.search(reason, refusal.reason)
     check_exact(aggregator, given, outcome, [0, 1, 3, 4, 5])
+
+
+def test_values_that_come_twice_are_added_once_and_their_client_is_left_out_from_then_on():
+    """The server adds them as they come, and keeps none."""
+    aggregator, given = half(), updates(6)
+    outcome, machines = run(aggregator, given, tamper("masked", lambda m, _: [m, m], 2))
+    reason = "a message of kind 'masked' out of turn"
+    assert outcome.refusals == (fl.Refusal(2, reason),)
+    check_exact(aggregator, given, outcome, range(6))
+    sent = [(entry.message.sender, entry.message.kind) for entry in outcome.transcript]
+    assert (2, "consent") not in sent
+    kept = [v for v in vars(machines[fl.SERVER]).values() if isinstance(v, np.ndarray)]
+    assert [v.shape for v in kept if v.dtype == np.uint32] == [(5,)]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ LIED_TO = (0, 3)
 
 def lie(message: fl.Message, rows: list[int], flip: int) -> fl.Message:
     """Returns the message with other signatures for two clients."""
-    signatures = np.array(message.body["signatures"])[rows]
+    signatures = message.body["signatures"]
+    signatures = signatures[rows[: len(signatures)]]
     signatures[1, 0] ^= flip
     return altered(message, signatures=signatures) if message.receiver in LIED_TO else message
 

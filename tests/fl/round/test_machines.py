@@ -234,3 +234,55 @@ def test_what_the_plain_aggregator_leaks_is_what_the_views_show():
             assert shown == (coalition.server and frozenset({client}) in leaks)
         if not coalition.server:
             assert leaks == {frozenset(set(given) - coalition.clients)}
+
+
+# --- what is kept of messages ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "aggregator", [fl.PlainAggregator, fl.MaskedAggregator, fl.ChainAggregator]
+)
+def test_bytes_and_mean_are_those_of_a_round_of_which_all_is_kept(aggregator):
+    """Chains are of random order: their mean and their bytes are the same."""
+    given, outcomes = updates(4), {}
+    for keep in ("none", "sizes", "all"):
+        carrier = fl.InProcessTransport(transcript=keep)
+        outcomes[keep] = fl.aggregate(aggregator(), given, transport=carrier)
+    whole = outcomes["all"]
+    for keep, outcome in outcomes.items():
+        np.testing.assert_array_equal(outcome.aggregate.mean, whole.aggregate.mean)
+        assert outcome.transcript.keep == keep
+        assert outcome.transcript.bytes() == whole.transcript.bytes() > 0
+        assert outcome.transcript.bytes(receiver=fl.SERVER) == whole.transcript.bytes(
+            receiver=fl.SERVER
+        )
+
+
+def test_transcript_of_sizes_holds_no_value_and_one_of_none_no_message():
+    given = updates(3)
+    sizes, none, whole = (
+        plain(given, transcript=keep, drop_outs=[fl.DropOut(1, "update")])
+        for keep in ("sizes", "none", "all")
+    )
+    kept = [(e.message.sender, e.message.kind, e.size, e.sent, e.arrived) for e in sizes.transcript]
+    assert kept == [
+        (e.message.sender, e.message.kind, e.size, e.sent, e.arrived) for e in whole.transcript
+    ]
+    assert all(entry.message.body == {} for entry in sizes.transcript)
+    assert none.transcript.messages == []
+    assert sizes.transcript.receivers("update") == {fl.SERVER}
+
+
+def test_what_was_not_kept_is_refused_by_name():
+    given, everybody = updates(3), fl.Coalition(server=True)
+    sizes, none = (plain(given, transcript=keep) for keep in ("sizes", "none"))
+    for outcome in (sizes, none):
+        keep = outcome.transcript.keep
+        with pytest.raises(ArgumentError, match=f"transcript = '{keep}': must be one of .'all',."):
+            outcome.transcript.view(everybody)
+        with pytest.raises(ArgumentError, match="transcript"):
+            fl.PlainAggregator().leaks_to(everybody, outcome)
+    with pytest.raises(ArgumentError, match=r"transcript = 'none': must be one of .'sizes', 'all'"):
+        list(none.transcript)
+    with pytest.raises(ArgumentError, match="transcript = 'some': must be one of"):
+        fl.InProcessTransport(transcript="some")  # type: ignore[arg-type]

@@ -2,31 +2,38 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import TensorDataset
 
 import fl
 from extensions.errors import RoundError
+from fl.clients import ClientRound, LocalSGD
 from fl.leakage import ciphertexts, running_sums, vectors_sent
 from fl.masked import ciphers, shamir
+from fl.masked.sparse.terms import SparseTerms
 from fl.masked.terms import MASK_KEY, SECRETS, SEED, Terms
 from fl.round.machines import Plan
-from fl.training.local_training import LocalSGD
 from fl.training.session import SessionServer, session_machines
 from fl.training.weights import Weights, get_weights, set_weights
+from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, VICTIM, COLLUDER = 7, 0, 6
 FIXED = fl.FixedPoint(frac_bits=24)
+SPARSE, DRAWN = (Small(against=server, shares=2, corrupt=0.0) for server in ("curious", "lying"))
+"""Graphs in which a client has four neighbours, of whom two can replace it."""
 UNIT = 2.0**-18
 """A value counts as read if it is this close: the fixed point and single precision are closer."""
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
     "masked": lambda: fl.MaskedAggregator(fixed_point=FIXED),
+    "sparse": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=SPARSE),
+    "drawn": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(
         fixed_point=FIXED, key_bits=512, insecure_small_key=True
     ),
@@ -58,12 +65,13 @@ def trained(client: int, received: Weights) -> fl.Vector:
     """Returns what one step on the client's records changes in the model that it received."""
     own = model()
     set_weights(own, received)
-    LocalSGD(epochs=1, batch_size=None, lr=0.5, loss=cross_entropy).train(own, *records(client), 1)
+    sgd = LocalSGD(epochs=1, batch_size=None, lr=0.5, loss=cross_entropy)
+    sgd(own, TensorDataset(*records(client)), ClientRound(number=1, client=client, seed=1))
     return get_weights(own).astype(np.float64) - received
 
 
 class Gullible(Terms):
-    """The terms of a server that takes every signature."""
+    """Terms whose holder takes every signature."""
 
     def verify(self, client: int, signature: object, signed: bytes) -> None:
         return
@@ -81,7 +89,7 @@ class Lying(fl.Aggregator):
     def server(self, round: fl.Round) -> fl.Machine:
         machine = (self._server or self.inner.server)(round)
         if hasattr(machine, "_terms"):
-            machine._terms = Gullible(**vars_of(machine._terms))
+            machine._terms = gullible(machine._terms)
         return machine
 
     def client(self, round: fl.Round, client: int, update: fl.Vector) -> fl.Machine:
@@ -91,8 +99,11 @@ class Lying(fl.Aggregator):
         raise NotImplementedError
 
 
-def vars_of(terms: Terms) -> dict[str, object]:
-    return {name: getattr(terms, name) for name in Terms.__dataclass_fields__}
+def gullible(terms: Terms) -> Terms:
+    """Returns the terms of a server that takes every signature."""
+    kind = type("Gullible", (Gullible, type(terms)), {})
+    made: Terms = kind(**{field.name: getattr(terms, field.name) for field in fields(terms)})
+    return made
 
 
 @dataclass
@@ -271,34 +282,46 @@ def _unmasked(played: Play, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
             if seed is not None:
                 key = ciphers.derive(seed, roster.session, "individual mask", VICTIM)
                 values -= ciphers.mask(key, values.size, values.dtype)
-        for peer in victim._dealers:
+        for peer in masked_with(victim):
             for one, other in ((VICTIM, peer), (peer, VICTIM)):
-                if peer != VICTIM and (one, MASK_KEY) in secrets:
+                if (one, MASK_KEY) in secrets:
                     own = ciphers.private_key(secrets[one, MASK_KEY])
                     pair = ciphers.agree(own, roster.mask_key(other), other)
-                    ciphers.add_pair_mask(values, pair, roster.session, VICTIM, peer, sign=-1)
+                    session = roster.pair(VICTIM, peer)
+                    ciphers.add_pair_mask(values, pair, session, VICTIM, peer, sign=-1)
                     break
         yield np.ldexp(values.view(np.int64).astype(np.float64), -24) / WEIGHTS[VICTIM]
 
 
+def masked_with(client: fl.Machine) -> list[int]:
+    """Returns the clients with whom a client of masked aggregation has masks."""
+    dealt = getattr(client, "_dealt", None)
+    others = client._dealers if dealt is None else dealt.intersection(client._roster.clients)
+    return sorted(set(others) - {client.party})
+
+
+def holders_of(client: fl.Machine) -> tuple[int, ...]:
+    """Returns the clients to whom a client of masked aggregation deals shares."""
+    return tuple(getattr(client, "holders", client._roster.clients))
+
+
 def _secrets(played: Play, colluders: tuple[int, ...]) -> Iterator[tuple[tuple[int, str], bytes]]:
     """Yields every secret that t opened shares, or a colluder's own knowledge, give."""
-    received = played.transcript.received
-    roster = innermost(played.machines[VICTIM])._roster
     terms = innermost(played.machines[VICTIM])._terms
+    needed = terms.degree.needed if isinstance(terms, SparseTerms) else terms.threshold
     for client in colluders:
         for kind in SECRETS:
             yield (client, kind), innermost(played.machines[client])._secrets[kind]
-    for dealt in received(fl.SERVER, "shares"):
+    for dealt in played.transcript.received(fl.SERVER, "shares"):
         for column, kind in enumerate(SECRETS):
             shares = {}
-            for place, holder in enumerate(roster.clients):
+            for place, holder in enumerate(holders_of(innermost(played.machines[dealt.sender]))):
                 cell = dealt.body["sealed"][place, column].tobytes()
                 for key in _keys(played, dealt.sender, kind, holder, colluders):
                     if (share := ciphers.unseal(key, cell)) is not None:
                         shares[holder + 1] = share
-            if len(shares) >= terms.threshold:
-                taken = dict(list(shares.items())[: terms.threshold])
+            if len(shares) >= needed:
+                taken = dict(list(shares.items())[:needed])
                 if (secret := shamir.reconstruct(taken)) is not None:
                     yield (dealt.sender, kind), secret
 
@@ -306,13 +329,9 @@ def _secrets(played: Play, colluders: tuple[int, ...]) -> Iterator[tuple[tuple[i
 def _keys(
     played: Play, dealer: int, kind: str, holder: int, colluders: tuple[int, ...]
 ) -> Iterator[bytes]:
-    received = played.transcript.received
-    for opened in received(fl.SERVER, "unmask"):
-        if opened.sender == holder:
-            listed = received(holder, "sealed")[0].body["clients"].tolist()
-            if dealer in listed:
-                yield opened.body["keys"][listed.index(dealer)].tobytes()
-    if holder in colluders:
-        machine = innermost(played.machines[holder])
-        if machine._agreed:
-            yield machine._sealing_key(kind, dealer, holder)
+    machine = innermost(played.machines[holder])
+    for opened in played.transcript.received(fl.SERVER, "unmask"):
+        if opened.sender == holder and dealer in machine._dealers:
+            yield opened.body["keys"][machine._dealers.index(dealer)].tobytes()
+    if holder in colluders and machine._agreed:
+        yield machine._sealing_key(kind, dealer, holder)

@@ -13,14 +13,18 @@ from fl.round.encoding import DTYPES, SHOWN
 from fl.round.machines import Machine, Output, Plan
 from fl.round.view import Sent
 from fl.training.session import session_machines
+from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, SIZE = 5, 6
 FIXED = fl.FixedPoint(frac_bits=16)
+SPARSE, DRAWN = (Small(against=server, neighbours=2, shares=2) for server in ("curious", "lying"))
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
     "chains": lambda: fl.ChainAggregator(FIXED, chains=2, edges=1),
     "masked": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED),
+    "sparse": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=SPARSE),
+    "drawn": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True),
 }
 LONG = "\x1b[31m\u202e" + "x" * 4000
@@ -95,17 +99,17 @@ class Fuzzer(fl.InProcessTransport):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def _deliver(self, entry: Sent) -> Iterator[Output]:
-        receiver = entry.message.receiver
-        self.seen.append(entry.message)
+    def _deliver(self, message: fl.Message, kept: Sent | None) -> Iterator[Output]:
+        receiver = message.receiver
+        self.seen.append(message)
         del self.seen[:-400]
-        kind = entry.message.kind
+        kind = message.kind
         for _ in range(LEVEL):
             rare = self.forged[kind] * len(self.forged) < self.forged.total()
             if receiver not in self.vanished and self.draws.random() < self.rate * (1 + 3 * rare):
                 self.forged[kind] += 1
-                yield from self._forged(entry.message)
-        yield from super()._deliver(entry)
+                yield from self._forged(message)
+        yield from super()._deliver(message, kept)
 
     def _forged(self, true: fl.Message) -> Iterator[Output]:
         data = self._forge(true).encode()

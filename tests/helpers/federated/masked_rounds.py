@@ -1,10 +1,12 @@
 """Rounds of masked aggregation for the tests, honest ones and others."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 import fl
+from fl.masked.sparse.degrees import Against, Degree
 
 SMALL = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 
@@ -12,6 +14,23 @@ SMALL = fl.FixedPoint(bits=32, frac_bits=16, clip=4.0)
 def half() -> fl.MaskedAggregator:
     """Returns an aggregator that needs more than half of the clients."""
     return fl.MaskedAggregator(threshold=0.5, fixed_point=SMALL, timeout=7.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(fl.SparseGraph):
+    """A graph that is sparse among few clients, and safe against fewer than `shares` of them."""
+
+    neighbours: int = 4
+    shares: int = 3
+
+    def degree(self, clients: int, cohort: int, corrupted: int, staying: int) -> Degree:
+        return Degree(neighbours=min(self.neighbours, clients - 1), needed=self.shares)
+
+
+def sparse(against: Against, neighbours: int = 4, shares: int = 3) -> fl.MaskedAggregator:
+    """Returns an aggregator that needs more than half of the clients, on a small sparse graph."""
+    graph = Small(against=against, neighbours=neighbours, shares=shares, corrupt=0.0)
+    return fl.MaskedAggregator(threshold=0.5, fixed_point=SMALL, timeout=7.0, graph=graph)
 
 
 def updates(clients: int, size: int = 5) -> dict[int, fl.Vector]:

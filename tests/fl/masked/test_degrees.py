@@ -1,0 +1,155 @@
+"""Degrees and thresholds of sparse graphs are the least with which nothing goes wrong."""
+
+import itertools
+import math
+from math import comb, log2
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom
+
+import fl
+from extensions.errors import ArgumentError
+from fl.masked.sparse import degrees
+from fl.masked.sparse.degrees import Degree
+from fl.masked.sparse.tails import rare_below, rare_from, ways
+
+
+def staying(clients: int) -> int:
+    return math.floor(clients * 2 / 3) + 1
+
+
+def degree(
+    clients: int, corrupt: float, dropping: float, against: degrees.Against = "curious"
+) -> Degree | None:
+    graph = fl.SparseGraph(against=against, corrupt=corrupt, dropping=dropping)
+    return graph.degree(clients, clients, graph.corrupted(clients), staying(clients))
+
+
+def failures(clients: int, corrupt: int, lost: int, k: int, t: int) -> tuple[float, float]:
+    """Returns the probabilities of t corrupt neighbours, and of fewer than t present ones."""
+    exposed = (clients - corrupt) * hypergeom.sf(t - 1, clients - 1, corrupt, k)
+    failed = clients * hypergeom.cdf(t - 1, clients - 1, clients - 1 - lost, k)
+    return float(exposed), float(failed)
+
+
+def test_tails_count_the_draws():
+    numbers = ways(10, 4, 3)
+    draws = [sum(x < 4 for x in draw) for draw in itertools.combinations(range(10), 3)]
+    assert numbers == [draws.count(x) for x in range(4)]
+    for most in range(sum(numbers) + 2):
+        low, high = rare_below(numbers, most), rare_from(numbers, most)
+        assert sum(numbers[:low]) <= most
+        assert low == 4 or sum(numbers[: low + 1]) > most
+        assert sum(numbers[high:]) <= most
+        assert high == 0 or sum(numbers[high - 1 :]) > most
+
+
+@pytest.mark.parametrize(
+    ("clients", "corrupt", "dropping", "k", "t"),
+    [(1000, 0.1, 0.3, 88, 36), (1000, 0.1, 0.2, 66, 31), (1000, 0.2, 0.3, 140, 67)],
+)
+def test_degree_and_threshold_of_a_curious_server(clients, corrupt, dropping, k, t):
+    """With two neighbours fewer no threshold is both safe and reached."""
+    assert degree(clients, corrupt, dropping) == Degree(neighbours=k, needed=t)
+    given = (clients, round(corrupt * clients), round(dropping * clients))
+    exposed, failed = failures(*given, k, t)
+    assert exposed <= 2.0**-41
+    assert failed <= 2.0**-20
+    for other in range(k):
+        exposed, failed = failures(*given, k - 2, other)
+        assert exposed > 2.0**-41 or failed > 2.0**-20
+
+
+@pytest.mark.parametrize(
+    ("clients", "corrupt", "dropping"), [(1000, 0.1, 0.3), (1000, 0.2, 0.3), (300, 0.1, 0.2)]
+)
+def test_degree_against_a_lying_server_is_safe_and_its_sums_are_of_nearly_all(
+    clients, corrupt, dropping
+):
+    found, curious = degree(clients, corrupt, dropping, "lying"), degree(clients, corrupt, dropping)
+    corrupted = round(corrupt * clients)
+    exposed, failed = failures(
+        clients, corrupted, round(dropping * clients), found.neighbours, found.needed
+    )
+    assert exposed <= 2.0**-41
+    assert failed <= 2.0**-20
+    assert curious.neighbours < found.neighbours < 1.2 * curious.neighbours
+    lost = round(dropping * clients)
+    for fewer in range(curious.neighbours, found.neighbours):
+        tails = [failures(clients, corrupted, lost, fewer, t) for t in range(fewer)]
+        within = [t for t, (shown, gone) in enumerate(tails) if shown <= 2**-41 and gone <= 2**-20]
+        spare = within[-1] - within[0] + 1 if within else 0
+        assert not spare or not degrees._large(fewer, clients, corrupted, staying(clients), spare)
+
+
+def test_connectivity_alone_can_ask_for_more_neighbours():
+    """Nobody is corrupt, and up to a third may be gone: runs of removed clients cut a ring.
+
+    Of two shares one alone never is the secret.
+    """
+    found = degree(1000, 0.0, 0.0)
+    assert found.neighbours > 30
+    assert found.needed == 2
+
+
+@pytest.mark.parametrize("clients", [4, 6, 12])
+@pytest.mark.parametrize("against", ["curious", "lying"])
+def test_all_have_keys_with_all_where_few_would_save_less_than_a_third(clients, against):
+    assert degree(clients, 0.2, 0.3, against) is None
+
+
+@pytest.mark.parametrize("against", ["curious", "lying"])
+def test_sparse_graphs_save_a_third(against):
+    sparse = {n: found for n in range(20, 200, 7) if (found := degree(n, 0.1, 0.2, against))}
+    assert len(sparse) > 10
+    for clients, found in sparse.items():
+        others = clients - 1
+        drawn = 1 - found.neighbours / others
+        met = 1 - drawn**2 if against == "lying" else 1 - drawn
+        assert met <= 2 / 3
+
+
+@pytest.mark.parametrize(("clients", "k", "removed"), [(10, 4, 5), (9, 2, 4), (11, 4, 7)])
+def test_bound_of_a_cut_ring_holds_for_every_set_of_removed_clients(clients, k, removed):
+    """The ring is cut if what is left has a gap of k / 2 twice; all subsets are tried."""
+    cut = 0
+    for gone in itertools.combinations(range(clients), removed):
+        left = [x for x in range(clients) if x not in gone]
+        gaps = zip(left, [*left[1:], left[0] + clients], strict=True)
+        cut += sum(b - a > k // 2 for a, b in gaps) > 1
+    bound = comb(clients, 2) * comb(clients - k, removed - k) / comb(clients, removed)
+    assert 0 < cut / comb(clients, removed) <= bound
+
+
+@pytest.mark.parametrize(
+    ("size", "within", "stay"), [(2, 0, 8), (2, 1, 8), (3, 1, 8), (3, 1, 6), (4, 1, 8)]
+)
+def test_bounds_of_sets_whose_sum_comes_out_hold_in_random_graphs(size, within, stay):
+    """12 clients, of which 1 is corrupt, draw 3 each; one set stands for all of its size.
+
+    20,000 graphs: 5 standard errors are allowed.
+    """
+    clients, corrupt, k, graphs = 12, 1, 3, 20_000
+    honest, missed = clients - corrupt, stay - corrupt - size
+    order = np.random.default_rng(size + 10 * within).random((graphs, size, clients))
+    order[:, range(size), range(size)] = 2.0
+    drawn = order <= np.sort(order, axis=2)[:, :, k - 1 : k]
+    inside = drawn[:, :, :size].sum(axis=2).min(axis=1) >= within
+    free = honest - size - drawn[:, :, size:honest].any(axis=1).sum(axis=1)
+    found = np.mean(inside & (free >= missed))
+    least = found - 5 * math.sqrt(found / graphs)
+    assert least > 0
+    for bound in degrees._logs(size, k, clients, corrupt, stay, within):
+        assert log2(comb(honest, size) * least) <= bound
+
+
+def test_arguments_out_of_range_are_refused():
+    with pytest.raises(ArgumentError, match="against = 'nobody'"):
+        fl.SparseGraph(against="nobody")  # type: ignore[arg-type]
+    for name in ("corrupt", "dropping"):
+        for value in (-0.1, 0.5, math.nan):
+            with pytest.raises(ArgumentError, match=f"^{name} = "):
+                fl.SparseGraph(**{name: value})
+    with pytest.raises(ArgumentError, match="dropping = 0.4: must be at most 333 of 1000 clie"):
+        degree(1000, 0.1, 0.4)
