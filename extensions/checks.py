@@ -44,6 +44,18 @@ def check_address(name: str, text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def check_together(name: str, value: object, other: str, others: object) -> None:
+    """Returns only if both of two arguments are given, or neither is.
+
+    Raises:
+        ArgumentError: one is None.
+    """
+    if (value is None) != (others is None):
+        given, missing = (other, name) if value is None else (name, other)
+        shown = str(others if value is None else value)
+        raise ArgumentError(given, shown, f"given with --{missing}")
+
+
 def check_writable(name: str, path: Path, *, folder: bool = False) -> None:
     """Returns only if a file, or a folder, can be written there; nothing is written now.
 

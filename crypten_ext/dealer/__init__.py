@@ -1,7 +1,10 @@
 """A dealer of correlated randomness: a process that holds no data, so that no data party deals.
 
     crypten_ext.enable()
-    crypten.cfg.mpc.provider = "DEALER"      # and DEALER_ADDRESS=HOST:PORT in the environment
+    crypten.cfg.mpc.provider = "DEALER"
+
+The dealer is that of the federation whose parties `crypten_ext.transport.init` brought together.
+Elsewhere it is at DEALER_ADDRESS=HOST:PORT in the environment, and nobody proves who it is.
 
 Each party shares a key with the dealer and expands its shares of a tuple from it. The dealer
 expands the same shares and sends what they lack for the tuple to be right: a word for each that
@@ -24,7 +27,7 @@ from crypten_ext.dealer.client import (
 from crypten_ext.dealer.material import Header, Material
 from crypten_ext.dealer.provider import DealerProvider
 from crypten_ext.dealer.registration import begin_step, install, remove
-from crypten_ext.dealer.server import BACKLOG, Dealt, serve
+from crypten_ext.dealer.server import BACKLOG, Dealt, serve, serve_runs
 from crypten_ext.dealer.writing import check_vacant, paths_in, prepare
 
 __all__ = [
@@ -46,5 +49,6 @@ __all__ = [
     "prepare",
     "remove",
     "serve",
+    "serve_runs",
     "use_material",
 ]

@@ -12,6 +12,7 @@ import torch
 from crypten_ext.dealer.server import serve
 from extensions.errors import PeaError
 from extensions.runs.processes import end_with, open_channel
+from extensions.runs.processes.seats import own_seat
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with socket.socket(fileno=descriptor) as listener:
         try:
-            serve(listener, parties)
+            serve(listener, parties, local=own_seat())
         except PeaError as error:
             print(error, file=sys.stderr, flush=True)
             end_with(error, 1)

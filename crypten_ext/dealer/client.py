@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +10,17 @@ from typing import Any, Protocol
 
 import torch
 
-from crypten_ext.dealer.connection import connect
-from crypten_ext.dealer.connection.handshake import NO_RUN
+from crypten_ext.dealer.connection import Link, connect, connect_member
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
+from crypten_ext.transport import Session, session
 from extensions.errors import MaterialError, PeaError
 from extensions.runs.providers import DEALER_ADDRESS
+from extensions.transport.hello import NO_RUN
 
 from crypten import communicator
 
@@ -80,7 +82,29 @@ class Client:
             DealerLostError: no dealer answers there for 30 s, or it refuses this party.
             PartyLostError: another party did not come to the dealer within 300 s.
         """
-        link, key = connect(address, rank, parties, run=run)
+        return cls._of(connect(address, rank, parties, run=run), rank, parties)
+
+    @classmethod
+    def member(cls, session: Session, run: bytes = NO_RUN) -> Client:
+        """Returns the client of the dealer of this party's federation, once all have theirs.
+
+        Args:
+            session: in which the parties have met; its federation has a dealer.
+            run: digest of the manifest of the run.
+
+        Raises:
+            DealerLostError: the dealer does not answer for 30 s, or either end refused the other.
+            PartyLostError: another party did not come to the dealer within 300 s.
+        """
+        local = session.local
+        dealer, rank = local.federation.dealer, local.rank
+        assert dealer is not None and rank is not None  # noqa: PT018
+        own = hashlib.sha256(b"tuples of " + session.run + run).digest()
+        return cls._of(connect_member(local, dealer, own), rank, len(local.federation.parties))
+
+    @classmethod
+    def _of(cls, connected: tuple[Link, bytes], rank: int, parties: int) -> Client:
+        link, key = connected
         own = link.fileno()
         ahead = Corrections(link)
         return cls(key, rank, parties, source=ahead, leave=ahead.finish, descriptor=own)
@@ -146,20 +170,26 @@ def begin_run(digest: str) -> None:
 
 
 def current() -> Client:
-    """Returns this process's client, connected to ``DEALER_ADDRESS`` at the first call.
+    """Returns this process's client, which the first call connects to the dealer.
+
+    That is the one of the federation whose parties have met, if it has one; else it is at
+    ``DEALER_ADDRESS``.
 
     Raises:
-        PeaError: no address is known.
+        PeaError: no dealer is known.
         DealerLostError: no dealer answers there.
         PartyLostError: another party did not come to it.
     """
     global _client
+    met = session()
+    if _client is None and met is not None and met.local.federation.dealer is not None:
+        _client = Client.member(met, _run)
     if _client is None:
         if ADDRESS not in os.environ:
             raise PeaError(
-                "No dealer is known. Start one with `pea dealer` and set the environment variable "
-                f"{ADDRESS} to its HOST:PORT, or call crypten_ext.dealer.use_material(PATH), or "
-                "set crypten.cfg.mpc.provider to 'TFP'."
+                "No dealer is known. Start one with `pea dealer` and name it in the federation, or "
+                f"set the environment variable {ADDRESS} to its HOST:PORT, or call "
+                "crypten_ext.dealer.use_material(PATH), or set crypten.cfg.mpc.provider to 'TFP'."
             )
         world = communicator.get()
         rank, parties = world.get_rank(), world.get_world_size()

@@ -9,7 +9,7 @@ import os
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -21,12 +21,15 @@ from crypten_ext.dealer.streams import correction_of, portion
 from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.ring.fixed_point import Integers
+from extensions.transport import Local
 
 BACKLOG = 1024
 """Connections that wait to be let in, so that a crowd of strangers does not keep parties out."""
 AHEAD = 2
 """Steps whose corrections are sent before they begin, one of them while the step before works."""
 _LONGEST_REASON = 300
+_PATIENCE = 60.0
+"""Seconds until a message that seemed to have come begins."""
 
 View = Callable[[int, bytes], None]
 
@@ -53,6 +56,7 @@ def serve(
     listener: socket.socket,
     parties: int,
     *,
+    local: Local | None = None,
     view: View | None = None,
     join_timeout: float | None = None,
 ) -> Dealt:
@@ -61,6 +65,7 @@ def serve(
     Args:
         listener: where the parties connect; it is closed once all have.
         parties: number of parties.
+        local: the dealer's end in a federation, whose parties alone get seats; None without one.
         view: called with the rank and the content of everything that a party sends.
         join_timeout: seconds within which all parties must have come; None: whatever it takes.
 
@@ -73,27 +78,68 @@ def serve(
             after all had come, did not complete a message, sent one that cannot be used, or asked
             for other tuples than another party.
     """
+    view = view or _see_nothing
+    with _door(listener, parties, view, local) as door:
+        seats = door.gather(join_timeout)
+    return _Dealer(*seats, view).run()
+
+
+def serve_runs(
+    listener: socket.socket, local: Local, join_timeout: float | None = None
+) -> Iterator[tuple[Dealt | PartyLostError, list[str]]]:
+    """Deals for run after run of a federation, each with keys of its own; the port stays open.
+
+    Whoever comes for another run while one is dealt for is told so, and may try again.
+
+    Args:
+        listener: where the parties connect; it is closed in the end.
+        local: the dealer's end.
+        join_timeout: seconds within which all parties of a run must have come after its first.
+
+    Yields:
+        what was dealt in a run, or why it ended early; and why the latest connections that were
+        refused since the run before were.
+    """
+    parties = len(local.federation.parties)
+    with _door(listener, parties, _see_nothing, local) as door:
+        while True:
+            ended: Dealt | PartyLostError
+            try:
+                ended = _Dealer(*door.gather(join_timeout), _see_nothing).run()
+            except PartyLostError as lost:
+                ended = lost
+            yield ended, door.clear()
+
+
+def _door(listener: socket.socket, parties: int, view: View, local: Local | None) -> Door:
     if not 1 <= parties <= 64:
         raise ArgumentError("parties", parties, "in 1..64")
     listener.listen(BACKLOG)
-    return _Dealer(listener, parties, view or (lambda rank, message: None)).run(join_timeout)
+    return Door(listener, parties, view, local)
+
+
+def _see_nothing(rank: int, message: bytes) -> None:
+    """Nobody looks at what the parties send."""
 
 
 class _Dealer:
-    def __init__(self, listener: socket.socket, parties: int, view: View) -> None:
-        self._parties = parties
-        self._view = view
-        self._links: dict[int, Link] = {}
-        self._keys: dict[int, bytes] = {}
+    """One run.
+
+    Args:
+        links: to the parties, by rank.
+        keys: of their tuples.
+        view: of `serve`.
+    """
+
+    def __init__(self, links: dict[int, Link], keys: dict[int, bytes], view: View) -> None:
+        self._parties = len(links)
+        self._links, self._keys, self._view = links, keys, view
         self._own_key = os.urandom(KEY_BYTES)
-        self._repeats: dict[int, deque[Announcement]] = {rank: deque() for rank in range(parties)}
+        self._repeats: dict[int, deque[Announcement]] = {rank: deque() for rank in links}
         self._plan: _Plan | None = None
         self._tuples = self._bytes = 0
-        self._listener = listener
 
-    def run(self, join_timeout: float | None) -> Dealt:
-        door = Door(self._listener, self._parties, self._view, join_timeout)
-        self._links, self._keys = door.gather()
+    def run(self) -> Dealt:
         try:
             self._serve()
         except PartyLostError as lost:
@@ -113,16 +159,22 @@ class _Dealer:
                 busy = self._plan is not None and self._plan.steps > 0
                 readable = present.select(0 if busy else None)
                 for key, _ in readable:
-                    if self._hear(key.data):
+                    if self._hear_all(key.data):
                         present.unregister(key.fileobj)
                         self._links.pop(key.data).close()
                 if busy and not readable:
                     self._stream()
 
+    def _hear_all(self, rank: int) -> bool:
+        """Returns whether one of the messages of this party that are here was its goodbye."""
+        while not (is_over := self._hear(rank)) and self._links[rank].stream.pending:
+            pass
+        return is_over
+
     def _hear(self, rank: int) -> bool:
         """Returns whether the message that this party sent was its goodbye."""
         try:
-            message = self._links[rank].receive()
+            message = self._links[rank].receive(_PATIENCE)
         except (BrokenFrameError, OSError) as error:
             raise PartyLostError(rank, f"broke its connection to the dealer: {error}") from error
         if not message:

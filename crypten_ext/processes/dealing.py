@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from crypten_ext.processes.worker import THIRD_PARTY
 from extensions.errors import ArgumentError, DealerLostError, LostError, ThirdPartyLostError
@@ -98,20 +99,22 @@ def start_dealing(
         parties: Their number.
         env: What their environments have in common.
         template: What it is a copy of, if anything.
-        seat: Where CrypTen's third party meets the parties.
+        seat: Where it meets the parties; a dealer without one takes whoever comes.
     """
     if provider == "dealer":
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            host, port = listener.getsockname()
-            descriptor = listener.fileno()
+        with ExitStack() as stack:
+            descriptors = seat.descriptors
+            if not descriptors:
+                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                descriptors = [listener.fileno()]
+                env[DEALER_ADDRESS] = "{}:{}".format(*listener.getsockname())
             dealer = DealingProcess(
                 *("the dealer", DealerLostError),
                 *("crypten_ext.dealer.__main__", str(parties)),
-                env=env,
-                descriptors=[descriptor],
+                env={**env, **seat.env},
+                descriptors=descriptors,
                 template=template,
             )
-        env[DEALER_ADDRESS] = f"{host}:{port}"
         return dealer
     if provider == "ttp":
         env[THIRD_PARTY] = "1"

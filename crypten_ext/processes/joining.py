@@ -17,7 +17,7 @@ from torch.distributed import DistError
 
 from crypten_ext.processes.introductions import introduce, parties_of
 from crypten_ext.processes.liveness import SILENCE, Watch
-from crypten_ext.transport.meeting import at_door, begin, board_of, connect, run_of
+from crypten_ext.transport.meeting import Session, at_door, begin, board_of, connect, run_of
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.manifest import Manifest
 from extensions.runs.options import Meeting
@@ -127,10 +127,11 @@ def joined_by_tls(
         )
         with watch:
             left = max(0.0, deadline - time.monotonic())
-            mesh = connect(local, door, run_of(board), left)
+            run = run_of(board)
+            mesh = connect(local, door, run, left)
             assert watch.connections is not None
             watch.connections.include(mesh.descriptors.values())  # others may have come before it
-            begin(mesh)
+            begin(mesh, Session(local, run))
             until_met.close()
             crypten.init()
             yield

@@ -57,7 +57,7 @@ class Parties:
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
             is, and for all pools that are open at once with equal `modules` and `env`: that spares
             processor time and memory (`crypten_ext.processes.template.template_of`).
-        transport: "gloo", in the clear, or "tls", with keys that are made for this pool.
+        transport: "tls", with keys that are made for this pool, or "gloo", in the clear.
 
     Guarantees:
         traffic between the parties stays on the loopback interface; what they print is kept out of
@@ -81,7 +81,7 @@ class Parties:
         starting: float = 120.0,
         provider: Provider = "tfp",
         modules: Sequence[str] = (),
-        transport: Transport = "gloo",
+        transport: Transport = "tls",
     ) -> None:
         if world_size < 1:
             raise ArgumentError("world_size", world_size, "at least 1")
@@ -115,8 +115,10 @@ class Parties:
         return self
 
     def _start(self, common: dict[str, str], own: Template | None) -> None:
-        number, third = self.world_size, self._provider == "ttp"
-        with seats(self._transport, Path(self._directory), number + third) as given:
+        number, dealer = self.world_size, self._provider == "dealer"
+        all_of_them = number + (self._provider in ("ttp", "dealer"))
+        folder = Path(self._directory)
+        with seats(self._transport, folder, all_of_them, dealer=dealer) as given:
             self._dealing = start_dealing(self._provider, number, common, own, given[-1])
             for rank, seat in enumerate(given[:number]):
                 env = {**common, **seat.env, "RANK": str(rank)}

@@ -26,11 +26,12 @@ class Meter:
     carries, and with CrypTen's third party what goes to and comes from it.
 
     Guarantees:
-        What was sent is exact: gloo's headers are in it. What was received can lack, or be ahead
-        by, what is on its way: at most an opening.
+        What was sent is exact: headers of messages and records are in it. What was received can
+        lack, or be ahead by, what is on its way: at most an opening.
 
     Cost:
-        Two rounds, which do not count; then some 4 microseconds a connection whenever it is read.
+        Over gloo two rounds, which do not count; then some 4 microseconds a connection whenever it
+        is read.
 
     Edge cases:
         bytes are not counted on systems other than Linux, nor where the parties' ports are

@@ -172,7 +172,7 @@ def train_task(
 def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Manifest:
     from crypten_ext.world import SOFTWARE
 
-    return manifest_of(config, options, read_party_file(records), SOFTWARE)
+    return manifest_of(config, options, read_party_file(records).outline, SOFTWARE)
 
 
 def _check_material(path: Path, rank: int, config: TrainConfig) -> None:
@@ -253,12 +253,15 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         if meeting.dealer is not None:
             raise ArgumentError("dealer", meeting.dealer, "left out", NOBODY_DEALS)
         return
-    if [meeting.dealer, material].count(None) != (1 if config.provider == "dealer" else 2):
+    given = 2 - [meeting.dealer, material].count(None)
+    deals = config.provider == "dealer"
+    if given != deals and not (deals and given == 0 and meeting.has_dealer):
         raise ArgumentError(
             "dealer, material",
             (meeting.dealer, None if material is None else str(material)),
             "one of them given with the provider 'dealer', none with any other",
-            "Start `pea dealer` on a host that holds no data, or have it `pea prepare` the run, "
+            "Start `pea dealer` on a host that holds no data and name it (with tls:// in the "
+            "federation, by `pea federation --role dealer`), or have it `pea prepare` the run, "
             "or accept that party 0 sees everything: --provider tfp.",
         )
     if material is not None and not material.is_file():

@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,14 @@ import typer
 from extensions.checks import check_address, check_seconds, check_writable
 from extensions.cli.options import SETTLED, Schedule, config_of
 from extensions.cli.parameters import Options
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PartyLostError
 from extensions.owners.data import Sizes, settings_of
 from extensions.owners.features import find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
 from extensions.runs.config import MAX_PARTIES, TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
+from extensions.transport import Local
+from extensions.transport.door import listening
 
 READ_APART = True
 
@@ -71,20 +74,49 @@ class Counts:
 
 
 def dealer(
-    bind: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")],
-    parties: Annotated[int, typer.Option(help="Number of parties.")],
+    bind: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen, without a federation.")
+    ] = None,
+    parties: Annotated[
+        int | None, typer.Option(help="Number of parties, without a federation.")
+    ] = None,
     join_timeout: Annotated[
-        float, typer.Option(help="Seconds within which all parties must have come.")
+        float,
+        typer.Option(
+            help="Seconds within which all parties must have come; of a federation after the first."
+        ),
     ] = 300.0,
+    federation: Annotated[
+        Path | None, typer.Option(help="File of `pea federation`: its parties alone are dealt to.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="The dealer's own, of `pea keys`.")] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(help="How many runs of a federation to deal for; all if it is left out."),
+    ] = None,
 ) -> None:
-    """Deal for one run of `pea party`: on a host of somebody who owns no data and sides with none.
+    """Deal for runs of `pea party`: on a host of somebody who owns no data and sides with none.
 
-    It learns shapes and counts, ends with the run, and ends with status 1 if a party is lost or
-    does not come.
+    It learns shapes and counts. With a federation it deals for one run after another, by TLS, until
+    it is stopped. With --bind it takes whoever comes, and ends with its run. Its status is 1 if a
+    party was lost or did not come.
     """
+    check_seconds("join_timeout", join_timeout)
+    if federation is not None:
+        if (bind, parties) != (None, None):
+            allowed = "left out with --bind and --parties, which it says itself"
+            raise ArgumentError("federation", str(federation), allowed)
+        _deal_to_members(federation, key, join_timeout, runs)
+        return
+    for name, given in (("key", key), ("runs", runs)):
+        if given is not None:
+            raise ArgumentError(name, str(given), "left out without --federation")
+    if bind is None or parties is None:
+        raise ArgumentError(
+            "bind, parties", (bind, parties), "both given, or --federation and --key instead"
+        )
     host, port = check_address("bind", bind)
     _check_parties(parties)
-    check_seconds("join_timeout", join_timeout)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
@@ -94,7 +126,40 @@ def dealer(
         with quiet_unless_it_fails():
             from crypten_ext.dealer import serve
         dealt = serve(listener, parties, join_timeout=join_timeout)
-    typer.echo(f"dealt {dealt.tuples} tuples, {dealt.bytes} bytes of corrections")
+    _tell(dealt.tuples, dealt.bytes)
+
+
+def _deal_to_members(
+    federation: Path, key: Path | None, join_timeout: float, runs: int | None
+) -> None:
+    """Deals for so many runs of a federation; raises the last loss in the end."""
+    if key is None:
+        raise ArgumentError("key", None, "given with --federation")
+    if runs is not None and runs < 1:
+        raise ArgumentError("runs", runs, "at least 1, or left out")
+    local = Local.read(federation, key)
+    if local.member.role != "dealer":
+        role = local.member.role
+        raise ArgumentError("key", local.member.name, f"the dealer's, not a {role}'s")
+    _check_parties(len(local.federation.parties))
+    last: PartyLostError | None = None
+    with listening(local) as listener:
+        with quiet_unless_it_fails():
+            from crypten_ext.dealer import serve_runs
+        for ended, refused in islice(serve_runs(listener, local, join_timeout), runs):
+            for reason in refused:
+                typer.echo(reason, err=True)
+            if isinstance(ended, PartyLostError):
+                last = ended
+                typer.echo(f"{ended}", err=True)
+            else:
+                _tell(ended.tuples, ended.bytes)
+    if last is not None:
+        raise typer.Exit(1)
+
+
+def _tell(tuples: int, size: int) -> None:
+    typer.echo(f"dealt {tuples} tuples, {size} bytes of corrections")
 
 
 def prepare(

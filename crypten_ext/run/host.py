@@ -44,7 +44,7 @@ class CrypTenHost(Host):
         """The dealer, if there is one, deals for this run and no other; traffic counts from here.
 
         Cost:
-            Two rounds, which do not count.
+            Over gloo two rounds, which do not count.
         """
         dealer.begin_run(run)
         self._meter = Meter()

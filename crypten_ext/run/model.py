@@ -38,11 +38,12 @@ def use_party(
         PartyLostError: another party did not come within `join_timeout`, or died later.
     """
     own = files.read()
-    if computing.provider == "ttp" or (meeting.dealer is None) != (computing.provider == "tfp"):
+    fits = {"dealer": meeting.has_dealer, "tfp": meeting.dealer is None}
+    if not fits.get(computing.provider):
         raise ArgumentError(
             "provider, dealer",
             (computing.provider, meeting.dealer),
-            "'dealer' with --dealer HOST:PORT, or 'tfp' without",
+            "'dealer' with --dealer HOST:PORT or one in the federation, or 'tfp' without",
         )
     if meeting.dealer is not None:
         os.environ[dealer.ADDRESS] = meeting.dealer

@@ -1,8 +1,8 @@
 """torch's process group over a mesh of authenticated connections: what CrypTen communicates by.
 
 Everything is sent and received in the calling thread, sends first. What all parties tell all others
-takes one latency; sums of more than `DIRECT_WORDS` words take two, and send each word 2 (n - 1) / n
-times, where a direct exchange sends it n - 1 times.
+takes one latency. A sum of more than `DIRECT_WORDS` words takes two, which reports count as one
+round, and sends each word 2 (n - 1) / n times, where a direct exchange sends it n - 1 times.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ import torch.distributed as dist
 from crypten_ext.transport.tensors import Combine, combination, room, view
 from extensions.transport import Mesh
 from extensions.transport.mesh import Transfer
-
-import crypten
-from crypten import communicator
 
 BACKEND = "pea"
 """Its name in torch, and the scheme of the place where its processes have met."""
@@ -227,8 +224,6 @@ class Links(_ProcessGroup):
         theirs = {one: torch.empty_like(mine) for one in self._others}
         self._exchange({one: parts[one] for one in self._others}, theirs)
         mine.copy_(fold(combine, (theirs.get(one, mine) for one in range(len(self.ranks)))))
-        if crypten.cfg.communicator.verbose:
-            communicator.get().comm_rounds += 1  # CrypTen counts one for both
         into = {one: parts[one] for one in self._others}
         self._exchange(dict.fromkeys(self._others, mine), into)
 

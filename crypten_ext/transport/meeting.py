@@ -10,14 +10,16 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from crypten_ext.transport import communicator, group
-from extensions.checks import check_address, check_seconds
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError
-from extensions.runs.processes.seats import FEDERATION, KEY
-from extensions.transport import Door, Federation, Identity, Local, Member, Mesh, dial
+from extensions.runs.processes.seats import own_seat
+from extensions.transport import Door, Local, Member, Mesh, dial
 from extensions.transport.board import Board, FarBoard
+from extensions.transport.door import listening
 from extensions.transport.hello import NO_RUN
 
 import crypten
@@ -27,6 +29,25 @@ DATA, STATUS = "data", "status"
 _RUN = "run"
 _STARTING = 300.0
 _boards: list[Board | FarBoard] = []
+_sessions: list[Session] = []
+
+
+@dataclass(frozen=True)
+class Session:
+    """Parties that have met.
+
+    Attributes:
+        local: this party's end of all connections.
+        run: that party 0 drew for it; zeros where the identities were made for it alone.
+    """
+
+    local: Local
+    run: bytes
+
+
+def session() -> Session | None:
+    """Returns in which session this process is, None without one."""
+    return _sessions[0] if _sessions else None
 
 
 def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> None:
@@ -45,22 +66,15 @@ def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> 
         PartyLostError: a party did not come in time; it is named.
     """
     check_seconds("seconds", seconds)
-    local = local_of(Path(federation), Path(key))
+    local = Local.read(Path(federation), Path(key))
     deadline = time.monotonic() + seconds
     with at_door(local) as door:
         board = board_of(local, door, seconds)
         _boards[:] = [board]
-        begin(connect(local, door, run_of(board), max(0.0, deadline - time.monotonic())))
+        run = run_of(board)
+        mesh = connect(local, door, run, max(0.0, deadline - time.monotonic()))
+        begin(mesh, Session(local, run))
     crypten.init()
-
-
-def local_of(federation: Path, key: Path) -> Local:
-    """Returns this end of all connections of a federation.
-
-    Raises:
-        ArgumentError: files that are none, or a key of nobody in the federation.
-    """
-    return Local(Identity.read(key), Federation.read(federation))
 
 
 def board() -> Board | FarBoard | None:
@@ -75,6 +89,8 @@ def at_door(local: Local) -> Iterator[Door]:
     Raises:
         ArgumentError: the host is no party, or the port is taken.
     """
+    if local.rank is None:
+        raise ArgumentError("key", local.member.name, f"a party's, not a {local.member.role}'s")
     with listening(local) as listener, Door(local, listener, [DATA, STATUS], [STATUS]) as door:
         yield door
 
@@ -107,27 +123,6 @@ def board_of(local: Local, door: Door, seconds: float) -> Board | FarBoard:
 def run_of(board: Board | FarBoard) -> bytes:
     """Returns what party 0 drew for this run, so that connections of no other run are taken."""
     return bytes.fromhex(board.get(_RUN).decode())
-
-
-@contextmanager
-def listening(local: Local) -> Iterator[socket.socket]:
-    """Yields a socket that listens at the port of this host's own address, on all its interfaces.
-
-    Raises:
-        ArgumentError: the host is no party, or the port is taken.
-    """
-    member = local.member
-    if local.rank is None:
-        raise ArgumentError("key", member.name, f"a party's, not a {member.role}'s")
-    host, port = check_address("address", member.address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    own = host if host in ("127.0.0.1", "::1", "localhost") else ""
-    try:
-        listener = socket.create_server((own, port), family=family)
-    except OSError as error:
-        raise ArgumentError("address", member.address, "a free port", str(error)) from error
-    with listener:
-        yield listener
 
 
 def connect(local: Local, door: Door | None, run: bytes, seconds: float) -> Mesh:
@@ -168,15 +163,17 @@ def connect(local: Local, door: Door | None, run: bytes, seconds: float) -> Mesh
     return Mesh(rank, found)
 
 
-def begin(mesh: Mesh, third_parties: int = 0) -> None:
+def begin(mesh: Mesh, session: Session, third_parties: int = 0) -> None:
     """CrypTen's next initialisation takes these connections.
 
     Args:
         mesh: of this process.
+        session: in which it met the others.
         third_parties: how many of its members are no parties: CrypTen's third party, which is last.
     """
     group.register()
     group.use(mesh)
+    _sessions[:] = [session]
     communicator.install()
     os.environ.update(
         DISTRIBUTED_BACKEND=group.BACKEND,
@@ -193,12 +190,12 @@ def take_seat(descriptors: Sequence[str], third_parties: int = 0) -> None:
         descriptors: as the process's arguments have them.
         third_parties: as in `begin`.
     """
-    if KEY not in os.environ:
+    local = own_seat()
+    if local is None:
         return
-    federation = Federation.read(Path(os.environ[FEDERATION]))
-    local = Local(Identity.read(Path(os.environ[KEY])), federation)
     with (
         socket.socket(fileno=int(descriptors[0])) as listener,
         Door(local, listener, [DATA]) as door,
     ):
-        begin(connect(local, door, NO_RUN, _STARTING), third_parties)
+        mesh = connect(local, door, NO_RUN, _STARTING)
+        begin(mesh, Session(local, NO_RUN), third_parties)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from extensions.cli import console, data
-from extensions.cli.again import OPTIONS, AgainReport
+from extensions.cli.again import OPTIONS, Again, AgainReport
 from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.checkpoints import resume_hint
 from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
@@ -20,10 +20,18 @@ from extensions.owners.data import Split, is_table, read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import at_hand, find_for
+from extensions.runs.hosts import Backend, at_hand, find_for, stated_elsewhere
 from extensions.runs.options import Meeting, RunOptions
 
-_OF_ALL_PARTIES = ("timeout", "players", "ledgers", "transport")
+_NAMED = {
+    "own": "data_for_party",
+    "names": "class_names",
+    "seed": "seed_data",
+    "columns": "label, text",
+    "keep": "no_feature_cache",
+}
+"""Options of records whose fields have other names."""
+_OF_ALL_PARTIES = ("timeout", "players", "federation", "key", "ledgers", "transport")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +68,10 @@ def train(
     report: Report = None,
     again: AgainReport = None,
 ) -> None:
-    """Train one model on the records of several parties, all on this machine."""
+    """Train one model on the records of several parties, all on this machine or with --players."""
     check_options(options)
+    if options.players is not None:
+        _check_nothing_of(records, extraction, budget)
     config = config_of(
         run,
         schedule,
@@ -72,6 +82,18 @@ def train(
     )
     engine = find_for(config, options)
     console.check_results(report, options.save)
+    if (far := stated_elsewhere(engine, options)) is not None:
+        settings = config_of(
+            run,
+            schedule,
+            extraction,
+            schema="schema target" in far.settings["facts"],
+            data="own records",
+        )
+        settings = replace(settings, **far.settings)
+        done = _trained(engine, settings, far.outlines[0].columns, [], options, again)
+        console.finish(done, report, options.save)
+        return
     sources = records.read(config.parties)
     settings = replace(config, **sources[0].settings)
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
@@ -85,18 +107,46 @@ def train(
         files = write_parts(parts, Path(folder))
         columns = parts[0].train_x.shape[1]
         _check_labels(settings, parts, of_all=True)
-        config = settings.resolved(engine.noise_failure(settings, columns))
-        console.notices(config, engine.notices(config))
-        for difference in again.differences(config):
-            console.notice(difference)
         console.classes(sources[0].names)
         for rank, source in enumerate(sources):
             console.clipped(source.clipped, f" at party {rank}", source.left_out)
         del sources, parts
-        with resume_hint(options.kept), console.progress(config) as show:
-            done = engine.train(config, files, show, options)
-    done[OPTIONS] = again.options()
+        done = _trained(engine, settings, columns, files, options, again)
     console.finish(done, report, options.save)
+
+
+def _trained(
+    engine: Backend,
+    settings: TrainConfig,
+    columns: int,
+    files: Sequence[Path],
+    options: RunOptions,
+    again: Again,
+) -> dict[str, Any]:
+    """Returns the report of a run over these files, after all that is to be said of it before."""
+    config = settings.resolved(engine.noise_failure(settings, columns))
+    console.notices(config, engine.notices(config))
+    for difference in again.differences(config):
+        console.notice(difference)
+    with resume_hint(options.kept), console.progress(config) as show:
+        done = engine.train(config, files, show, options)
+    return {**done, OPTIONS: again.options()}
+
+
+def _check_nothing_of(records: Origin, extraction: FeatureExtraction, budget: Path | None) -> None:
+    """Returns only if nothing is said of records that this command does not read.
+
+    Raises:
+        ArgumentError: something is.
+    """
+    said = {**vars(records), **vars(extraction), "budget": budget}
+    usual = {**vars(Origin()), **vars(FeatureExtraction()), "budget": None}
+    for name, value in said.items():
+        if value != usual[name]:
+            shown = value if isinstance(value, bool | int | float | str) else str(value)
+            allowed = "left out with --players, which read their owners' records"
+            advice = "Say it there: pea players --records PATH."
+            raise ArgumentError(_NAMED.get(name, name), shown, allowed, advice)
 
 
 def party(

@@ -83,6 +83,20 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     return backend
 
 
+def stated_elsewhere(backend: Backend, options: RunOptions) -> Any:
+    """Returns what owners say of records that are nowhere in this program's reach; else None.
+
+    It has the attributes "settings", which follow from the records, by name, and "outlines", an
+    `extensions.owners.data.Outline` of each. A backend whose owners may be elsewhere offers a
+    function of this name, which takes options, and gets no files then.
+
+    Raises:
+        PeaError: of the backend.
+    """
+    ask = getattr(backend, "stated_elsewhere", None)
+    return None if ask is None else ask(options)
+
+
 def at_hand(
     backend: Backend, config: TrainConfig, options: RunOptions
 ) -> AbstractContextManager[None]:

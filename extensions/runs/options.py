@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from extensions.checks import check_address, check_seconds
+from extensions.checks import check_address, check_seconds, check_together
 from extensions.errors import ArgumentError
 from extensions.runs.checkpoints import CheckpointOptions
-from extensions.transport import Federation, Identity, Local
+from extensions.transport import Federation, Local
 
-Transport = Literal["gloo", "tls"]
-"""What carries the messages of CrypTen's parties: torch's gloo in the clear, or our own TLS 1.3."""
+Transport = Literal["tls", "gloo"]
+"""What carries the messages of CrypTen's parties: our own TLS 1.3, or torch's gloo in the clear."""
 _PLACES = "tls://PATH of the federation, tcp://HOST:PORT of party 0, or file://PATH"
 
 
@@ -25,25 +25,32 @@ class RunOptions:
         material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
             files, or the file of the one party that runs here.
         players: file of the players that `pea players` runs, where a host has such a thing.
+        federation: file of `pea federation`, by which players on other hosts are reached by TLS.
+        key: with it, this client's own file of `pea keys`.
         checkpoints: where and how often each party keeps its shares, or None.
-        transport: of CrypTen's parties: gloo, in the clear, or tls, TLS 1.3 between identities.
+        transport: of CrypTen's parties: tls, TLS 1.3 between identities, or gloo, in the clear.
         ledgers: what was spent on the records of each party that runs here, or None for one; empty
             if none is kept.
 
     Raises:
-        ArgumentError: a time that is not positive.
+        ArgumentError: a time that is not positive, or a federation without key or players.
     """
 
     save: Path | None = None
     timeout: float = 3600.0
     material: Path | None = None
     players: Path | None = None
+    federation: Path | None = None
+    key: Path | None = None
     checkpoints: CheckpointOptions | None = None
-    transport: Transport = "gloo"
+    transport: Transport = "tls"
     ledgers: Sequence[Path | None] = ()
 
     def __post_init__(self) -> None:
         check_seconds("timeout", self.timeout)
+        if self.federation is not None and self.players is None:
+            raise ArgumentError("federation", str(self.federation), "given with --players")
+        check_together("federation", self.federation, "key", self.key)
 
     @property
     def kept(self) -> Path | None:
@@ -60,7 +67,8 @@ class Meeting:
         rendezvous: tls://PATH of the federation's file, or in the clear tcp://HOST:PORT of party 0,
             or file://PATH on one machine.
         join_timeout: seconds within which all parties must have joined.
-        dealer: HOST:PORT of the dealer; None without one.
+        dealer: HOST:PORT of the dealer; None without one, and with tls://, whose federation names
+            it.
         key: this party's own file of `pea keys`, with tls://.
 
     Raises:
@@ -89,6 +97,24 @@ class Meeting:
                 raise ArgumentError("rendezvous", self.rendezvous, _PLACES, advice) from None
         if self.dealer is not None:
             check_address("dealer", self.dealer)
+            if self.key is not None:
+                allowed = "left out with --rendezvous tls://PATH, whose federation names the dealer"
+                raise ArgumentError("dealer", self.dealer, allowed)
+
+    @property
+    def has_dealer(self) -> bool:
+        """Whether somebody is named who deals while the run goes on.
+
+        Raises:
+            ArgumentError: of a file of a federation that is none.
+        """
+        if self.key is None:
+            return self.dealer is not None
+        return Federation.read(self._federation).dealer is not None
+
+    @property
+    def _federation(self) -> Path:
+        return Path(self.rendezvous.partition("://")[2])
 
     def local(self, parties: int) -> Local | None:
         """Returns this end of all connections of the federation; None without one.
@@ -102,8 +128,7 @@ class Meeting:
         """
         if self.key is None:
             return None
-        path = Path(self.rendezvous.partition("://")[2])
-        found = Local(Identity.read(self.key), Federation.read(path))
+        found = Local.read(self._federation, self.key)
         if found.rank != self.rank:
             allowed = f"{found.rank}, the rank of {found.member.name}"
             raise ArgumentError("rank", self.rank, allowed, f"Its key is {self.key}.")

@@ -2,33 +2,25 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters
-from extensions.owners.data import Labels, Recipe, Split
-from extensions.privacy.sampling import OwnRecords, check_records
-from extensions.privacy.units import by_unit
+from extensions.owners.data import Outline, Recipe, Split
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name
 from extensions.protocols.announcement import announce
 from extensions.protocols.host import Host, pairs
-from extensions.protocols.sums.gram import check_size
-from extensions.protocols.sums.statistics import check_targets
 from extensions.protocols.sums.ways import way_of
 from extensions.protocols.sums.whitened import whitened
 from extensions.protocols.sums.whitening import Whitening
-from extensions.ring.fixed_point import Reals
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
-from extensions.runs.local_training import account_for_start, train_locally
 from extensions.runs.manifest import Manifest, manifest_of
 from extensions.runs.model import (
     Header,
@@ -40,7 +32,11 @@ from extensions.runs.model import (
 )
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
+from extensions.runs.owned import own_of
 from extensions.runs.report import Outcome, epsilons_of, epsilons_without_noise, result
+
+Enter = Callable[[str], tuple[pea.Own, Reservations]]
+"""Given a run's name, returns what a program has of its owners, who have entered the run."""
 
 
 def run(
@@ -66,6 +62,39 @@ def run(
             that an owner's cap does not allow.
         PeaError: another continuation of the run was finished.
     """
+
+    def enter(name: str) -> tuple[pea.Own, Reservations]:
+        return _entered(host, config, parts, options.ledgers, name)
+
+    public = [part.outline for part in parts]
+    return run_with(host, config, public, enter, progress, options, provider)
+
+
+def run_with(
+    host: Host,
+    config: TrainConfig,
+    parts: Sequence[Outline],
+    enter: Enter,
+    progress: Progress,
+    options: RunOptions,
+    provider: str | None = None,
+) -> dict[str, Any]:
+    """Returns the report of a run whose records are wherever their owners have them.
+
+    Args:
+        host: as in `run`, and so are the others.
+        config: likewise.
+        parts: what is public of the records of each rank of the host.
+        enter: called once, before anything is shared.
+        progress: as in `run`.
+        options: likewise.
+        provider: likewise.
+
+    Raises:
+        ArgumentError: records or settings that do not fit, a run that cannot be resumed, or one
+            that an owner's cap does not allow.
+        PeaError: another continuation of the run was finished.
+    """
     keep: Following
     manifest = stated_by(host, config, parts, options)
     if options.checkpoints is None:
@@ -73,7 +102,7 @@ def run(
     else:
         sizes = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
         keep = Keeping(host, config, manifest, progress, options.checkpoints, sizes)
-    own, keep.budget = _entered(host, config, parts, options.ledgers, keep.entry)
+    own, keep.budget = enter(keep.entry)
     host.begin(manifest.digest)
     try:
         return _run(host, config, own, keep, parts[0].recipe, options.save, provider)
@@ -84,14 +113,14 @@ def run(
 
 
 def stated_by(
-    host: Host, config: TrainConfig, parts: Sequence[Split], options: RunOptions
+    host: Host, config: TrainConfig, parts: Sequence[Outline], options: RunOptions
 ) -> Manifest:
     """Returns the manifest of a run, as the parties of this program state it.
 
     Args:
         host: whose parties own the records.
         config: resolved settings.
-        parts: records of each rank of the host.
+        parts: what is public of the records of each rank of the host.
         options: of the parties.
 
     Raises:
@@ -121,7 +150,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
         ArgumentError: in every party, where records, settings or steps do not fit, or an owner's
             cap does not allow the run.
     """
-    manifest = stated_by(host, config, parts, options)
+    manifest = stated_by(host, config, [part.outline for part in parts], options)
     own, budget = _entered(host, config, parts, options.ledgers, secrets.token_hex(5))
     budget.free()
     pea.agreed(host, config, own, manifest.everything, way_of(config))
@@ -129,7 +158,7 @@ def check(host: Host, config: TrainConfig, parts: Sequence[Split], options: RunO
 
 def rehearse(host: Host, config: TrainConfig, parts: Sequence[Split], steps: int) -> None:
     """Does all that a run does, but for so many steps only."""
-    manifest = stated_by(host, config, parts, RunOptions())
+    manifest = stated_by(host, config, [part.outline for part in parts], RunOptions())
     own = own_of(host, config, parts, steps)
     _run(host, config, own, Rehearsing(host, config, manifest, steps), parts[0].recipe)
 
@@ -145,7 +174,8 @@ def _entered(
     own = own_of(host, config, parts)
     if own.problem is not None or not name:
         return own, Reservations()
-    budget = Reservations(entries_of(host, config, parts, ledgers, name))
+    public = [part.outline for part in parts]
+    budget = Reservations(entries_of(host, config, public, ledgers, name))
     try:
         budget.reserve()
     except ArgumentError as error:
@@ -209,82 +239,6 @@ def _run(
         "header": header.to_json(),
         "whitening": None if whitening is None else whitening.parts,
     }
-
-
-def own_of(
-    host: Host, config: TrainConfig, parts: Sequence[Split], local_steps: int | None = None
-) -> pea.Own:
-    """Returns what a program has of its owners, checked and encoded.
-
-    Args:
-        host: whose parties they are.
-        config: resolved settings.
-        parts: records of each rank of the host.
-        local_steps: of a rehearsal, instead of `config.init_steps`.
-    """
-    train, held_out, problem = [], [], None
-    for rank, part in zip(host.ranks, parts, strict=True):
-        try:
-            if config.whiten:
-                check_size(len(part.train_x), part.train_x.shape[1])
-            records = training_records(part.train_x, part.train_y, config)
-            if config.method == "statistics":
-                check_targets(records)
-            train.append(_by_unit(records, part, config))
-            held_out.append(held_out_records(part.test_x, part.test_y, config))
-        except ArgumentError as error:
-            error.add_note(f"These are the records of party {rank}.")
-            train, held_out, problem = [], [], error
-            break
-
-    def learn(rank: int, own: OwnRecords) -> pea.LocalModel:
-        return train_locally(config, own, owner=rank, source=host.noise, steps=local_steps)
-
-    return pea.Own(
-        train=train,
-        held_out=held_out,
-        problem=problem,
-        learn=learn,
-        account=lambda ledger: account_for_start(ledger, config),
-    )
-
-
-def _by_unit(records: OwnRecords, part: Split, config: TrainConfig) -> OwnRecords:
-    """The records as they are drawn: those of a person together, if any may have several."""
-    if part.train_units is None and config.rows_per_unit == 1:
-        return records
-    if part.train_units is None:
-        allowed = "there, since persons have up to several records"
-        raise ArgumentError("train_units", None, allowed, "Read the table by its --schema.")
-    return by_unit(records, part.train_units, config.rows_per_unit)
-
-
-def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's records, checked and encoded."""
-    return check_records(
-        x,
-        y,
-        frac_bits=config.frac_bits,
-        classes=config.classes,
-        max_feature_norm=config.max_feature_norm,
-    )
-
-
-def training_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's records with targets of each output that is trained."""
-    records = checked_records(x, y, config)
-    return replace(records, labels=records.labels[:, 1:]) if config.one_output else records
-
-
-def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
-    """Returns one owner's held-out records, checked and encoded; there may be none."""
-    if len(x):
-        return checked_records(x, y, config)
-    return OwnRecords(
-        features=np.zeros((0, x.shape[1]), dtype=np.int64),
-        labels=np.zeros((0, config.classes), dtype=np.int64),
-        frac_bits=config.frac_bits,
-    )
 
 
 def save_shares(

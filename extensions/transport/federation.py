@@ -62,7 +62,7 @@ class Federation:
     """All members of a federation.
 
     Raises:
-        ArgumentError: two of them have the same name, fingerprint or address.
+        ArgumentError: two of them have the same name, fingerprint or address, or are dealers.
     """
 
     members: Sequence[Member]
@@ -73,11 +73,18 @@ class Federation:
             seen = [value for one in self.members if (value := getattr(one, field))]
             for value in {one for one in seen if seen.count(one) > 1}:
                 raise ArgumentError(field, value, "of one member alone")
+        if [one.role for one in self.members].count("dealer") > 1:
+            raise ArgumentError("role", "dealer", "of one member alone")
 
     @property
     def parties(self) -> list[Member]:
         """The parties, by rank."""
         return [one for one in self.members if one.role == "party"]
+
+    @property
+    def dealer(self) -> Member | None:
+        """Who deals to the parties; None if nobody does."""
+        return next((one for one in self.members if one.role == "dealer"), None)
 
     @property
     def digest(self) -> bytes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from extensions.checks import check_address
 from extensions.transport.federation import Federation, Member
@@ -26,7 +27,7 @@ from extensions.transport.hello import (
 from extensions.transport.identity import Identity, fingerprint_of
 from extensions.transport.wire import RefusedError, Wire
 
-__all__ = ["ATTEMPT", "Admitted", "Local", "RefusedError", "answer", "dial"]
+__all__ = ["ATTEMPT", "Admitted", "Local", "RefusedError", "Terms", "answer", "dial"]
 
 ATTEMPT = 10.0
 """Seconds that one handshake may take."""
@@ -50,6 +51,15 @@ class Local:
 
     def __post_init__(self) -> None:
         self.federation.own(self.identity)
+
+    @classmethod
+    def read(cls, federation: Path, key: Path) -> Local:
+        """Returns the end that a file of `pea keys` has in a file of `pea federation`.
+
+        Raises:
+            ArgumentError: files that are none, or a key of nobody in the federation.
+        """
+        return cls(Identity.read(key), Federation.read(federation))
 
     @property
     def member(self) -> Member:
@@ -75,6 +85,21 @@ class Admitted:
     member: Member
     purpose: str
     connection: ssl.SSLSocket
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a host that is called expects of the caller.
+
+    Attributes:
+        purpose: of the connection.
+        run: in which both must take part.
+        objection: what else keeps it from taking this connection; or nothing.
+    """
+
+    purpose: str
+    run: bytes
+    objection: str = ""
 
 
 def dial(
@@ -116,8 +141,7 @@ def dial(
 def answer(
     local: Local,
     connection: socket.socket,
-    purposes: Collection[str],
-    run_of: Callable[[str, float], bytes],
+    terms_of: Callable[[Member, Claim, float], Terms],
     seconds: float = ATTEMPT,
 ) -> Admitted:
     """Returns what a connection from outside has become; it is closed if that is nothing.
@@ -125,8 +149,7 @@ def answer(
     Args:
         local: this end.
         connection: that was accepted.
-        purposes: that there are.
-        run_of: returns, for a purpose, the run in which both must take part; may wait so long.
+        terms_of: returns what is expected of a member that claims this; may wait so long.
         seconds: for all of it.
 
     Cost:
@@ -151,15 +174,12 @@ def answer(
         said = transcript(theirs.pack(), own.pack())
         wire.secure(local.identity, theirs.certificate, dialled=False)
         claim = Claim.unpack(wire.read(CLAIM_BYTES))
-        if claim.purpose in purposes:
-            wanted, run = claim.purpose, run_of(claim.purpose, wire.left)
-        else:
-            wanted, run = " or ".join(purposes), NO_RUN
-        mine = Claim(said, wanted, local.rank, run)
-        wire.write(Claim(said, wanted[:16], local.rank, run).pack())
-        wire.judge(claim.objection(mine, member, local.federation))
+        terms = terms_of(member, claim, wire.left)
+        mine = Claim(said, terms.purpose, local.rank, terms.run)
+        wire.write(Claim(said, terms.purpose[:16], local.rank, terms.run).pack())
+        wire.judge(claim.objection(mine, member, local.federation) or terms.objection)
         wire.hear_verdict()
-        return Admitted(member, claim.purpose, wire.keep())
+        return Admitted(member, claim.purpose, wire.keep_secured())
 
 
 def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes) -> Admitted:
@@ -174,7 +194,7 @@ def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes)
     wire.write(claim.pack())
     wire.judge(Claim.unpack(wire.read(CLAIM_BYTES)).objection(claim, member, local.federation))
     wire.hear_verdict()
-    return Admitted(member, purpose, wire.keep())
+    return Admitted(member, purpose, wire.keep_secured())
 
 
 def _place(connection: socket.socket) -> str:

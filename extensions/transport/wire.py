@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import select
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,22 +15,22 @@ from typing import Self, TypeVar
 from extensions.errors import PeaError
 from extensions.transport.hello import LARGEST_VERDICT, MalformedError, shown
 from extensions.transport.identity import Identity
+from extensions.transport.stream import attempt, prepare
 
 _SIZE = struct.Struct(">H")
 _LINGER = 1.0
-_VANISHED = {
-    "TCP_KEEPIDLE": 10,
-    "TCP_KEEPINTVL": 5,
-    "TCP_KEEPCNT": 3,
-    "TCP_USER_TIMEOUT": 300_000,
-}
-"""When a connection counts as lost: seconds without an answer, milliseconds with unread words."""
+BUSY = "not now: "
+"""Begins an objection that will pass."""
 
 _Result = TypeVar("_Result")
 
 
 class RefusedError(PeaError):
     """One end of a connection refused the other; says which, what it expected and what came."""
+
+
+class BusyError(RefusedError):
+    """The other end serves somebody else now, and may serve this one later."""
 
 
 class Wire:
@@ -47,12 +47,9 @@ class Wire:
         self._connection = connection
         self._deadline = time.monotonic() + seconds
         self._kept = False
+        self._turn = threading.Lock()
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _VANISHED.items():
-            if hasattr(socket, name):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        prepare(connection)
 
     @property
     def left(self) -> float:
@@ -66,11 +63,16 @@ class Wire:
         if not self._kept:
             self._connection.close()
 
-    def keep(self) -> ssl.SSLSocket:
-        """Returns the connection, which is of TLS and stays open."""
-        assert isinstance(self._connection, ssl.SSLSocket)
+    def keep(self) -> socket.socket:
+        """Returns the connection, which stays open."""
         self._kept = True
         return self._connection
+
+    def keep_secured(self) -> ssl.SSLSocket:
+        """Returns the connection, which is of TLS and stays open."""
+        connection = self.keep()
+        assert isinstance(connection, ssl.SSLSocket)
+        return connection
 
     def read(self, size: int) -> bytes:
         """Returns so many bytes; ConnectionError if the other end closes before."""
@@ -106,7 +108,8 @@ class Wire:
             raise MalformedError(f"announced an objection of {size} bytes")
         if size:
             objection = shown(self.read(size))
-            raise RefusedError(f"{self.who} refused this host and says: {objection}.")
+            kind = BusyError if objection.startswith(BUSY) else RefusedError
+            raise kind(f"{self.who} refused this host and says: {objection}.")
 
     def secure(self, identity: Identity, certificate: bytes, *, dialled: bool) -> None:
         """TLS begins, in which the other end proves that it has the key of the certificate."""
@@ -129,25 +132,19 @@ class Wire:
                 pass
 
     def _step(self, step: Callable[[], _Result], event: int) -> _Result:
-        while True:
-            try:
-                return step()
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
-                if isinstance(error, ssl.SSLWantReadError):
-                    event = select.POLLIN
-                elif isinstance(error, ssl.SSLWantWriteError):
-                    event = select.POLLOUT
-            except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
-                raise ConnectionResetError(f"{self.who} broke off the handshake") from error
-            except ssl.SSLError as error:
-                self._linger()
-                why = getattr(error, "verify_message", "") or error.reason or error
-                raise RefusedError(
-                    f"{self.who}: TLS expected proof of the key of one certificate at each end, "
-                    f"came: {why}."
-                ) from error
-            if not _is_ready(self._connection, event, self.left):
-                raise TimeoutError(f"{self.who} took too long over the handshake")
+        try:
+            return attempt(self._connection, step, event, self._deadline, self._turn)
+        except TimeoutError:
+            raise TimeoutError(f"{self.who} took too long over the handshake") from None
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            raise ConnectionResetError(f"{self.who} broke off the handshake") from error
+        except ssl.SSLError as error:
+            self._linger()
+            why = getattr(error, "verify_message", "") or error.reason or error
+            raise RefusedError(
+                f"{self.who}: TLS expected proof of the key of one certificate at each end, "
+                f"came: {why}."
+            ) from error
 
 
 def _context(identity: Identity, certificate: bytes, *, dialled: bool) -> ssl.SSLContext:
@@ -162,9 +159,3 @@ def _context(identity: Identity, certificate: bytes, *, dialled: bool) -> ssl.SS
     if not dialled:
         context.num_tickets = 0
     return context
-
-
-def _is_ready(connection: socket.socket, event: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(connection, event)
-    return bool(poll.poll(math.ceil(1000 * seconds)))

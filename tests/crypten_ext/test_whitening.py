@@ -7,13 +7,14 @@ import pytest
 
 from extensions.protocols.sums.gram import gram, pack, unit_rows
 from tests.helpers.owned_rows import owned_rows
+from tests.helpers.wire import on_wire
 
 TASK = "tests.helpers.party_tasks.whitening:opened"
 COLUMNS = 60
 
 
 def test_every_party_gets_the_sum_over_all_rows_in_one_opening(pools):
-    """A large opening goes around a ring: each party sends 4/3 of it among three."""
+    """Each party sends its words to each other, in a message of one record of TLS."""
     rows = owned_rows(COLUMNS)
     parties = pools.run(3, TASK, rows=rows, sigma=0.0)
     whole = unit_rows(np.array([row for own in rows for row in own]), 2.0**20)
@@ -24,7 +25,7 @@ def test_every_party_gets_the_sum_over_all_rows_in_one_opening(pools):
         assert traffic.rounds == 1
         if sys.platform == "linux":
             (carried,) = traffic.carried
-            assert words * 4 / 3 <= carried.sent < words * 4 / 3 + 1500
+            assert carried.sent == 2 * on_wire(words)
             assert carried.dealt == 0
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import socket
 import time
 
-from crypten_ext.dealer.connection.frames import BrokenFrameError
-from crypten_ext.dealer.connection.handshake import (
-    ANSWER_BYTES,
-    NO_RUN,
-    PROOF,
-    Guest,
-    RefusedError,
-    awaited,
-)
-from crypten_ext.dealer.connection.link import Link, prepare, read
+from crypten_ext.dealer.connection.frames import BrokenFrameError, Plain
+from crypten_ext.dealer.connection.handshake import ANSWER_BYTES, PROOF, Guest, awaited
+from crypten_ext.dealer.connection.link import Link
+from crypten_ext.dealer.connection.members import visit
+from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.checks import check_address
 from extensions.errors import DealerLostError, PartyLostError
+from extensions.transport import Local, Member, RefusedError
+from extensions.transport.hello import NO_RUN
+from extensions.transport.wire import BusyError, Wire
 
 PATIENCE = 30.0
 """Seconds for which a party tries to get its seat."""
@@ -64,12 +62,62 @@ def connect(
                 silent = "does not answer " if isinstance(error, OSError) else ""
                 raise DealerLostError(f"{silent}at {address}: {error}.") from error
             time.sleep(_PAUSE)
+    _wait_for(missing, link, parties, gathering)
+    return link, key
+
+
+def connect_member(
+    local: Local,
+    dealer: Member,
+    run: bytes,
+    patience: float = PATIENCE,
+    gathering: float = GATHERING,
+) -> tuple[Link, bytes]:
+    """Returns a party's link to the dealer of its federation, and the key of its tuples.
+
+    Args:
+        local: this party's end.
+        dealer: as the federation names it.
+        run: of which no other has the digest.
+        patience: seconds for which a seat is tried for, while nobody answers or the dealer deals
+            for another run.
+        gathering: seconds for which the others may make this one wait, once it has its seat.
+
+    Raises:
+        DealerLostError: nobody answers at the dealer's address, either end refused the other, or
+            the dealer ended; it says why.
+        PartyLostError: a party did not come to the dealer in time; the first of those is named.
+    """
+    deadline = time.monotonic() + patience
+    parties = len(local.federation.parties)
+    while True:
+        left = max(_LEAST, deadline - time.monotonic())
+        try:
+            link, key, missing = _seat_of(local, dealer, run, parties, left)
+            break
+        except (BusyError, BrokenFrameError, OSError) as error:
+            if isinstance(error, TimeoutError) or time.monotonic() + _PAUSE >= deadline:
+                raise DealerLostError(f"is not at hand: {error}") from error
+            time.sleep(_PAUSE)
+        except RefusedError as error:
+            raise DealerLostError(f"is not this federation's: {error}") from error
+    _wait_for(missing, link, parties, gathering)
+    return link, key
+
+
+def _seat_of(
+    local: Local, dealer: Member, run: bytes, parties: int, seconds: float
+) -> tuple[Link, bytes, list[int]]:
+    """Returns the link, the key of the tuples, and which parties have no seat yet."""
+    link = Link(visit(local, dealer, run, seconds).connection, Plain())
     try:
-        _wait_for(missing, link, parties, gathering)
+        key = link.receive(_ATTEMPT)
+        if len(key) != KEY_BYTES:
+            raise BrokenFrameError("closed its connection")
+        return link, key, awaited(link.receive(_ATTEMPT), parties)
     except BaseException:
         link.close()
         raise
-    return link, key
 
 
 def _take_seat(
@@ -79,33 +127,36 @@ def _take_seat(
     now = time.monotonic()
     latest = now + min(_ATTEMPT, max(_LEAST, deadline - now))
     connection = socket.create_connection(target, timeout=latest - now)
+    with Wire(connection, "the dealer", latest - now) as wire:
+        wire.write(guest.hello())
+        seat = guest.seat(wire.read(ANSWER_BYTES))
+        link = Link(wire.keep(), seat.frames)
     try:
-        prepare(connection)
-        connection.sendall(guest.hello())
-        seat = guest.seat(read(connection, ANSWER_BYTES, latest))
-        link = Link(connection, seat.frames)
         link.send(PROOF)
         message = link.receive(max(1e-3, latest - time.monotonic()))
         if not message:
             raise BrokenFrameError("closed its connection")
         return link, seat.key, awaited(message, parties)
     except BaseException:
-        connection.close()
+        link.close()
         raise
 
 
 def _wait_for(missing: list[int], link: Link, parties: int, seconds: float) -> None:
-    """Returns once the dealer says that nobody is missing."""
+    """Returns once the dealer says that nobody is missing; else the link is closed."""
     deadline = time.monotonic() + seconds
-    while missing:
-        try:
+    try:
+        while missing:
             message = link.receive(max(1e-3, deadline - time.monotonic()))
             if not message:
                 raise DealerLostError("closed its connection.")
             missing = awaited(message, parties)
-        except TimeoutError:
+    except BaseException as error:
+        link.close()
+        if isinstance(error, TimeoutError):
             others = "".join(f", nor had party {rank}" for rank in missing[1:])
             reason = f"had not come to the dealer after {seconds:g} s{others}"
             raise PartyLostError(missing[0], reason) from None
-        except (OSError, BrokenFrameError) as error:
+        if isinstance(error, OSError | BrokenFrameError):
             raise DealerLostError(f"broke its connection: {error}.") from error
+        raise

@@ -1,16 +1,41 @@
-"""Sealed frames: AES-256-GCM under a key for each direction, numbered."""
+"""A message and its length: sealed by AES-256-GCM under a key for each direction, or inside TLS."""
 
 import struct
+from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from extensions.transport.hello import MalformedError
 
 LENGTH = struct.Struct(">Q")
 _TAG_BYTES = 16
 
 
-class BrokenFrameError(Exception):
+class BrokenFrameError(MalformedError):
     """A frame ends early, is altered, or is not a frame; the message says which."""
+
+
+class Framing(Protocol):
+    """How one side makes frames of messages, and messages of frames without their length."""
+
+    def seal(self, message: bytes) -> bytes:
+        """Returns the next frame."""
+
+    def open(self, sealed: bytes) -> bytes:
+        """Returns the message of the next frame, given without its length."""
+
+
+class Plain:
+    """Frames on a connection of TLS, which seals and numbers all that it carries."""
+
+    def seal(self, message: bytes) -> bytes:
+        """Returns the next frame: its length, then the message."""
+        return LENGTH.pack(len(message)) + message
+
+    def open(self, sealed: bytes) -> bytes:
+        """Returns the message of the next frame, given without its length."""
+        return sealed
 
 
 class Frames:

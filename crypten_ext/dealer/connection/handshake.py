@@ -2,7 +2,8 @@
 
 Keys come from X25519 by HKDF, one for each direction and one for the tuples. The public values are
 not authenticated: somebody who can alter messages while a run starts can take the dealer's place,
-and whoever reaches the dealer first can take a party's.
+and whoever reaches the dealer first can take a party's. Hosts of a federation come by TLS instead
+(`crypten_ext.dealer.connection.members`).
 
 A hello also says which software speaks, and the digest of its run's manifest, which is public: the
 dealer turns away whoever has other software than itself, or another run than those seated.
@@ -15,15 +16,21 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from crypten_ext.dealer.connection.frames import LENGTH, BrokenFrameError, Frames, frame_bytes
+from crypten_ext.dealer.connection.frames import (
+    LENGTH,
+    BrokenFrameError,
+    Frames,
+    Framing,
+    frame_bytes,
+)
 from crypten_ext.masks.key_agreement import KeyPair
 from extensions import __version__
+from extensions.transport import RefusedError
+from extensions.transport.hello import NO_RUN
 
 MAGIC = b"dealer 3"
 WELCOMES, SEAT_TAKEN, OTHER_NUMBER, OTHER_SOFTWARE, OTHER_RUN = range(5)
 """What the dealer answers: come in, try again later, or which of three things differs."""
-NO_RUN = bytes(32)
-"""What a script says, which has no manifest."""
 PROOF = b"seat"
 _WAITS = b"waits for"
 _HELLO = struct.Struct(f">{len(MAGIC)}sHH32s32s32s")
@@ -49,17 +56,13 @@ def awaited(message: bytes, parties: int) -> list[int]:
     return ranks
 
 
-class RefusedError(Exception):
-    """Whoever answers is no dealer of this run, and will not become one; the message says why."""
-
-
 @dataclass(frozen=True)
 class Seat:
     """A connection that proved its keys.
 
     Attributes:
         rank: of the party.
-        public: the party's public value.
+        public: the party's public value; nothing of a member of a federation.
         frames: this side's.
         key: of the party's tuples.
         run: digest of the manifest of its run.
@@ -67,7 +70,7 @@ class Seat:
 
     rank: int
     public: bytes
-    frames: Frames
+    frames: Framing
     key: bytes
     run: bytes
 

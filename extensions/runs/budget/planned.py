@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from extensions.network.spec import ModelSpec
-from extensions.owners.data import Split
+from extensions.owners.data import Outline
 from extensions.privacy.accounting import Answers, Ledger, answers
 from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
@@ -19,7 +19,7 @@ from extensions.runs.report import epsilons_of, epsilons_without_noise
 def entries_of(
     host: Host,
     config: TrainConfig,
-    parts: Sequence[Split],
+    parts: Sequence[Outline],
     ledgers: Sequence[Path | None],
     name: str,
 ) -> list[tuple[Path, Entry]]:
@@ -28,13 +28,13 @@ def entries_of(
     Args:
         host: of the run.
         config: of the run.
-        parts: records of each rank of the host.
+        parts: what is public of the records of each rank of the host.
         ledgers: of each rank, or None; empty: none is kept.
         name: of the run.
     """
     if not any(ledgers):
         return []
-    cost = planned(host, config, parts[0].train_x.shape[1])
+    cost = planned(host, config, parts[0].columns)
     entries = []
     for rank, part, path in zip(host.ranks, parts, ledgers, strict=True):
         counted = config.evaluate in ("mpc", "opened") or config.strategy in CHOSEN_BY_COUNTS
@@ -43,7 +43,7 @@ def entries_of(
             began=datetime.now(UTC).isoformat(timespec="seconds"),
             title=title_of(config),
             ledger=cost,
-            exact=counted and len(part.test_x) > 0,
+            exact=counted and part.held_out > 0,
             opens=tuple(titles_of(config)),
             unit=unit_of(config),
         )

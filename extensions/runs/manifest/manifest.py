@@ -9,7 +9,7 @@ from typing import Any
 
 import extensions
 from extensions.errors import ArgumentError
-from extensions.owners.data import Split
+from extensions.owners.data import Outline
 from extensions.protocols.agreement import canonical
 from extensions.runs.config import TrainConfig
 from extensions.runs.manifest.statement import Statement, listed, stated
@@ -91,7 +91,7 @@ class Manifest:
 def manifest_of(
     config: TrainConfig,
     options: RunOptions,
-    own: Split,
+    own: Outline,
     software: Sequence[str] = (),
 ) -> Manifest:
     """Returns what a party states.
@@ -99,14 +99,15 @@ def manifest_of(
     Args:
         config: resolved settings.
         options: of this party.
-        own: records of a party, of which the recipe and the number of columns are stated.
+        own: what is public of a party's records, of which the recipe and the number of columns are
+            stated.
         software: distributions that the host is made of.
     """
     return Manifest(
         run={
             **settings_of(config, software),
             **listed(own.recipe),
-            "columns": own.train_x.shape[1],
+            "columns": own.columns,
         },
         start=stated(options),
     )

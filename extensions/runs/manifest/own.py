@@ -8,6 +8,8 @@ OWN = {
     "RunOptions.transport": "how parties meet: whoever comes in another way finds nobody",
     "RunOptions.timeout": "how long a launcher waits for the parties that it started itself",
     "RunOptions.players": "read by the one program that directs all players",
+    "RunOptions.federation": "how the one program that directs all players reaches them",
+    "RunOptions.key": "who that program is to the players",
     "RunOptions.ledgers": "the account that each owner keeps of its own records",
     "CheckpointOptions.folder": "a folder on the party's own host",
     "Meeting.rank": "which party it is",

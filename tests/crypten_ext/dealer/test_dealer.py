@@ -200,9 +200,9 @@ class Pair:
     def frame(self, message: bytes, altered: int | None = None) -> bytes:
         ours, wire = socket.socketpair()
         with ours, wire:
-            self.link._connection = ours
+            self.link.stream._connection = ours
             self.link.send(message)
-            self.link._connection = self.socket
+            self.link.stream._connection = self.socket
             frame = bytearray(wire.recv(1 << 16))
         if altered is not None:
             frame[altered] ^= 1

@@ -29,12 +29,12 @@ from crypten_ext.dealer.connection.handshake import (
     awaited,
     awaiting,
 )
-from crypten_ext.dealer.connection.link import read
 from crypten_ext.dealer.recipes import MOST_WORDS, recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.launch import Parties
 from extensions import __version__
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError
+from extensions.transport import lobby
 from tests.helpers.commands import PROGRAM
 from tests.helpers.patience import PATIENCE, wait_until
 
@@ -51,6 +51,15 @@ LOW_ORDER = [
 def hello(rank: int = 0, parties: int = PARTIES, public: bytes | None = None) -> bytes:
     said = Guest(rank, parties).hello()
     return said if public is None else said[: -len(public)] + public
+
+
+def answer_to(connection: socket.socket) -> bytes:
+    """What the dealer answers to a hello."""
+    with connection.makefile("rb", buffering=0) as file:
+        answer = b""
+        while len(answer) < ANSWER_BYTES and (data := file.read(ANSWER_BYTES - len(answer))):
+            answer += data
+    return answer
 
 
 class OpenDoor:
@@ -80,7 +89,7 @@ class OpenDoor:
         """A stranger who went through with it."""
         guest, connection = Guest(rank, self.parties), self.stranger()
         connection.sendall(guest.hello())
-        link = Link(connection, guest.seat(read(connection, ANSWER_BYTES, None)).frames)
+        link = Link(connection, guest.seat(answer_to(connection)).frames)
         link.send(PROOF)
         return link
 
@@ -135,7 +144,7 @@ def hello_then_reset(dealer: OpenDoor) -> None:
 
 def false_proof(dealer: OpenDoor) -> socket.socket:
     connection = dealer.stranger(hello())
-    read(connection, ANSWER_BYTES, None)
+    answer_to(connection)
     connection.sendall(bytes(frame_bytes(PROOF)))
     assert connection.recv(1) == b""
     return connection
@@ -145,7 +154,7 @@ def wait_for_answer(dealer: OpenDoor) -> socket.socket:
     """All seats have a welcome, and nobody proves anything."""
     for rank in range(PARTIES):
         connection = dealer.stranger(hello(rank))
-        read(connection, ANSWER_BYTES, None)
+        answer_to(connection)
     return connection
 
 
@@ -177,14 +186,14 @@ def test_a_seat_that_was_left_is_free_again(dealer):
     for _ in range(3):
         link = dealer.seated(1)
         assert awaited(link.receive(), PARTIES) == [0]
-        reset(link._connection)
+        reset(link.stream._connection)
         wait_until(lambda: can_be_taken(dealer, 1), "the end of the seat")
     assert len(dealer.meet()) == PARTIES
 
 
 def can_be_taken(dealer: OpenDoor, rank: int) -> bool:
     with dealer.stranger(hello(rank)) as connection, suppress(BrokenFrameError):
-        Guest(rank, PARTIES).seat(read(connection, ANSWER_BYTES, None))
+        Guest(rank, PARTIES).seat(answer_to(connection))
         return True
     return False
 
@@ -225,6 +234,7 @@ def test_another_run_is_refused_at_once(dealer):
 
 def test_of_two_runs_one_has_the_dealer(dealer):
     link = dealer.seated(0)
+    assert link.receive(PATIENCE), "who is missing: it has its seat"
     mine = bytes(range(32))
     expected = f"it deals for the run {NO_RUN.hex()}, this party's is {mine.hex()}"
     with pytest.raises(DealerLostError, match=f"refused party 1 of 2: {expected}"):
@@ -239,19 +249,19 @@ def test_other_software_is_refused_with_both_versions(dealer, monkeypatch):
         patch.setattr(handshake, "__version__", "9.9")
         said = hello()
     connection = dealer.stranger(said)
-    answer = read(connection, ANSWER_BYTES, None)
+    answer = answer_to(connection)
     with pytest.raises(RefusedError, match=f"it has pea-mpl {__version__}, this party"):
         Guest(0, PARTIES).seat(answer)
 
 
 def test_the_oldest_leaves_where_there_are_too_many(dealer, monkeypatch):
-    monkeypatch.setattr(door, "VISITORS", 4)
+    monkeypatch.setattr(lobby, "VISITORS", 4)
     with ExitStack() as stack:
         crowd = [stack.enter_context(dealer.stranger()) for _ in range(40)]
         for gone in crowd[:36]:
             assert gone.recv(1) == b""
         crowd[-1].sendall(hello())
-        assert read(crowd[-1], ANSWER_BYTES, None).startswith(MAGIC)
+        assert answer_to(crowd[-1]).startswith(MAGIC)
 
 
 def test_a_visitor_may_not_stay(dealer, monkeypatch):
@@ -414,7 +424,7 @@ def test_all_parties_must_ask_for_the_same(dealer):
 
 def test_an_announced_gigabyte_is_refused(dealer):
     _, last = dealer.meet()
-    last._connection.sendall(struct.pack(">Q", (32 << 20) + 1))
+    last.stream._connection.sendall(struct.pack(">Q", (32 << 20) + 1))
     with pytest.raises(PartyLostError, match="^party 1 broke .* announced a message of 33554433 b"):
         dealer.dealt.result(PATIENCE)
 
@@ -429,7 +439,7 @@ def test_an_empty_message_is_none(dealer):
 def test_a_message_that_is_never_completed_ends_the_run(dealer, monkeypatch):
     monkeypatch.setattr(door, "_REQUEST_TIME", 0.1)
     first, _ = dealer.meet()
-    first._connection.sendall(bytes(1))
+    first.stream._connection.sendall(bytes(1))
     with pytest.raises(PartyLostError, match="^party 0 broke .* did not complete a message in tim"):
         dealer.dealt.result(PATIENCE)
 
@@ -472,7 +482,7 @@ def fuzz(address: tuple[str, int], seed: int, counts: list[int], over: threading
                 connection.sendall(mutated(guest.hello(), rng))
             else:
                 connection.sendall(guest.hello())
-                answer = read(connection, ANSWER_BYTES, None)
+                answer = answer_to(connection)
                 connection.sendall(bytes(8) + guest.seat(answer).frames.seal(PROOF)[8:])
             if rng.random() < 0.1:
                 connection.recv(1)

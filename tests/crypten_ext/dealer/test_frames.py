@@ -81,7 +81,7 @@ def repeat(one: Connection, other: Connection) -> Link:
     """The dealer gets a frame twice."""
     frame = one.frame(b"mine")
     for _ in range(2):
-        one.party._connection.sendall(frame)
+        one.party.stream._connection.sendall(frame)
     assert one.dealer.receive() == b"mine"
     return one.dealer
 
@@ -95,7 +95,7 @@ def leave_out(one: Connection, other: Connection) -> Link:
 
 def cross(one: Connection, other: Connection) -> Link:
     """The dealer gets another party's frame."""
-    one.party._connection.sendall(other.frame(b"theirs"))
+    one.party.stream._connection.sendall(other.frame(b"theirs"))
     return one.dealer
 
 

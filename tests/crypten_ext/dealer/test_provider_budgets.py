@@ -43,7 +43,7 @@ def test_a_step_has_the_rounds_of_its_protocols_alone(dealer_pool, provider):
 def masks(kind: str, words: list[int]) -> int:
     """Returns the words of a tuple that depend on no others: uniform, and never corrected."""
     # Of scaled rows: masks of the factor, of the deltas, and of the inputs that are squared too.
-    several = {"additive": 2, "layer": 3, "selection": 2, "truncations": 2, "scaled rows": 3}
+    several = {"additive": 2, "layer": 3, "selection": 4, "truncations": 2, "scaled rows": 3}
     uniform = several.get(kind, len(words) // 2)
     return sum(words[:uniform])
 

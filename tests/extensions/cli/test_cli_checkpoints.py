@@ -16,7 +16,7 @@ from extensions.runs.config import TrainConfig
 from tests.extensions.cli.test_cli_parties import free_address
 from tests.helpers.commands import Command, pea, report_of, started
 from tests.helpers.patience import wait_until
-from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.helpers.players import SERVERS, digits, free_addresses, running_players, write
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [
@@ -173,7 +173,8 @@ def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
     run = (*run, *LOCAL, "--checkpoint", folder, "--json", tmp_path / "report.json")
     with ExitStack() as stack:
         if apart:
-            stack.enter_context(running_players(write(file, free_addresses(SERVERS))))
+            records = ("--records", digits(tmp_path / "records"))
+            stack.enter_context(running_players(write(file, free_addresses(SERVERS)), *records))
             run = (*run, "--players", file)
         with started(*run) as command:
             wait_for(command, folder, 2, 4)
@@ -186,7 +187,7 @@ def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
         assert "of a run that was finished" in refused(*run, "--resume")
     report = report_of(tmp_path / "report.json")
     assert report["resumed_from"] == [base]
-    assert report["rounds"] == (STEPS - base) * 28
+    assert report["rounds"] == (STEPS - base) * 19
     whole = uninterrupted(parties=3, **STARTED)
     assert report["epsilon"] == pytest.approx(whole["epsilon"], rel=1e-3)
     assert report["accuracy"] > 0.5
@@ -201,7 +202,8 @@ def test_a_lost_player_is_named_and_the_run_can_be_resumed(tmp_path, sent):
     file = write(tmp_path / "players.json", addresses)
     run = ("train", "--backend", "tfe", "--players", file, *LONG_RUN)
     run = (*run, "--checkpoint-every", 1)
-    with running_players(file) as (_, pids), started(*run, "--checkpoint", folder) as command:
+    running = running_players(file, "--records", digits(tmp_path / "records"))
+    with running as (_, pids), started(*run, "--checkpoint", folder) as command:
         wait_for(command, folder, 2, 2)
         os.kill(pids["server1"], sent)
         done = command.finish()

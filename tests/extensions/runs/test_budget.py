@@ -19,7 +19,7 @@ from extensions.privacy.accounting import FILTER, Ledger
 from extensions.runs.budget import Account, Cap, Entry, Reservations, path_of, read, update
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
-from extensions.runs.training import RunOptions
+from extensions.runs.options import RunOptions
 from tests.helpers.crashes import (
     KilledError,
     attempt,

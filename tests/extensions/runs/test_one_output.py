@@ -17,7 +17,7 @@ from extensions.runs.clear_host import ClearHost
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import Header, OpenedModel, logits_of, scores_of
-from extensions.runs.training import training_records
+from extensions.runs.owned import training_records
 from tests.helpers.toy_ext.host import ToyHost
 
 CONFIG = TrainConfig(

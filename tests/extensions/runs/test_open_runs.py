@@ -34,14 +34,13 @@ from tests.helpers.crashes import (
     kept_in,
 )
 from tests.helpers.digits import HELD_OUT, F, correct
+from tests.helpers.wire import on_wire
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 __all__ = ["toy"]
 
 PARAMETERS = 650
 """Weights and biases of the digits' model."""
-HEADER = 144
-"""Bytes that gloo adds to a message."""
 ITERATES = "the model after each step"
 COUNT = "the number of correct predictions on held-out records"
 RUN = ("train", "--epsilon", "4", "--delta", "1e-5", "--insecure-fixed-randomness", "7")
@@ -116,7 +115,7 @@ def test_crypten_opens_16_bytes_a_parameter_in_one_round_a_step(tmp_path, monkey
     assert longer["rounds"] - short["rounds"] == 3
     assert short["rounds"] == 4 + 3, "one to agree, one for keys of masks, one for the start"
     for one, other in zip(short["sent_bytes"], longer["sent_bytes"], strict=True):
-        assert (other - one) / 3 == 2 * (8 * PARAMETERS + HEADER)
+        assert (other - one) / 3 == 2 * on_wire(8 * PARAMETERS)
     assert short["dealt_bytes"] == longer["dealt_bytes"] == [0, 0, 0]
     assert short["padding_bytes_per_party"] == 0
     assert Watched.dealers == [None, None], "nobody deals"

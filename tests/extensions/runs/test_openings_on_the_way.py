@@ -39,7 +39,7 @@ def parts():
 
 def keeping(parts: Any, folder: Path, *, resume: bool, source: Any = None) -> tuple[Any, Keeping]:
     host = ClearHost(20, parties=3, owners=3, source=source or SystemSource())
-    manifest = stated_by(host, CONFIG, parts, RunOptions())
+    manifest = stated_by(host, CONFIG, [part.outline for part in parts], RunOptions())
     options = CheckpointOptions(folder=folder, every=2, resume=resume)
     sizes = [part.facts(rank) for rank, part in enumerate(parts)]
     keep = Keeping(host, CONFIG, manifest, lambda event: None, options, sizes)

@@ -20,10 +20,10 @@ from extensions.transport import (
     Member,
     RefusedError,
     dial,
-    door,
     handshake,
     hello,
     identity,
+    lobby,
     make,
 )
 from extensions.transport.hello import Preamble
@@ -31,6 +31,7 @@ from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
 
 LONG = 100_000
+TERMS = handshake.Terms("run", RUN)
 REFUSED_HERE, REFUSED_THERE = "was refused: ", "refused this host and says: "
 
 
@@ -51,8 +52,7 @@ def both(place, answering: Local, dialling: Local, *, to=None, **said):
     def answer():
         place.settimeout(PATIENCE)
         connection, _ = place.accept()
-        run = said.get("expected_run", RUN)
-        return handshake.answer(answering, connection, ["run"], lambda *_: run, 60)
+        return handshake.answer(answering, connection, lambda *_: TERMS, 60)
 
     def call():
         purpose, run = said.get("purpose", "run"), said.get("run", RUN)
@@ -279,7 +279,7 @@ def test_a_replayed_connection_is_refused(two):
 
         def answer():
             connection, _ = place.accept()
-            return handshake.answer(there, connection, ["run"], lambda *_: RUN, 60)
+            return handshake.answer(there, connection, lambda *_: TERMS, 60)
 
         def call():
             member = replace(federation.members[0], address=f"127.0.0.1:{port}")
@@ -324,7 +324,7 @@ def test_nobody_at_an_address_is_told_with_name_and_place(two):
 
 def test_silent_visitors_leave_and_members_come_in(two, monkeypatch):
     own, federation, (place, _) = two
-    monkeypatch.setattr(door, "VISITORS", 8)
+    monkeypatch.setattr(lobby, "VISITORS", 8)
     with Door(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
         silent = [socket.create_connection(place.getsockname()) for _ in range(40)]

@@ -1,7 +1,7 @@
 """`pea prepare`, `pea dealer`, `pea players`, `pea keys` and `pea federation`."""
 
 from tests.extensions.cli.refused.running import TRAIN
-from tests.extensions.cli.refused.table import Table
+from tests.extensions.cli.refused.table import ANY, Table
 
 _COUNTS = {"--records": "9,9", "--held-out": "3,3", "--columns": "4"}
 
@@ -28,7 +28,7 @@ PREPARE = Table(
                     "--class-names",
                 ),
                 *("--partition", "--seed-data", "--no-feature-cache", "--save", "--timeout"),
-                "--transport",
+                *("--transport", "--federation", "--key"),
                 "--again",
                 *("--material", "--players", "--checkpoint", "--checkpoint-every", "--resume"),
                 *("--budget", "--json", "--data", "--data-dir", "--features", "--weights"),
@@ -69,9 +69,37 @@ DEALER = Table(
         "--bind": ("here", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:0", ":1", "192.0.2.7:29512"),
         "--parties": ("0", "1", "-1", "65"),
         "--join-timeout": ("0", "-1"),
+        "--federation": ("nowhere.toml", "given/own.toml"),
+        "--key": ("nowhere.pem",),
+        "--runs": ("0", "2"),
         "--config": ("nowhere.toml", "given"),
     },
+    together=[
+        ({"--bind": None}, ("bind, parties",)),
+        ({"--parties": None}, ("bind, parties",)),
+        ({"--bind": None, "--parties": None, "--federation": "nowhere.toml"}, ("key",)),
+        (
+            {
+                **{"--bind": None, "--parties": None, "--federation": "nowhere.toml"},
+                **{"--key": "nowhere.pem", "--runs": "0"},
+            },
+            ("runs",),
+        ),
+        (
+            {
+                **{"--bind": None, "--parties": None, "--federation": "nowhere.toml"},
+                "--key": "nowhere.pem",
+            },
+            ("key",),
+        ),
+    ],
 )
+
+_OF_RECORDS = (
+    *("--label", "--text", "--class-names", "--schema", "--seed-data", "--features", "--weights"),
+    *("--no-feature-cache", "--max-feature-norm", "--classes", "--budget"),
+)
+_OWN = {"--player": "server0", "--records": "given/own.npz"}
 
 PLAYERS = Table(
     base={"--players": "given/players.json"},
@@ -82,11 +110,34 @@ PLAYERS = Table(
         ),
         "--player": ("nobody",),
         "--idle-timeout": ("0", "-1"),
+        "--insecure-open-port": ANY,
+        "--federation": ("nowhere.toml",),
+        "--key": ("nowhere.pem",),
         "--config": ("nowhere.toml", "given/players.json"),
+        "--records": ("nowhere.npz", "given/own.npz"),
+        **dict.fromkeys(_OF_RECORDS, ANY),
     },
     together=[
         ({"--players": "given/ports.json"}, ("players['server0']",)),
         ({"--players": "given/elsewhere.json"}, ("player",)),
+        (
+            {"--players": "given/elsewhere.json", "--player": "server1"},
+            ("players['server1']",),
+        ),
+        *(
+            ({"--player": "server0", "--records": f"given/{name}", "--classes": "2"}, ("records",))
+            for name in ("nowhere.npz", "empty.npz", "nan.npz", "wide.npz", "own.toml")
+        ),
+        ({**_OWN, "--records": "given/own.csv"}, ("classes",)),
+        ({**_OWN, "--records": "given/own.csv", "--class-names": "left,right"}, ("label",)),
+        ({**_OWN, "--classes": "1"}, ("classes",)),
+        ({**_OWN, "--classes": "2", "--label": "side"}, ("label",)),
+        ({**_OWN, "--classes": "2", "--weights": "given/own.npz"}, ("weights",)),
+        ({**_OWN, "--classes": "2", "--features": "nothing"}, ("features",)),
+        ({**_OWN, "--classes": "2", "--max-feature-norm": "0"}, ("max_feature_norm",)),
+        ({**_OWN, "--player": None, "--records": "given"}, ("records",)),
+        ({"--seed-data": "3"}, ("seed_data",)),
+        ({"--federation": "given/own.toml", "--key": "nowhere.pem"}, ("federation", "key")),
     ],
     aliases={"--players": ("players['server0']", "player")},
 )

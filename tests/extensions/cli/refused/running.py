@@ -125,6 +125,8 @@ _APART = [
     ({"--dealer-noise": "", "--provider": "ttp"}, ("dealer_noise",)),
 ]
 
+_ON_PLAYERS = {"--backend": "tfe", "--parties": "3", "--players": "given/players.json"}
+
 TRAIN = Table(
     base={
         "--backend": "clear",
@@ -153,6 +155,8 @@ TRAIN = Table(
         "--transport": ("udp",),
         "--material": ("nowhere", "given"),
         "--players": ("nowhere.json",),
+        "--federation": ("nowhere.toml",),
+        "--key": ("nowhere.pem",),
         "--budget": ("given",),
         "--again": ("nowhere.json", "given", "given/own.npz", "given/list.json", "given/two.json"),
     },
@@ -183,7 +187,7 @@ TRAIN = Table(
         ({"--backend": "crypten", "--parties": "1"}, ("parties",)),
         ({"--backend": "tfe", "--parties": "2"}, ("parties",)),
         ({"--backend": "tfe", "--parties": "3", "--provider": "tfp"}, ("provider",)),
-        ({"--backend": "tfe", "--parties": "3", "--transport": "tls"}, ("transport",)),
+        ({"--backend": "tfe", "--parties": "3", "--transport": "gloo"}, ("transport",)),
         ({"--backend": "crypten", "--players": "given/players.json"}, ("players",)),
         ({"--backend": "crypten", "--provider": "tfp", "--material": "given"}, ("provider",)),
         ({"--backend": "tfe", "--parties": "3", "--material": "given"}, ("material",)),
@@ -193,6 +197,23 @@ TRAIN = Table(
         ({"--backend": "crypten", "--open": "each-step", "--provider": "tfp"}, ("provider",)),
         ({"--backend": "crypten", "--open": "each-step", "--material": "given"}, ("material",)),
         ({"--backend": "tfe", "--parties": "3", "--players": "given/own.csv"}, ("players",)),
+        *(
+            ({**_ON_PLAYERS, **said}, (name,))
+            for name, said in {
+                "data": {"--data": "digits"},
+                "data_for_party": {"--data-for-party": "0=given/own.npz"},
+                "features": {"--features": "hog"},
+                "max_feature_norm": {"--max-feature-norm": "2"},
+                "seed_data": {"--seed-data": "3"},
+                "no_feature_cache": {"--no-feature-cache": ""},
+                "budget": {"--budget": "none"},
+                "federation": {"--federation": "nowhere.toml"},
+                "key": {"--key": "nowhere.pem"},
+                "open": {"--open": "each-step"},
+                "method": {"--method": "statistics", "--steps": None, "--loss": "least-squares"},
+                "whiten": {"--whiten": "", "--noise-multiplier-whiten": "4"},
+            }.items()
+        ),
         ({"--checkpoint": "kept", "--resume": "", "--material": "given"}, ("material",)),
         ({"--checkpoint": "nowhere", "--resume": ""}, ("checkpoint",)),
         ({"--checkpoint-every": "2"}, ("checkpoint_every",)),
@@ -274,6 +295,7 @@ PARTY = Table(
     aliases=_TARGET,
 )
 
+_RECORD_DP = {"--noise-multiplier": "1", "--delta": "1e-5"}
 FL = Table(
     base={"--aggregator": "plain", "--rounds": "1", "--clients": "10", "--model": "logistic"},
     ranges={
@@ -283,6 +305,8 @@ FL = Table(
         "--local-epochs": ("0", "-1"),
         "--batch-size": ("-1",),
         "--lr": ("0", "-1", "inf"),
+        "--server-optimizer": ("adam",),
+        "--server-lr": ("0", "-1", "inf"),
         "--exchange": ("gradients",),
         "--weighting": ("none",),
         "--on-failure": ("ignore",),
@@ -302,6 +326,10 @@ FL = Table(
         "--time-limit": ("2",),
         "--threshold": ("0.5",),
         "--colluders": ("1",),
+        "--graph": ("lying",),
+        "--corrupt": ("0.1",),
+        "--dropping": ("0.1",),
+        "--lanes": ("2",),
         "--key-bits": ("2048",),
         "--no-packing": ANY,
         "--insecure-small-key": ANY,
@@ -324,19 +352,31 @@ FL = Table(
         "--sign-thr-ratio": ("0.6",),
         "--sign-global-lr": ("1",),
         "--sign-dim-out": ("1",),
+        "--local-steps": ("1",),
+        "--sample-rate": ("0.5",),
         "--drop-out": ("-0.1", "1", "2"),
         "--delay-ms": ("-1", "inf"),
         "--mbit": ("0", "-1", "inf"),
         "--training-seconds": ("-1", "inf"),
         "--timeout": ("0", "-1"),
+        "--transcript": ("some",),
         "--evaluate-every": ("0", "-1"),
         "--json": ("given", "given/own.npz/report.json"),
+        "--csv": ("given", "given/own.npz/rounds.csv"),
+        "--tensorboard": ("given/own.npz/curves",),
         "--save": ("model.onnx", "model", "given/own.npz/model.pt"),
         "--checkpoint": ("given/own.npz", "given"),
         "--resume": ANY,
         "--config": ("nowhere.toml", "given"),
     },
     together=[
+        ({"--server-optimizer": "fedadam", "--exchange": "weights"}, ("exchange",)),
+        ({"--mechanism": "record-dp", "--delta": "1e-5"}, ("noise_multiplier",)),
+        ({"--mechanism": "record-dp", "--noise-multiplier": "1"}, ("delta",)),
+        ({"--mechanism": "record-dp", "--local-epochs": "3", **_RECORD_DP}, ("local_epochs",)),
+        ({"--mechanism": "record-dp", "--local-steps": "0", **_RECORD_DP}, ("local_steps",)),
+        ({"--mechanism": "record-dp", "--sample-rate": "2", **_RECORD_DP}, ("sample_rate",)),
+        ({"--mechanism": "record-dp", "--clip": "0", **_RECORD_DP}, ("clip",)),
         ({"--aggregator": None}, ("aggregator",)),
         ({"--aggregator": "chain", "--chains": "0"}, ("chains",)),
         ({"--aggregator": "chain", "--chains": "100"}, ("chains", "client_fraction", "clients")),
@@ -354,6 +394,22 @@ FL = Table(
         ({"--aggregator": "masked", "--colluders": "99"}, ("colluders",)),
         ({"--aggregator": "masked", "--threshold": "1.5"}, ("threshold",)),
         ({"--aggregator": "masked", "--chains": "1"}, ("chains",)),
+        ({"--aggregator": "chain", "--graph": "lying"}, ("graph",)),
+        ({"--aggregator": "masked", "--graph": "wicked"}, ("graph",)),
+        ({"--aggregator": "masked", "--corrupt": "0.1"}, ("corrupt",)),
+        ({"--aggregator": "masked", "--dropping": "0.1"}, ("dropping",)),
+        ({"--aggregator": "masked", "--graph": "lying", "--corrupt": "0.5"}, ("corrupt",)),
+        (
+            {
+                "--aggregator": "masked",
+                "--graph": "lying",
+                "--dropping": "0.4",
+                "--client-fraction": "1",
+            },
+            ("dropping",),
+        ),
+        ({"--aggregator": "masked", "--lanes": "0"}, ("lanes",)),
+        ({"--aggregator": "masked", "--lanes": "32"}, ("lanes",)),
         ({"--aggregator": "paillier", "--key-bits": "512"}, ("key_bits",)),
         ({"--aggregator": "paillier", "--key-bits": "2047"}, ("key_bits",)),
         ({"--aggregator": "paillier", "--ring-bits": "64"}, ("ring_bits",)),

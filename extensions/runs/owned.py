@@ -1,0 +1,107 @@
+"""What a program has of its owners: records, checked and encoded, and what each learns alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import Labels, Split
+from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.privacy.units import by_unit
+from extensions.protocols import pea
+from extensions.protocols.host import Arrays, Host
+from extensions.protocols.initialization import encode_model
+from extensions.protocols.sums.gram import check_size
+from extensions.protocols.sums.statistics import check_targets
+from extensions.ring.fixed_point import Reals
+from extensions.runs.config import TrainConfig
+from extensions.runs.local_training import account_for_start, train_locally
+
+
+def own_of(
+    host: Host, config: TrainConfig, parts: Sequence[Split], local_steps: int | None = None
+) -> pea.Own:
+    """Returns what a program has of its owners, checked and encoded.
+
+    Args:
+        host: whose parties they are.
+        config: resolved settings.
+        parts: records of each rank of the host.
+        local_steps: of a rehearsal, instead of `config.init_steps`.
+    """
+    train, held_out, problem = [], [], None
+    for rank, part in zip(host.ranks, parts, strict=True):
+        try:
+            own, others = encoded(part, config)
+            train.append(own)
+            held_out.append(others)
+        except ArgumentError as error:
+            error.add_note(f"These are the records of party {rank}.")
+            train, held_out, problem = [], [], error
+            break
+
+    def learn(rank: int, own: OwnRecords) -> Arrays:
+        local = train_locally(config, own, owner=rank, source=host.noise, steps=local_steps)
+        return encode_model(local, config.frac_bits)
+
+    return pea.Own(
+        train=train,
+        held_out=held_out,
+        problem=problem,
+        learn=learn,
+        account=lambda ledger: account_for_start(ledger, config),
+    )
+
+
+def encoded(part: Split, config: TrainConfig) -> tuple[OwnRecords, OwnRecords]:
+    """Returns one owner's records to train on, and those held out, checked and encoded.
+
+    Raises:
+        ArgumentError: records that do not fit.
+    """
+    if config.whiten:
+        check_size(len(part.train_x), part.train_x.shape[1])
+    records = training_records(part.train_x, part.train_y, config)
+    if config.method == "statistics":
+        check_targets(records)
+    held_out = held_out_records(part.test_x, part.test_y, config)
+    return _by_unit(records, part, config), held_out
+
+
+def _by_unit(records: OwnRecords, part: Split, config: TrainConfig) -> OwnRecords:
+    """The records as they are drawn: those of a person together, if any may have several."""
+    if part.train_units is None and config.rows_per_unit == 1:
+        return records
+    if part.train_units is None:
+        allowed = "there, since persons have up to several records"
+        raise ArgumentError("train_units", None, allowed, "Read the table by its --schema.")
+    return by_unit(records, part.train_units, config.rows_per_unit)
+
+
+def checked_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records, checked and encoded."""
+    return check_records(
+        x,
+        y,
+        frac_bits=config.frac_bits,
+        classes=config.classes,
+        max_feature_norm=config.max_feature_norm,
+    )
+
+
+def training_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's records with targets of each output that is trained."""
+    records = checked_records(x, y, config)
+    return replace(records, labels=records.labels[:, 1:]) if config.one_output else records
+
+
+def held_out_records(x: Reals, y: Labels, config: TrainConfig) -> OwnRecords:
+    """Returns one owner's held-out records, checked and encoded; there may be none."""
+    if len(x):
+        return checked_records(x, y, config)
+    return OwnRecords(
+        features=np.zeros((0, x.shape[1]), dtype=np.int64),
+        labels=np.zeros((0, config.classes), dtype=np.int64),
+        frac_bits=config.frac_bits,
+    )

@@ -1,0 +1,160 @@
+"""A connection that one thread may read while another one writes, each with a limit of its own."""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+_CHUNK = 1 << 18
+_VANISHED = {
+    "TCP_KEEPIDLE": 10,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 600_000,
+}
+"""When a connection counts as lost: seconds without an answer, milliseconds with unread words."""
+
+_Result = TypeVar("_Result")
+
+
+class Stream:
+    """A connection, of TLS or not, which does not block by itself.
+
+    OpenSSL lets one thread at a time into a connection: none keeps the other out while it waits.
+
+    Args:
+        connection: which is this object's from now on.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        self._turn = threading.Lock()
+
+    def fileno(self) -> int:
+        """The connection's file descriptor."""
+        return self._connection.fileno()
+
+    def read(self, size: int, deadline: float | None = None) -> bytes:
+        """Returns so many bytes, or fewer if the other end closes before.
+
+        Memory grows with what has come, not with what was announced.
+
+        Args:
+            size: number of bytes.
+            deadline: by the monotonic clock; None for no limit.
+
+        Raises:
+            TimeoutError: they did not come in time.
+            OSError: the connection broke.
+        """
+        found = bytearray()
+        while len(found) < size:
+            most = min(size - len(found), _CHUNK)
+            data = self._attempt(lambda: self._connection.recv(most), select.POLLIN, deadline)  # noqa: B023
+            if not data:
+                break
+            found += data
+        return bytes(found)
+
+    def write(self, message: bytes, patience: float) -> None:
+        """All of it is on its way.
+
+        Args:
+            message: what is sent.
+            patience: seconds for which the other end may read nothing.
+
+        Raises:
+            TimeoutError: it read nothing for so long; some of the message may be on its way.
+            OSError: the connection broke.
+        """
+        left = memoryview(message)
+        while left:
+            deadline = time.monotonic() + patience
+            left = left[
+                self._attempt(
+                    lambda: self._connection.send(left[:_CHUNK]),  # noqa: B023
+                    select.POLLOUT,
+                    deadline,
+                ) :
+            ]
+
+    def is_readable(self) -> bool:
+        """Whether something came, or the other end closed."""
+        return self.pending or is_ready(self, select.POLLIN, 0.0)
+
+    @property
+    def pending(self) -> bool:
+        """Whether something came that its descriptor does not show any more."""
+        connection = self._connection
+        return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+
+    def close(self) -> None:
+        """Both directions are closed."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _attempt(self, step: Callable[[], _Result], event: int, deadline: float | None) -> _Result:
+        return attempt(self._connection, step, event, deadline, self._turn)
+
+
+def attempt(
+    connection: socket.socket,
+    step: Callable[[], _Result],
+    event: int,
+    deadline: float | None,
+    turn: threading.Lock,
+) -> _Result:
+    """Returns what a step on a connection returns, once it need not wait.
+
+    Args:
+        connection: which does not block.
+        step: that is tried; each time it holds `turn`.
+        event: of poll(2), without which a plain connection cannot go on.
+        deadline: by the monotonic clock; None for no limit.
+        turn: of all that work on the connection.
+
+    Raises:
+        TimeoutError: the deadline passed before.
+        OSError: the connection broke, or was closed here.
+    """
+    while True:
+        try:
+            with turn:
+                return step()
+        except BlockingIOError:
+            due = event
+        except ssl.SSLWantReadError:
+            due = select.POLLIN
+        except ssl.SSLWantWriteError:
+            due = select.POLLOUT
+        left = None if deadline is None else deadline - time.monotonic()
+        if not is_ready(connection, due, left):
+            raise TimeoutError("took too long")
+
+
+def is_ready(connection: Stream | socket.socket, event: int, seconds: float | None) -> bool:
+    """Waits for an event of poll(2); returns False if it does not come in time."""
+    descriptor = connection.fileno()
+    if descriptor < 0:
+        raise ConnectionAbortedError("the connection was closed here")
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(None if seconds is None else math.ceil(1000 * max(0.0, seconds))))
+
+
+def prepare(connection: socket.socket) -> None:
+    """Small messages leave at once, and a vanished peer is noticed."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _VANISHED.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,346 @@
+"""The dealer of a federation and its parties: each proves who it is, or neither deals."""
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crypten_ext.dealer import messages, serve_runs
+from crypten_ext.dealer.client import Client
+from crypten_ext.dealer.connection import connect_member, members
+from crypten_ext.dealer.server import Dealt
+from crypten_ext.processes.launch import Parties
+from crypten_ext.transport import Session
+from extensions.errors import ArgumentError, DealerLostError
+from extensions.runs.options import Meeting
+from extensions.runs.processes.seats import federation_of
+from extensions.transport import Federation, Local, Member, RefusedError, dial
+from tests.helpers.commands import PROGRAM
+from tests.helpers.federations import RUN, at_once, identities, listeners
+from tests.helpers.patience import PATIENCE, wait_until
+
+pytestmark = pytest.mark.usefixtures("imported")
+
+OTHER_RUN = b"another run of the same parties!"
+
+
+class Place:
+    """Two parties, their dealer, and where it listens; `dealt` has how its runs ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.own = identities(folder, "p0", "p1", "dealer")
+        self.places = listeners(3)
+        self.federation = federation_of(self.own, self.places, dealer=True)
+        self.federation.write(folder / "federation.toml")
+        self.parties = [Local(one, self.federation) for one in self.own[:2]]
+        self.dealer = Local(self.own[2], self.federation)
+        self.dealt: list[Any] = []
+
+    def serve(self, runs: int) -> threading.Thread:
+        """A dealer at its place, in a thread."""
+
+        def work() -> None:
+            served = serve_runs(self.places[2], self.dealer)
+            for _ in range(runs):
+                self.dealt.append(next(served))
+            served.close()  # type: ignore[attr-defined]
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        return thread
+
+    def coming(self, run: bytes) -> list[Callable[[], Client]]:
+        """How each party comes to the dealer for a run."""
+
+        def come(rank: int) -> Client:
+            return Client.member(Session(self.parties[rank], run))
+
+        return [lambda: come(0), lambda: come(1)]
+
+    def deal(self, run: bytes) -> list[Any]:
+        """The shares of a square that the dealer dealt to each party in a run, and its keys."""
+
+        def use(come: Callable[[], Client]) -> Any:
+            client = come()
+            found = client.deal("square", (4,))
+            client.close()
+            return found, client._key
+
+        first, last = self.coming(run)
+        return at_once(lambda: use(first), lambda: use(last))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    found = Place(tmp_path)
+    yield found
+    for one in found.places:
+        one.close()
+
+
+def test_runs_are_dealt_one_after_another_each_with_keys_of_its_own(place):
+    thread = place.serve(3)
+    keys = set()
+    for run in (RUN, OTHER_RUN, RUN):
+        (first, one), (last, other) = place.deal(run)
+        (a, a2), (b, b2) = first, last
+        assert bool(((a + b) ** 2 == a2 + b2).all())
+        keys |= {one, other}
+    thread.join(PATIENCE)
+    assert [ended for ended, _ in place.dealt] == [Dealt(1, 32)] * 3
+    assert len(keys) == 6
+
+
+def test_another_run_waits_and_is_told_at_both_ends_what_is_dealt_for(place):
+    thread = place.serve(1)
+    come, last = place.coming(RUN)
+    late, dealer = place.parties[1], place.federation.dealer
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(come)
+
+        def is_seated() -> bool:
+            try:
+                members.visit(late, dealer, OTHER_RUN, PATIENCE).connection.close()
+            except RefusedError as error:
+                return "expected the run" in str(error)  # and not its own seat of before
+            return False
+
+        wait_until(is_seated, "the first party's seat")
+        with pytest.raises(DealerLostError, match="is not at hand: .*not now: expected the run"):
+            connect_member(late, dealer, OTHER_RUN, patience=0.0)
+        clients = [last(), first.result(PATIENCE)]
+        at_once(*(client.close for client in clients))
+    thread.join(PATIENCE)
+    ((ended, refused),) = place.dealt
+    assert ended == Dealt(0, 0)
+    assert any(OTHER_RUN.hex() in each and "p1 at" in each for each in refused)
+
+
+def test_a_run_is_that_of_party_0_and_of_the_manifest(place, monkeypatch):
+    said: list[bytes] = []
+
+    def connect(local: Local, dealer: Member, run: bytes) -> None:
+        said.append(run)
+        raise DealerLostError("is left alone")
+
+    monkeypatch.setattr("crypten_ext.dealer.client.connect_member", connect)
+    for run, manifest in ((RUN, bytes(32)), (OTHER_RUN, bytes(32)), (RUN, OTHER_RUN)):
+        for local in place.parties:
+            with pytest.raises(DealerLostError):
+                Client.member(Session(local, run), manifest)
+    assert said[::2] == said[1::2]
+    assert len({*said}) == 3
+
+
+def test_a_run_that_loses_a_party_does_not_end_the_dealer(place):
+    thread = place.serve(2)
+    clients = at_once(*place.coming(RUN))
+    clients[1].source._link.close()
+    wait_until(lambda: place.dealt, "the end of the run")
+    clients[0].close()
+    assert len(place.deal(OTHER_RUN)) == 2
+    thread.join(PATIENCE)
+    (lost, _), (dealt, _) = place.dealt
+    assert str(lost) == "party 1 closed its connection to the dealer"
+    assert dealt == Dealt(1, 32)
+
+
+def test_a_party_of_another_run_keeps_no_seat(place):
+    """The seat that a party leaves is free for its own run."""
+    thread = place.serve(1)
+    left = members.visit(place.parties[1], place.federation.dealer, OTHER_RUN, PATIENCE)
+    left.connection.close()
+    assert len(place.deal(RUN)) == 2
+    thread.join(PATIENCE)
+    assert place.dealt[0][0] == Dealt(1, 32)
+
+
+def answered(place: Place, dealer: Local, visitor: Callable[[], Any]) -> list[Any]:
+    """What an end at the dealer's place says of one visitor, and that visitor of it."""
+
+    def answer() -> Any:
+        place.places[2].settimeout(PATIENCE)
+        connection, _ = place.places[2].accept()
+        return members.admit(dealer, connection, {}, PATIENCE)
+
+    return at_once(answer, visitor)
+
+
+def test_a_substituted_dealer_is_refused_at_both_ends(place, tmp_path):
+    (tmp_path / "thief").mkdir()
+    (thief,) = identities(tmp_path / "thief", "dealer")
+    own = place.federation.members
+    theirs = Federation([*own[:2], replace(own[2], fingerprint=thief.fingerprint)])
+    substitute = Local(thief, theirs)
+    object.__setattr__(substitute, "federation", place.federation)  # it says what the party expects
+
+    def visit() -> Any:
+        connect_member(place.parties[0], place.federation.dealer, RUN, patience=0.0)
+
+    there, here = answered(place, substitute, visit)
+    assert isinstance(there, RefusedError), there
+    assert isinstance(here, DealerLostError), here
+    assert "the dealer is not this federation's" in str(here)
+    for text in (str(there), str(here)):
+        assert place.own[2].fingerprint in text
+        assert thief.fingerprint in text
+
+
+def test_a_dealer_with_anothers_certificate_cannot_prove_its_key(place, tmp_path):
+    (tmp_path / "thief").mkdir()
+    (thief,) = identities(tmp_path / "thief", "dealer")
+    stolen = replace(place.own[2], path=thief.path)
+    results = answered(
+        place,
+        Local(stolen, place.federation),
+        lambda: connect_member(place.parties[0], place.federation.dealer, RUN, patience=0.0),
+    )
+    assert isinstance(results[1], DealerLostError), results
+    assert "expected proof of the key" in str(results[1])
+
+
+def test_a_party_of_another_federation_is_refused_at_both_ends(place, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = identities(tmp_path / "other", "p0", "p1")
+    own = place.federation.members
+    foreign = Federation(
+        [
+            *(
+                replace(member, fingerprint=one.fingerprint)
+                for member, one in zip(own, other, strict=False)
+            ),
+            own[2],
+        ]
+    )
+    there, here = answered(
+        place, place.dealer, lambda: connect_member(Local(other[0], foreign), own[2], RUN, 0.0)
+    )
+    assert isinstance(there, RefusedError), there
+    for text in (str(there), str(here)):
+        assert place.federation.digest.hex() in text
+        assert foreign.digest.hex() in text
+
+
+def test_who_is_no_party_gets_no_seat(tmp_path):
+    own = identities(tmp_path, "p0", "lab", "dealer")
+    places = listeners(3)
+    found = list(federation_of(own, places, dealer=True).members)
+    found[1] = Member(name="lab", role="client", fingerprint=own[1].fingerprint)
+    federation = Federation(found)
+
+    def answer() -> Any:
+        connection, _ = places[2].accept()
+        return members.admit(Local(own[2], federation), connection, {}, PATIENCE)
+
+    lab = Local(own[1], federation)
+    results = at_once(answer, lambda: members.visit(lab, federation.dealer, RUN, PATIENCE))
+    for each in results:
+        assert isinstance(each, RefusedError)
+        assert "expected a party, came lab, a client" in str(each)
+    for one in places:
+        one.close()
+
+
+def test_a_connection_for_another_purpose_is_refused_at_both_ends(place):
+    there, here = answered(
+        place,
+        place.dealer,
+        lambda: dial(place.parties[0], place.federation.dealer, "data", RUN, seconds=PATIENCE),
+    )
+    for each in (there, here):
+        assert isinstance(each, RefusedError)
+        assert "'tuples'" in str(each)
+        assert "'data'" in str(each)
+
+
+def test_a_replayed_connection_gets_nothing(place):
+    """All that a party sent is sent again while its next run gathers: the dealer refuses it."""
+    thread = place.serve(2)
+    recorded: list[bytearray] = []
+    carried: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as middle:
+
+        def relay() -> None:
+            with suppress(OSError):
+                while True:
+                    near, _ = middle.accept()
+                    far = socket.create_connection(place.places[2].getsockname())
+                    recorded.append(bytearray())
+                    carried.extend((near, far))
+                    for ends in ((near, far, recorded[-1]), (far, near, bytearray())):
+                        threading.Thread(target=pump, args=ends, daemon=True).start()
+
+        relaying = threading.Thread(target=relay, daemon=True)
+        relaying.start()
+        at_middle = "127.0.0.1:{}".format(*middle.getsockname()[1:])
+        dealer = replace(place.federation.dealer, address=at_middle)
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(connect_member, place.parties[1], place.federation.dealer, RUN)
+            link, _ = connect_member(place.parties[0], dealer, RUN)
+            links = [link, other.result(PATIENCE)[0]]
+        for one in links:
+            one.send(messages.BYE)
+            one.close()
+        wait_until(lambda: place.dealt, "the end of the run")
+        middle.shutdown(socket.SHUT_RDWR)
+        relaying.join(PATIENCE)
+    for one in carried:
+        one.close()
+    assert len(recorded[0]) > 500
+    with socket.create_connection(place.places[2].getsockname()) as again:
+        again.sendall(recorded[0])
+        again.shutdown(socket.SHUT_WR)
+        while again.recv(4096):
+            pass
+    assert len(place.deal(RUN)) == 2
+    thread.join(PATIENCE)
+    ended, refused = place.dealt[1]
+    assert ended == Dealt(1, 32)
+    assert len(refused) == 1, refused
+
+
+def pump(source: socket.socket, sink: socket.socket, kept: bytearray) -> None:
+    """Everything goes on, and is kept."""
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            kept.extend(data)
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+def test_a_pool_over_tls_has_a_dealer_of_its_own_identities():
+    with Parties(2, timeout=PATIENCE, provider="dealer", transport="tls") as parties:
+        for right in parties.run("tests.helpers.party_tasks.dealer:own_tuples", provider="DEALER"):
+            assert [kind for kind, holds in right.items() if not holds] == []
+
+
+def test_the_command_deals_for_so_many_runs_of_its_federation(place, tmp_path):
+    place.places[2].close()
+    command = [sys.executable, "-c", PROGRAM, "dealer", "--runs", "2"]
+    command += ["--federation", str(tmp_path / "federation.toml"), "--key"]
+    with subprocess.Popen(
+        [*command, str(tmp_path / "dealer.pem")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        for run in (RUN, OTHER_RUN):
+            assert len(place.deal(run)) == 2
+        output, _ = process.communicate(timeout=PATIENCE)
+    assert output.splitlines() == ["dealt 1 tuples, 32 bytes of corrections"] * 2
+    assert process.returncode == 0
+
+
+def test_a_party_has_the_dealer_of_its_federation_and_no_other(place, tmp_path):
+    at = {"rendezvous": f"tls://{tmp_path}/federation.toml", "key": tmp_path / "p0.pem"}
+    assert Meeting(rank=0, **at).has_dealer
+    with pytest.raises(ArgumentError, match="dealer = .*left out with --rendezvous tls"):
+        Meeting(rank=0, dealer="127.0.0.1:29400", **at)
+    other = replace(place.federation.members[1], role="dealer")
+    with pytest.raises(ArgumentError, match="role = 'dealer': must be of one member"):
+        Federation([other, place.federation.dealer])
