@@ -128,9 +128,10 @@ def shared_in_aby3(
 
 
 def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
-    """Returns rounds and bytes by the graph's count, and seconds of each act.
+    """Returns rounds, messages and bytes by the graph's count, and seconds of each act.
 
-    An act has ended when this process has received a number of each server's share of each result.
+    An act has ended when this process has received a number of each server, which takes its shares
+    of all results.
     """
     import tensorflow as tf
 
@@ -140,12 +141,17 @@ def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, di
     for name, act in acts.items():
 
         def words(act: Act = act) -> tf.Tensor:
-            taken = []
-            for share in ring.replicate(act()):
-                for place, part in zip(share.PLACES, share.parts, strict=True):
-                    with tf.device(share.servers[place]):
-                        taken.append(tf.reshape(part, [-1])[0])
-            return tf.add_n(taken)
+            shares, sums = ring.replicate(act()), []
+            for i, server in enumerate(ring.servers.devices):
+                with tf.device(server):
+                    own = [
+                        tf.reshape(part, [-1])[0]
+                        for share in shares
+                        for place, part in zip(share.PLACES, share.parts, strict=True)
+                        if place == i
+                    ]
+                    sums.append(tf.add_n(own))
+            return tf.add_n(sums)
 
         started = time.perf_counter()
         traced = tf.function(words, autograph=False).get_concrete_function()
@@ -159,6 +165,7 @@ def servers_cost(ring: Any, acts: Mapping[str, Act], times: int) -> dict[str, di
             seconds.append(time.perf_counter() - started)
         found[name] = {
             "rounds": cost.rounds,
+            "messages": cost.messages,
             "bytes": cost.traffic.mean,
             "largest": cost.traffic.largest,
             "dealt": 0.0,

@@ -34,7 +34,10 @@ class Players:
 
 @contextmanager
 def local_players() -> Iterator[Players]:
-    """Yields servers that `pea players` runs until the block ends."""
+    """Yields servers that `pea players` runs until the block ends.
+
+    Their ports are open, since packets of an emulated network come in by another device than `lo`.
+    """
     import tfe_ext
 
     with TemporaryDirectory(prefix="players-") as folder:
@@ -42,7 +45,16 @@ def local_players() -> Iterator[Players]:
         file.write_text(json.dumps(dict(zip(SERVERS, free_addresses(len(SERVERS)), strict=True))))
         path = os.pathsep.join(part or os.getcwd() for part in sys.path)
         command = subprocess.Popen(
-            [sys.executable, "-c", _PLAYERS, str(os.getpid()), "players", "--players", str(file)],
+            [
+                sys.executable,
+                "-c",
+                _PLAYERS,
+                str(os.getpid()),
+                "players",
+                "--players",
+                str(file),
+                "--insecure-open-port",
+            ],
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

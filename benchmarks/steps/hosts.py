@@ -20,6 +20,7 @@ from benchmarks.instruments.costs import (
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes, inputs, step_of
+from extensions.errors import ArgumentError
 from extensions.ring.interface import Share
 
 CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
@@ -117,7 +118,12 @@ def sweep(
         parties: of CrypTen; the others have three.
         processes: whether ABY3's servers are processes of their own.
         spu_python: an interpreter that has SPU.
+
+    Raises:
+        ArgumentError: another host.
     """
+    if host not in HOSTS:
+        raise ArgumentError("host", host, f"one of {', '.join(HOSTS)}")
     options: dict[str, Any] = {"steps": steps, "kinds": list(kinds)}
     if host == ABY3:
         task = "benchmarks.steps.hosts:in_aby3"

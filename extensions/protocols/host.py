@@ -206,6 +206,13 @@ class Host(Protocol):
         """Returns the model of which `summands` returned these."""
         ...
 
+    def with_both_classes(self, model: Parameters) -> Parameters:
+        """Returns a model of one output with the other class's too, its negative; local."""
+        words = self.summands(model)
+        return self.restore(
+            [[*own[:-2], *(np.concatenate([-part, part]) for part in own[-2:])] for own in words]
+        )
+
     def compile(self, step: Step) -> Step:
         """Returns what computes the step, as often as it is called with one and the same model.
 

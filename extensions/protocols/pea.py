@@ -21,8 +21,8 @@ from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
-from extensions.protocols.host import Batch, Host, pairs, share_public
-from extensions.protocols.initialization import MAX_NORM, encode_model, initialize
+from extensions.protocols.host import Arrays, Batch, Host, pairs, share_public
+from extensions.protocols.initialization import MAX_NORM, initialize
 from extensions.protocols.optimizer import Mean, State, numerators
 from extensions.protocols.settings import (
     TRAINING,
@@ -32,14 +32,12 @@ from extensions.protocols.settings import (
     network_of,
     plan_of,
 )
-from extensions.ring.fixed_point import Integers, Reals, encode
+from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import Ring, Share
 
 Summands = Callable[[], Sequence[Sequence[Integers]]]
 Begun = tuple[State, Ledger] | None
 """What a run goes on from: its model, and what that cost."""
-LocalModel = Sequence[tuple[Reals, Reals]]
-"""Weight and bias of each layer."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,15 @@ class Own:
         train: features to train on, of each rank of the host, extracted by their owner alone.
         held_out: likewise, to compare models on.
         problem: what is wrong with one of them, which are empty then; None if nothing is.
-        learn: trains a model by DPSGD on one owner's records, given its rank and them.
+        learn: trains a model by DPSGD on one owner's records, given its rank and them, and returns
+            it as `extensions.protocols.initialization.encode_model` does.
         account: enters into a ledger what everything before the joint steps costs a record.
     """
 
     train: Sequence[OwnRecords]
     held_out: Sequence[OwnRecords]
     problem: ArgumentError | None
-    learn: Callable[[int, OwnRecords], LocalModel]
+    learn: Callable[[int, OwnRecords], Arrays]
     account: Callable[[Ledger], None]
 
 
@@ -158,10 +157,7 @@ def _of_all_classes(host: Host, config: Settings, model: Parameters) -> Paramete
     """
     if model[-1][1].shape[0] == config.classes:
         return model
-    words = host.summands(model)
-    return host.restore(
-        [[*own[:-2], *(np.concatenate([-part, part]) for part in own[-2:])] for own in words]
-    )
+    return host.with_both_classes(model)
 
 
 def agreed(
@@ -212,15 +208,13 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
     if config.strategy is None:
         return model, ledger
     strategy = config.strategy
-    learnt = [
-        own.learn(rank, each) for rank, each in zip(host.ranks, records.records, strict=True)
-    ]  # 4.1
+    learnt = _learnt(host, own, records)  # 4.1
     tried = announce(host.exchange, own.held_out, {})
     if strategy != "local-average" and not sum(tried.sizes):
         raise ArgumentError(
             "init", strategy, "'local-average', or a public start, without held-out records"
         )
-    local = host.place(_encoded(host, config, learnt, records.sizes))
+    local = host.place(learnt)
     placed = host.place(tried.records)
 
     def aggregate(model: Parameters) -> Parameters:
@@ -362,15 +356,15 @@ def public_start(config: Settings, features: int) -> list[Integers]:
     return [encode(part, config.frac_bits) for pair in pairs for part in pair]
 
 
-def _encoded(
-    host: Host, config: Settings, learnt: Sequence[LocalModel], sizes: Sequence[int]
-) -> list[list[Integers]]:
+def _learnt(host: Host, own: Own, records: Announced) -> list[Arrays]:
     """The local models as ring integers, once all parties have one that fits; one round."""
     local, problem = [], None
     try:
-        local = [encode_model(model, config.frac_bits) for model in learnt]
+        local = [
+            own.learn(rank, each) for rank, each in zip(host.ranks, records.records, strict=True)
+        ]
     except ArgumentError as error:
         problem = error
-    own = [Announcement(records=sizes[rank]).words for rank in host.ranks]
-    agree(host.exchange, own, {}, problem)
+    words = [Announcement(records=records.sizes[rank]).words for rank in host.ranks]
+    agree(host.exchange, words, {}, problem)
     return local

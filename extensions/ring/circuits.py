@@ -72,19 +72,23 @@ class Masked(NamedTuple):
     products: Word
 
 
-def masked(host: WordHost, wires: Word, terms: Sequence[Term]) -> Masked:
+def masked(
+    host: WordHost, wires: Word, terms: Sequence[Term], dealt: Dealt | None = None
+) -> Masked:
     """Opens the wires under fresh masks.
 
     Args:
         host: the host.
         wires: words, stacked.
         terms: what is to be computed of them, by `evaluated`.
+        dealt: `extensions.ring.tuples.WordMasks` for those wires and terms, if they were dealt for
+            this opening already; by default they are dealt now.
 
     Cost:
         One round.
     """
     correlation = WordMasks(wires.shape[0], monomials(terms))
-    ((masks, products),) = host.deal([(correlation, wires[0])])
+    masks, products = dealt or host.deal([(correlation, wires[0])])[0]
     (opened,) = host.open_xor([wires ^ masks])
     return Masked(opened, masks, products)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from extensions.ring.circuits import Masked, WordHost, evaluated, masked
 from extensions.ring.planes import LANES, SIGNS, WIDTHS, lanes, padded, planes, quarter
+from extensions.ring.tuples import Dealt, WordMasks
 from extensions.ring.words import Factor, Monomial, Term, Word, monomials
 
 _ALL = tuple(range(LANES))
@@ -36,6 +37,8 @@ _FIRST = _lent(_ALL, [Factor(wire, 0, gated=True) for wire in _ALL])
 _FIRST_PASSED = _passed(_ALL)
 _LATER = _lent(_PASSING, [Factor(wire, 0) for wire in _LENT])
 _LATER_PASSED = _passed(_PASSING)
+_ENDS: tuple[list[Term], ...] = ([_LATER_PASSED], [])
+"""What the second and the third level compute beside `_LATER`."""
 
 
 @functools.cache
@@ -44,21 +47,37 @@ def first_products() -> tuple[Monomial, ...]:
     return monomials([*_FIRST, _FIRST_PASSED])
 
 
-def signs(host: WordHost, minuends: Sequence[Word], dealt: Word) -> Word:
+@functools.cache
+def later_masks() -> tuple[WordMasks, ...]:
+    """Returns what hides the wires of the second and the third level.
+
+    A level has a quarter of the words of the one before, as `extensions.ring.planes.quarter` says.
+    """
+    return tuple(
+        WordMasks(2 * (LANES - 1) + len(passed), monomials([*_LATER, *passed])) for passed in _ENDS
+    )
+
+
+def signs(
+    host: WordHost, minuends: Sequence[Word], dealt: Word, later: Sequence[Dealt] | None = None
+) -> Word:
     """Returns XOR-shared words with the sign bits of c - r, as `planes.unpacked` takes them.
 
     Args:
         host: the host.
         minuends: public c, four words of shape (kinds, size).
         dealt: what followed from r by `extensions.ring.tuples.RandomPlanes`, (words, size).
+        later: `later_masks` for this comparison; by default each is dealt when it is needed.
 
     Cost:
         2 rounds; 7/16 and 6/64 of a word opened for each c.
     """
     lent, passing = _of_bits(host, planes([~c for c in minuends], WIDTHS[0]), dealt)
-    lent, passing = _of_groups(host, [lent, passing], WIDTHS[1], [_LATER_PASSED])
-    (lent,) = _of_groups(host, [lent, passing], WIDTHS[2], [])
-    return lent
+    words = [lent, passing]
+    each: Sequence[Dealt | None] = later or [None for _ in _ENDS]
+    for width, passed, masks in zip(WIDTHS[1:], _ENDS, each, strict=True):
+        words = _of_groups(host, words, width, passed, masks)
+    return words[0]
 
 
 def _of_bits(host: WordHost, public: Sequence[Word], dealt: Word) -> list[Word]:
@@ -79,7 +98,9 @@ def _of_bits(host: WordHost, public: Sequence[Word], dealt: Word) -> list[Word]:
     return [ends ^ lent, passing]
 
 
-def _of_groups(host: WordHost, words: Sequence[Word], width: int, passed: list[Term]) -> list[Word]:
+def _of_groups(
+    host: WordHost, words: Sequence[Word], width: int, passed: list[Term], dealt: Dealt | None
+) -> list[Word]:
     """Joins four groups, of words that they lend and that they pass on; one round."""
     size = quarter(math.prod(words[0].shape))
     both = host.concatenate([padded(word, host.concatenate) for word in words])
@@ -88,6 +109,6 @@ def _of_groups(host: WordHost, words: Sequence[Word], width: int, passed: list[T
     lends, passes = _ALL_LENT, _ALL_PASSED
     wires = each[[*lends[:-1], *passes[1:], *passes[: len(passed)]]]
     sums = [_LATER, passed] if passed else [_LATER]
-    opened = masked(host, wires, [*_LATER, *passed])
+    opened = masked(host, wires, [*_LATER, *passed], dealt)
     lent, *others = evaluated(host, sums, opened)
     return [each[lends[-1]] ^ lent, *others]

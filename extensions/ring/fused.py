@@ -15,6 +15,7 @@ from extensions.ring.interface import Rows, Selected, Share, Weights
 from extensions.ring.joint import tops_meet
 from extensions.ring.masked_opening import OFFSET_BITS, MaskedOpening
 from extensions.ring.planes import bits_of, unpacked
+from extensions.ring.tuples import Dealt
 from extensions.ring.words import Word
 
 
@@ -74,14 +75,17 @@ class Fused(MaskedOpening):
             the flags' bits, and for each flag two words, three with a shift.
         """
         kinds, count = len(thresholds), math.prod(x.shape)
-        dealt = self.deal_joint([x, None], "selection", count, kinds, shift)
+        dealt = self.deal_joint([x, None, None, None], "selection", count, kinds, shift)
         if dealt is None:
             return super().select(x, thresholds, slopes, constants, shift)
-        lanes, d_words, planes, d, *rest = dealt
+        lanes, d_words, *masks = dealt[:4]
+        planes, *products = dealt[4:7]
+        d, *rest = dealt[7:]
         r = lanes.T.reshape(-1)[:count]
         flat = x.reshape(count)
         (c,) = self.open_sum([flat + r])
-        flags = self.signs_below(c, thresholds, planes)
+        later = [Dealt(*pair) for pair in zip(masks, products, strict=True)]
+        flags = self.signs_below(c, thresholds, planes, later)
         (opened,) = self.open_xor([flags ^ d_words])
         p = unpacked(bits_of(opened, self.constant), kinds, count)
         turned = p * -2 + 1

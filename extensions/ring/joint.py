@@ -8,7 +8,7 @@ are dealt with r.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from extensions.ring.comparison import first_products
+from extensions.ring.comparison import first_products, later_masks
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.masked_opening import TOP
 from extensions.ring.planes import LANES, bits_of, quarter, unpacked
@@ -74,8 +74,9 @@ def truncated(r: Word, shift: int) -> Words:
 def selection(count: int, kinds: int, shift: int) -> Joint:
     """Returns what `Fused.select` needs of the masks r of x and d of the flags [x < t].
 
-    Dependents: planes of r and their products; the bits d; without a shift d r, with one r
-    truncated as `truncated` has it, and its products with d.
+    Further masks: those of the comparison's later levels. Dependents: planes of r and their
+    products; those of the later levels; the bits d; without a shift d r, with one r truncated as
+    `truncated` has it, and its products with d.
 
     Args:
         count: elements of x.
@@ -83,22 +84,30 @@ def selection(count: int, kinds: int, shift: int) -> Joint:
         shift: of the truncation; 0 for none.
     """
     size = quarter(count)
-    words = quarter(quarter(kinds * size))
-    of_r = RandomPlanes(first_products())
+    first = quarter(kinds * size)
+    words = quarter(first)
+    of_r, later = RandomPlanes(first_products()), later_masks()
+    levels = list(zip(later, (first, words), strict=True))
     flags, elements = Part((kinds, count)), Part((count,))
 
     def follow(masks: Words, dealer: Dealer) -> Words:
-        lanes, words = masks
+        lanes, words, *own_levels = masks
         r = lanes.T.reshape(LANES * size)[:count]
         d = unpacked(bits_of(words, dealer.constant), kinds, count)
         own = truncated(r, shift) if shift else [r]
-        followed = [of_r.follow(lanes, dealer), d]
+        pairs = zip(later, own_levels, strict=True)
+        followed = [of_r.follow(lanes, dealer), *(c.follow(m, dealer) for c, m in pairs), d]
         return [*followed, *(own if shift else []), *(d * each for each in own)]
 
     return Joint(
-        (Part((LANES, size)), Part((words,), "xor")),
+        (
+            Part((LANES, size)),
+            Part((words,), "xor"),
+            *(Part((each.masks, wide), each.masks_by) for each, wide in levels),
+        ),
         (
             Part((of_r.dependents, size), "xor"),
+            *(Part((each.dependents, wide), each.dependents_by) for each, wide in levels),
             flags,
             *([elements, elements, flags, flags] if shift else [flags]),
         ),

@@ -178,18 +178,25 @@ class MaskedOpening(Composed):
         (c,) = self.open_sum([flat + masks.T.reshape(LANES * size)[:count]])
         return self.signs_below(c, thresholds, dependents)
 
-    def signs_below(self, c: Word, thresholds: Sequence[int], dealt: Bits) -> Bits:
+    def signs_below(
+        self,
+        c: Word,
+        thresholds: Sequence[int],
+        dealt: Bits,
+        later: Sequence[Dealt] | None = None,
+    ) -> Bits:
         """Returns the signs of x - t for each public t, given x + r; 2 rounds.
 
         Args:
             c: the opened x + r, of one axis.
             thresholds: t.
             dealt: what followed from r, by `RandomPlanes`.
+            later: as `extensions.ring.comparison.signs` takes it.
         """
         (count,) = c.shape
         column = self._column([wrap(t) for t in thresholds], c)
         each = [lane.reshape(1, quarter(count)) for lane in lanes(c, self.concatenate)]
-        return signs(self, [lane - column for lane in each], dealt)
+        return signs(self, [lane - column for lane in each], dealt, later)
 
     def suffix_or(self, bits: Bits) -> Bits:
         """Returns words whose bit i is the OR of bits i..63 of each word; 3 rounds."""

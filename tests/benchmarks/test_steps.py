@@ -16,6 +16,7 @@ from benchmarks.__main__ import app
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.dpsgd_scaling import growth_rows, law_rows, points_of, series_of
 from benchmarks.steps.dpsgd_step import floor_ms, rows_of
+from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import (
     FRAC_BITS,
     GHOST,
@@ -26,6 +27,7 @@ from benchmarks.steps.linear_step import (
     step_of,
 )
 from benchmarks.steps.training import kinds_of
+from extensions.errors import ArgumentError
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode
 from extensions.runs.config import TrainConfig
@@ -55,6 +57,11 @@ def cost(point: dict[str, int], extra: float = 0.0) -> dict[str, Any]:
     size = 500 + 24 * point["batch"] * point["features"] + extra
     seconds = [9.0, 1e-3 * point["batch"] ** 0.5, 0.0]
     return {"rounds": 27, "bytes": size, "largest": size, "seconds": seconds}
+
+
+def test_an_unknown_host_is_refused():
+    with pytest.raises(ArgumentError, match="'aby3'.*CrypTen, ABY3, SPU ABY3"):
+        measure("aby3", 1, BASE)
 
 
 def test_the_sweep_determines_the_law_that_made_its_figures():

@@ -13,6 +13,7 @@ import pytest
 from extensions.ring.fixed_point import Integers
 from extensions.ring.joint import JOINTS
 from extensions.ring.planes import LANES
+from tests.conformance.arenas.arena import parameters
 from tests.conformance.budgets.comparison import compared
 from tests.helpers.openings import COUNT, KINDS, THRESHOLDS, record_openings, uniform_p_value
 from tests.helpers.strategies import ALARM
@@ -26,10 +27,11 @@ conversion, a comparison and two selections. A host may add those of products.""
 Open = Callable[[str], Integers]
 
 
-HOSTS = ["toy", "crypten-2", "crypten-3", "crypten-2-other-provider", "aby3"]
+OURS = parameters(["toy", "crypten-2", "crypten-3", "aby3"])
+OTHER_PROVIDER = "crypten-2-other-provider"
 
 
-@pytest.fixture(params=HOSTS)
+@pytest.fixture(params=[*OURS, *parameters([OTHER_PROVIDER])])
 def open_words(request: pytest.FixtureRequest) -> Open:
     host, *rest = request.param.split("-")
     if host == "toy":
@@ -55,16 +57,14 @@ def test_every_opened_word_is_masked(open_words: Open):
 
 
 @pytest.mark.parametrize(
-    "open_words",
-    [pytest.param(host, marks=pytest.mark.long if "other" in host else []) for host in HOSTS],
-    indirect=True,
+    "open_words", [*OURS, pytest.param(OTHER_PROVIDER, marks=pytest.mark.long)], indirect=True
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_that_are_not_masked_are_found(open_words: Open, kind: str):
     assert uniform_p_value(open_words(kind)) < ALARM
 
 
-@pytest.mark.parametrize("open_words", ["crypten-2", "crypten-3", "aby3"], indirect=True)
+@pytest.mark.parametrize("open_words", OURS[1:], indirect=True)
 @pytest.mark.parametrize("kind", JOINTS)
 def test_words_that_are_dealt_jointly_and_not_masked_are_found(open_words: Open, kind: str):
     assert uniform_p_value(open_words(kind)) < ALARM

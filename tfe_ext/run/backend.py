@@ -1,8 +1,11 @@
 """The TF Encrypted backend of `pea train`: ABY3 with three servers that own the records."""
 
 import os
+import socket
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,16 @@ from extensions.runs.hosts import Progress
 from extensions.runs.manifest import manifest_of
 from extensions.runs.options import RunOptions
 from extensions.runs.processes import call
+from extensions.transport import Local
 from tfe_ext.players.addresses import SERVERS, read_players
+from tfe_ext.players.tls.links import Links
+from tfe_ext.players.tls.members import members_of
 
 READ_APART = True
 
 NOTICE = (
-    "The process that builds the graph of ABY3's three servers can read every share; without "
-    "--players it plays the servers too. Whoever runs it must be trusted with all records."
+    "The process that builds the graph of ABY3's three servers could read every share and record; "
+    "without --players it plays the servers, too. Whoever runs it must be trusted with all records."
 )
 
 
@@ -46,7 +52,74 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         allowed = "left out with the backend tfe"
         raise ArgumentError("material", str(options.material), allowed, "ABY3 needs no dealer.")
     if options.players is not None:
-        read_players(options.players)
+        players = read_players(options.players)
+        if options.federation is not None and options.key is not None:
+            members_of(Local.read(options.federation, options.key), players)
+        _check_on_players(config)
+
+
+def _check_on_players(config: TrainConfig) -> None:
+    """Returns only if nobody but an owner computes on its records in the clear.
+
+    Raises:
+        ArgumentError: the client would.
+    """
+    computed = {"whiten": False, "open": "never", "method": "pea"}
+    for name, hidden in computed.items():
+        if (value := getattr(config, name)) != hidden:
+            advice = "The client would compute on all records. CrypTen has it: --backend crypten."
+            raise ArgumentError(name, value, f"{hidden!r} with --players", advice)
+
+
+def stated_elsewhere(options: RunOptions) -> Any:
+    """Returns what owners say of records that their own players have; None where files are given.
+
+    Raises:
+        ArgumentError: of `tfe_ext.run.owners.FarOwners.stated`.
+        PlayerLostError: a player was lost; it is named.
+        ServersLostError: the client's process died or ran out of time.
+    """
+    if options.players is None:
+        return None
+    with _linked(options) as own_address:
+        return call(
+            "tfe_ext.run.backend:stated_task",
+            {"players": options.players, "own_address": own_address},
+            env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
+            timeout=options.timeout,
+            on_event=lambda event: None,
+            lost=ServersLostError,
+        )
+
+
+@contextmanager
+def _linked(options: RunOptions) -> Iterator[str | None]:
+    """Yields the address by which the players reach a client that starts in the block.
+
+    Links are this process's, since TensorFlow keeps others from running while it waits for players.
+    """
+    if options.players is None or options.federation is None or options.key is None:
+        yield None
+        return
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    told: set[str] = set()
+
+    def tell(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            print(f"pea: {line}", file=sys.stderr, flush=True)
+
+    local = Local.read(options.federation, options.key)
+    with Links(local, read_players(options.players), port, tell):
+        yield f"127.0.0.1:{port}"
+
+
+def stated_task(emit: Progress, *, players: Path, own_address: str | None) -> Any:
+    """Returns what the owners say, from inside a process of its own."""
+    from tfe_ext.run.training import stated
+
+    return stated(players, own_address)
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -70,14 +143,15 @@ def train(
 ) -> dict[str, Any]:
     """Returns the report of a run of three servers that own the records.
 
-    They are devices of one process, or else players in processes of their own.
+    They are devices of one process, or else players in processes of their own, which have the
+    records.
 
     TensorFlow stays out of the calling process, whose devices it would fix and which it might
     keep from ending in time.
 
     Args:
         config: resolved settings.
-        files: each server's records.
+        files: each server's records; none with players.
         progress: called after each step.
         options: with players, but without material.
 
@@ -87,32 +161,43 @@ def train(
         ServersLostError: the servers' process died or ran out of time.
     """
     check(config, options)
-    if options.checkpoints is not None:
+    if options.checkpoints is not None and options.players is None:
         with quiet_unless_it_fails():
             from tfe_ext.run.host import ABY3Host
 
-        own = read_party_file(files[0])
+        own = read_party_file(files[0]).outline
         manifest = manifest_of(config, options, own, ABY3Host.software)
         check_files(options.checkpoints, manifest.kept, config.steps, files)
     started = time.perf_counter()
-    report = call(
-        "tfe_ext.run.backend:train_task",
-        {"config": config, "files": list(files), "options": options},
-        env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
-        timeout=options.timeout,
-        on_event=progress,
-        lost=ServersLostError,
-    )
+    with _linked(options) as own_address:
+        report = call(
+            "tfe_ext.run.backend:train_task",
+            {
+                "config": config,
+                "files": list(files),
+                "options": options,
+                "own_address": own_address,
+            },
+            env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
+            timeout=options.timeout,
+            on_event=progress,
+            lost=ServersLostError,
+        )
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
 
 def train_task(
-    emit: Progress, *, config: TrainConfig, files: Sequence[Path], options: RunOptions
+    emit: Progress,
+    *,
+    config: TrainConfig,
+    files: Sequence[Path],
+    options: RunOptions,
+    own_address: str | None,
 ) -> dict[str, Any]:
     """Returns the report, from inside the servers' process."""
     from tfe_ext.run.training import train as train_here
 
-    return train_here(config, files, emit, options)
+    return train_here(config, files, emit, options, own_address)
 
 
 def check_party(config: TrainConfig, *_: Any) -> None:

@@ -24,6 +24,7 @@ from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.records.batches import OwnersRecords
+from tfe_ext.keras.records.datasets import PlacedRecords
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
@@ -54,12 +55,13 @@ class ABY3Host(Host):
         self._on = prot.ring.servers.devices
         self._traffic = super().traffic()
 
-    def place(self, own: Sequence[OwnRecords | Arrays]) -> Placed:
+    def place(self, own: Sequence[OwnRecords | PlacedRecords | Arrays]) -> Placed:
         """Returns variables on the device of each owner, and on no other.
 
-        They are no constants of a graph, of which every player gets a copy.
+        They are no constants of a graph, of which every player gets a copy. What is there already
+        stays there.
         """
-        records = [each for each in own if isinstance(each, OwnRecords)]
+        records = [each for each in own if isinstance(each, OwnRecords | PlacedRecords)]
         if records:
             return OwnersRecords(self._servers, dict(zip(self._names, records, strict=True)))
         placed = []
@@ -108,6 +110,19 @@ class ABY3Host(Host):
             with tf.device(device):
                 for held in (rank, (rank + 1) % len(self._on)):
                     parts.append(tf.Variable(summands[held], trainable=False, name="model"))
+        return Replicated(self._on, parts)
+
+    def with_both_classes(self, model: Parameters) -> Parameters:
+        """Returns a model of one output with the other class's too, each part on its server."""
+        *hidden, last = model
+        both = [concatenate([-share, share]) for share in flat(_read([last]))]
+        return [*hidden, *pairs([self._kept(share) for share in both])]
+
+    def _kept(self, share: Replicated) -> Replicated:
+        parts = []
+        for place, part in zip(share.PLACES, share.parts, strict=True):
+            with tf.device(self._on[place]):
+                parts.append(tf.Variable(part, trainable=False, name="model"))
         return Replicated(self._on, parts)
 
     def compile(self, step: Step) -> Step:

@@ -136,10 +136,17 @@ class ABY3Arena:
         self, recipe: str, shapes: Sequence[tuple[int, ...]], *, frac_bits: int = 16, **options: Any
     ) -> tuple[int, int]:
         """Returns the rounds and the bytes of a recipe, without what makes results replicated."""
-        cost: tuple[int, int] = self.run(
+        rounds, size, _ = self.counts(recipe, shapes, frac_bits=frac_bits, **options)
+        return rounds, size
+
+    def counts(
+        self, recipe: str, shapes: Sequence[tuple[int, ...]], *, frac_bits: int = 16, **options: Any
+    ) -> tuple[int, int, int]:
+        """Returns what `cost` does, and the number of messages."""
+        counts: tuple[int, int, int] = self.run(
             "count", recipe=recipe, shapes=shapes, frac_bits=frac_bits, options=options
         )
-        return cost
+        return counts
 
     def run(self, task: str, **arguments: Any) -> Any:
         """Returns what a function of `tests.conformance.arenas.servers` returned."""

@@ -68,8 +68,8 @@ def evaluate(
 
 def count(
     recipe: str, shapes: Sequence[tuple[int, ...]], frac_bits: int, options: dict[str, Any]
-) -> tuple[int, int]:
-    """Returns rounds and bytes of a recipe, whose results stay in the form that they come in."""
+) -> tuple[int, int, int]:
+    """Returns rounds, bytes and messages of a recipe; results stay in the form they come in."""
     ring = ABY3Ring(PROTOCOL.ring.servers, frac_bits)
     shares = [share(np.zeros(shape, dtype=np.int64)) for shape in shapes]
 
@@ -78,7 +78,7 @@ def count(
         return [part for result in results for part in result.parts if part is not None]
 
     cost = tfe_ext.cost(parts)
-    return cost.rounds, cost.bytes
+    return cost.rounds, cost.bytes, cost.messages
 
 
 def wire(

@@ -179,15 +179,21 @@ def test_dpsgd_step(aby3_arena: ABY3Arena, model: str, supplied: bool, padded: b
     assert cost == (10, 8 * words)
 
 
-@pytest.mark.parametrize(("loss", "rounds"), [("sigmoid", 18), ("least-squares", 13)])
-def test_a_step_of_a_linear_model(aby3_arena: ABY3Arena, loss: Any, rounds: int):
-    """At 128 x 512 x 10, but for the round in which the results become replicated."""
+@pytest.mark.parametrize(
+    ("loss", "rounds", "deals"), [("sigmoid", 18, 9), ("least-squares", 13, 7)]
+)
+def test_a_step_of_a_linear_model(aby3_arena: ABY3Arena, loss: Any, rounds: int, deals: int):
+    """At 128 x 512 x 10, but for the round in which the results become replicated.
+
+    Two servers send each other a message a round, and server 2 one a deal. Of logits and update,
+    which all three share, it sends both its summand.
+    """
     rows, features, classes = 128, 512, 10
     sizes = Network(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
     shapes = sizes.shapes(max_feature_norm=1.0, max_weight_norm=32.0)
     plan = plan_of(shapes, frac_bits=20, rows=rows, parties=3, noise_multiplier=1.0)
     given = [(rows, features), (rows, classes), (rows,), (classes, features), (classes,)]
-    cost = aby3_arena.cost("step_of_a_model", given, frac_bits=20, plan=plan, loss=loss, seed=1)
+    cost = aby3_arena.counts("step_of_a_model", given, frac_bits=20, plan=plan, loss=loss, seed=1)
     logits = rows * classes
     words = logits * TRUNCATE_PRODUCT.words
     if loss == "sigmoid":
@@ -196,7 +202,7 @@ def test_a_step_of_a_linear_model(aby3_arena: ABY3Arena, loss: Any, rounds: int)
     words += clip_factor(rows, 2, thresholds_of(plan), shifted=True).words
     words += logits * (OPEN + 2 + TRUNCATE.words + CONVERT.words)
     words += classes * (features + 1) * TRUNCATE_PRODUCT.words
-    assert cost == (rounds - 1, 8 * words)
+    assert cost == (rounds - 1, 8 * words, 2 * (rounds - 1) + deals + 2 * 2)
 
 
 @pytest.mark.hosts(frac_bits=[20])

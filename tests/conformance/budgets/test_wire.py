@@ -1,7 +1,7 @@
 """What a run says that its parties sent and received is what their connections carry.
 
 In CrypTen the product reads the kernel's count, which is held to what was opened: each party sends
-a small opening to every other one, and its part of a large one around a ring. In ABY3 it counts the
+a small opening to every other one, and its part of a large one in two steps. In ABY3 it counts the
 graph's tensors, and the kernel tells what the servers' processes sent.
 """
 
@@ -83,7 +83,10 @@ def sent(opening: int, parties: int, header: float) -> float:
 
 @pytest.mark.parametrize("parties", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 5))])
 def test_crypten_sends_its_openings_and_their_headers(pools: Pools, parties: int):
-    """Headers are those of an opening of one word, and equal at every party."""
+    """Headers are those of an opening of one word, and equal at every party.
+
+    Who begins first may have sent its part of the first opening before others begin to count.
+    """
     (one, *_) = in_crypten(pools, parties, "truncate", 1)
     (opening,) = one["openings"]
     header = one["sent"] / (parties - 1) - opening
@@ -96,20 +99,23 @@ def test_crypten_sends_its_openings_and_their_headers(pools: Pools, parties: int
             assert (expected == 0) == (name == "noise")
         columns = zip(*(party["all"] for party in found), strict=True)
         out, into, dealt = map(sum, columns)
-        late = 4 * parties * (parties - 1) * header
+        largest = max((each for party in found for each in party["openings"]), default=0)
+        late = parties * (parties - 1) * (largest + header)
         assert abs(out - into) <= late, name
         assert dealt == 0
 
 
 @pytest.mark.parametrize("parties", [3, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 5))])
 @pytest.mark.parametrize("name", messaging("less_than", "inverse_sqrt", "dpsgd_step"))
-def test_crypten_sends_many_words_around_a_ring(pools: Pools, parties: int, name: str):
+def test_crypten_sends_many_words_in_two_steps(pools: Pools, parties: int, name: str):
+    """Who begins or ends first may have received a part of an opening more or less than counted."""
     found = in_crypten(pools, parties, name, MANY)
     for party in found:
         assert max(party["openings"]) > DIRECT_BYTES
         expected = sum(sent(each, parties, 0.0) for each in party["openings"])
         assert party["sent"] == pytest.approx(expected, rel=0.01)
-        assert party["all"][1] == pytest.approx(expected, rel=0.01)
+        late = sent(max(party["openings"]), parties, 0.0)
+        assert party["all"][1] == pytest.approx(expected, rel=0.01, abs=late)
 
 
 @pytest.mark.parametrize("name", messaging("inverse_sqrt"))

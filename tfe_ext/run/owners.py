@@ -1,0 +1,146 @@
+"""The owners of a run whose records are in their own players: what the client's program has."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import Outline
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols import pea
+from extensions.protocols.agreement import check_equal
+from extensions.protocols.host import Arrays
+from extensions.runs.budget import Reservations
+from extensions.runs.config import TrainConfig
+from extensions.runs.local_training import account_for_start
+from extensions.runs.manifest import listed
+from tfe_ext.keras.records.datasets import PlacedRecords
+from tfe_ext.players.addresses import SERVERS
+from tfe_ext.players.client import RemotePlayers
+from tfe_ext.players.records.asking import FarOwner, ask_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """What owners say of their records before a run, all of it public.
+
+    Attributes:
+        settings: of a run, by name, which follow from the records; equal at all owners.
+        outlines: of each owner.
+    """
+
+    settings: Mapping[str, Any]
+    outlines: Sequence[Outline]
+
+
+class FarOwners:
+    """The three servers as owners of records that stay with them.
+
+    Args:
+        players: to whom this process is connected.
+    """
+
+    def __init__(self, players: RemotePlayers) -> None:
+        devices = [players.get_player(name).device_name for name in SERVERS]
+        self._owners = [FarOwner(*each) for each in zip(SERVERS, devices, strict=True)]
+
+    def stated(self) -> Stated:
+        """Returns what all owners say of their records.
+
+        Raises:
+            ArgumentError: one has none, or they differ in what must be equal; all of that is named.
+        """
+        said = ask_all(self._owners, "state")
+        outlines = [Outline(**each["outline"]) for each in said]
+        check_equal(
+            [
+                {**listed(each["settings"]), **listed(own.recipe), "columns": own.columns}
+                for each, own in zip(said, outlines, strict=True)
+            ]
+        )
+        return Stated(settings=said[0]["settings"], outlines=outlines)
+
+    def enter(self, config: TrainConfig, name: str) -> tuple[pea.Own, Reservations]:
+        """Returns records, checked and encoded by their owners, who have entered the run.
+
+        Nothing of them is in this process: each is a tensor on its owner's device.
+
+        Args:
+            config: resolved settings.
+            name: of the run; without one it is in no ledger.
+        """
+        train: list[PlacedRecords] = []
+        held_out: list[PlacedRecords] = []
+        problem, budget = None, Reservations()
+        try:
+            fields = {"run": name, "config": config.to_dict()}
+            for owner, said in zip(
+                self._owners, ask_all(self._owners, "prepare", **fields), strict=True
+            ):
+                train.append(_records(owner, "train", config.rows_per_unit, said["empty"]))
+                held_out.append(_records(owner, "held_out", 1, empty=False))
+            if name:
+                budget = _Ledgers(self._owners, name)
+                budget.reserve()
+        except ArgumentError as error:
+            train, held_out, problem = [], [], error
+
+        def learn(rank: int, own: OwnRecords) -> Arrays:
+            if not learnt:
+                learnt.extend(ask_all(self._owners, "learn", run=name))
+            parts = [self._owners[rank].take(f"local_{i}") for i in range(learnt[rank]["parts"])]
+            return cast(Arrays, parts)
+
+        learnt: list[Mapping[str, Any]] = []
+        own = pea.Own(
+            train=cast(Sequence[OwnRecords], train),
+            held_out=cast(Sequence[OwnRecords], held_out),
+            problem=problem,
+            learn=learn,
+            account=lambda ledger: account_for_start(ledger, config),
+        )
+        return own, budget
+
+
+def _records(owner: FarOwner, which: str, rows_per_unit: int, empty: bool) -> PlacedRecords:
+    return PlacedRecords(
+        features=owner.take(f"{which}_features"),
+        labels=owner.take(f"{which}_labels"),
+        rows_per_unit=rows_per_unit,
+        empty=owner.take(f"{which}_empty") if empty else None,
+    )
+
+
+class _Ledgers(Reservations):
+    """A run in the ledgers that owners keep beside their records; no number of them comes here.
+
+    Args:
+        owners: who keep them.
+        run: its name, for which all have prepared.
+    """
+
+    def __init__(self, owners: Sequence[FarOwner], run: str) -> None:
+        super().__init__()
+        self._owners = owners
+        self._run = run
+
+    def reserve(self) -> None:
+        """The run counts in every ledger; in none of them that one that refuses it would leave."""
+        try:
+            ask_all(self._owners, "reserve", run=self._run)
+        except ArgumentError:
+            self.free()
+            raise
+
+    def spend(self) -> None:
+        """The run is spent in every ledger, before anything is opened."""
+        ask_all(self._owners, "spend", run=self._run)
+
+    def free(self) -> None:
+        """What `reserve` entered is taken out where its owner can still be asked."""
+        for owner in self._owners:
+            with suppress(ArgumentError, tf.errors.OpError):
+                owner.ask("free", run=self._run)
