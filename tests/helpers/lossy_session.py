@@ -57,6 +57,8 @@ class Session:
         )
         if name == SCRIPT:
             self._said = said
+        else:
+            self._running[name].send(pickle.dumps(None))  # its owner has no records
 
     def _wait_for(self, players):
         for name in players:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from extensions.owners.data import load, split_among, write_parts
 from tests.helpers.commands import Command, started
 
 _LISTENS = re.compile(r"player (?P<name>\w+) listens on port \d+, process (?P<process>\d+)$")
@@ -29,6 +30,12 @@ def write(file: Path, addresses: Mapping[str, str]) -> Path:
     return file
 
 
+def digits(folder: Path) -> Path:
+    """Writes a part of the digits for each server, as `pea split` does; returns the folder."""
+    write_parts(split_among(load("digits", None, 0), len(SERVERS)), folder, classes=10)
+    return folder
+
+
 Players = tuple[Command, dict[str, int]]
 """The command, and the processes that it started by name."""
 
@@ -37,7 +44,7 @@ Players = tuple[Command, dict[str, int]]
 def running_players(file: Path, *options: object) -> Iterator[Players]:
     """The command, once all its players listen, and their processes by name."""
     with started("players", "--players", file, *options) as command:
-        count = 1 if options else len(json.loads(file.read_text()))
+        count = 1 if "--player" in options else len(json.loads(file.read_text()))
         processes: dict[str, int] = {}
         for line in command.process.stdout:
             if found := _LISTENS.match(line):

@@ -13,7 +13,7 @@ from tests.conftest import SHARED
 from tests.extensions.cli.test_cli import NOISE, F, correct
 from tests.helpers.commands import KEYS, pea, report_of, started
 from tests.helpers.patience import wait_until
-from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.helpers.players import SERVERS, digits, free_addresses, running_players, write
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 pytestmark = [
@@ -43,7 +43,7 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
         arguments=[*map(str, ("train", *PRIVATE, *FIXED, *secure, *options, "--steps", steps))],
     )
     assert status == 0, err
-    assert err.count("can read every") == 1
+    assert " ".join(err.split()).count("could read every share and record") == 1
     for word in ("Traceback", "WARNING", "absl", "insecure randomness"):
         assert word not in err
     in_clear = ("--backend", "clear", "--steps", steps, "--json", paths["clear"])
@@ -201,7 +201,7 @@ def test_players_in_processes_of_their_own_train(tmp_path):
     file = write(tmp_path / "players.json", free_addresses(SERVERS))
     options = ("--steps", 20, "--json", tmp_path / "report.json", *NOISE, *FIXED)
     options += ("--init", "local", "--epsilon-init", 2)
-    with running_players(file):
+    with running_players(file, "--records", digits(tmp_path / "records")):
         done = pea("train", "--backend", "tfe", "--players", file, *options)
         assert done.returncode == 0, done.stderr
     remote = report_of(tmp_path / "report.json")

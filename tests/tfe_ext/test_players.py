@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -15,7 +15,8 @@ from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
 from tests.extensions.cli.test_cli_checkpoints import LONG_RUN, wait_for
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
-from tests.helpers.commands import ROOT, pea, started
+from tests.helpers.commands import PROGRAM, ROOT, pea, started
+from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.strategies import boundaries
@@ -62,6 +63,14 @@ sys.stdin.readline()
 print("goes on")
 """
 )
+
+
+REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+
+
+def on(hosts, name, *arguments):
+    """The command of a Python on that host."""
+    return ["ip", "netns", "exec", hosts.space(name), sys.executable, *arguments]
 
 
 @contextmanager
@@ -259,6 +268,44 @@ def test_interrupted_command_leaves_no_player(tmp_path):
         assert "The players end." in ended.stdout
 
 
+@needs_root
+@needs_tensorflow
+def test_a_player_with_an_address_of_this_host_alone_is_closed_to_others(tmp_path):
+    """TensorFlow listens on every interface: a player whose port is left open shows it."""
+    with Hosts(["here", "there"]) as hosts, ExitStack() as stack:
+        here = hosts.addresses["here"]
+        file = write(
+            tmp_path / "players.json",
+            {"server0": "127.0.0.1:4440", "server1": f"{here}:4441", "server2": "127.0.0.1:4442"},
+        )
+        refused = pea("players", "--players", file, "--player", "server1")
+        assert refused.returncode == 1
+        assert f"players['server1'] = '{here}:4441': must be this host's own" in refused.stderr
+        for options in (["server0"], ["server1", "--insecure-open-port"]):
+            run = ("-c", PROGRAM, "players", "--players", str(file), "--player", *options)
+            command = subprocess.Popen(
+                on(hosts, "here", *run),
+                env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            stack.callback(command.communicate)
+            stack.callback(command.terminate)
+            while " listens on port " not in command.stdout.readline():
+                assert command.poll() is None
+        reached = {
+            (who, host, port): subprocess.run(
+                on(hosts, who, "-c", REACH, host, str(port)), check=False
+            ).returncode
+            for who, host, port in (
+                ("here", "127.0.0.1", 4440),
+                ("there", here, 4440),
+                ("there", here, 4441),
+            )
+        }
+    assert [*reached.values()] == [0, 1, 0], reached
+
+
 @needs_tensorflow
 @pytest.mark.long
 def test_address_in_use_is_told(tmp_path):
@@ -283,7 +330,7 @@ class Told(Exception):
     """All that is told before a player starts."""
 
 
-def told(file, player=None):
+def told(file, player=None, **options):
     """What `pea players` says before it starts any."""
     said = []
 
@@ -295,7 +342,7 @@ def told(file, player=None):
     from tfe_ext.players.launch import serve
 
     with pytest.raises(Told):
-        serve(file, player, tell=tell)
+        serve(file, player, tell=tell, **options)
     return said[1]
 
 
@@ -308,7 +355,9 @@ def test_who_starts_all_players_is_told_and_where_they_are(tmp_path):
     assert told(file, "server1") == "Player server1 starts on this host."
     file = write(tmp_path / "there.json", {**here, "server1": there})
     assert told(file, "server0") == "Player server0 starts on this host."
-    assert told(file, "server1").startswith(f"This host has no address {there}, which the file")
+    assert told(file, "server1", open_port=True).startswith(
+        f"This host has no address {there}, which the file"
+    )
     ended = pea("players", "--players", file)
     assert ended.returncode == 1
     assert "pea: player = None: must be named, since other hosts have players." in ended.stderr

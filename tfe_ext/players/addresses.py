@@ -1,6 +1,7 @@
 """The file that says where the players are."""
 
 import json
+import socket
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,20 @@ def read_players(file: str | Path) -> "OrderedDict[str, str]":
     if len(set(players.values())) < len(players):
         raise ArgumentError("players", str(file), "without an address that occurs twice")
     return players
+
+
+def is_here(address: str) -> bool:
+    """Whether a socket of this host can have the address; its port does not matter."""
+    host, _ = check_address("players", address)
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(
+            host, 0, type=socket.SOCK_STREAM
+        ):
+            with socket.socket(family, kind, protocol) as one:
+                one.bind(place)
+    except OSError:
+        return False
+    return True
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> "OrderedDict[str, Any]":

@@ -5,7 +5,11 @@ from typing import Annotated
 
 import typer
 
+from extensions.checks import check_together
+from extensions.cli.parameters import Options
+from extensions.transport import Local
 from tfe_ext.players.launch import IDLE_TIMEOUT, serve
+from tfe_ext.players.records.reading import Own
 
 READ_APART = True
 
@@ -15,15 +19,40 @@ def players(
         Path,
         typer.Option(help="JSON file of names and HOST:PORT, the same for all and the script."),
     ],
+    own: Annotated[Own | None, Options("Records")],
     player: Annotated[
         str | None, typer.Option(help="The one player of this host; all of them if left out.")
     ] = None,
     idle_timeout: Annotated[
         float, typer.Option(help="Seconds without a script after which the players end.")
     ] = IDLE_TIMEOUT,
+    federation: Annotated[
+        Path | None,
+        typer.Option(help="File of `pea federation`: players and client reach each other by TLS."),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="With --federation, this host's file of `pea keys`.")
+    ] = None,
+    insecure_open_port: Annotated[
+        bool,
+        typer.Option(
+            "--insecure-open-port",
+            help="Let other hosts reach TensorFlow's port, which asks nobody who he is.",
+        ),
+    ] = False,
 ) -> None:
     """Run the players of a TF Encrypted session; its script reaches them by the same file.
 
-    They end with this command, and it ends with status 1 if one of them is lost.
+    They end with this command, and it ends with status 1 if one of them is lost. With --records a
+    player reads its owner's records for `pea train --players`, and gives them to nobody.
     """
-    serve(players, player, idle_timeout=idle_timeout, tell=typer.echo)
+    check_together("federation", federation, "key", key)
+    serve(
+        players,
+        player,
+        own,
+        idle_timeout=idle_timeout,
+        open_port=insecure_open_port,
+        local=Local.read(federation, key) if federation and key else None,
+        tell=typer.echo,
+    )

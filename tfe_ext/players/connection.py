@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from extensions.checks import check_address
 from extensions.errors import ArgumentError
-from tfe_ext.players.sockets import break_off
+from tfe_ext.players.sockets import break_off, close_to_other_hosts, is_loopback
 
 _STREAMING = "TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"
 _HERE = "localhost"
@@ -35,6 +35,7 @@ class Connection:
         addresses: HOST:PORT of each by name, in the order of their tasks.
         own: HOST:PORT at which the players reach this process; by default the address of this host
             on the way to them, and a free port, which stays the same for the life of the process.
+            If it is given and of this host alone, the port is closed to other hosts.
 
     Raises:
         ArgumentError: `own` is no such address, or has another port than it had before.
@@ -43,6 +44,7 @@ class Connection:
 
     def __init__(self, job: str, addresses: Mapping[str, str], own: str | None) -> None:
         self._ends = {name: _resolve(address) for name, address in addresses.items()}
+        self._is_inside = own is not None and is_loopback(check_address("own_address", own)[0])
         own = self._own_address() if own is None else _checked(own)
         jobs = {job: [*addresses.values()], _HERE: [own]}
         self._cluster = tf.train.ClusterSpec(jobs)
@@ -55,6 +57,8 @@ class Connection:
         """
         os.environ[_STREAMING] = "false"
         tf.config.experimental_connect_to_cluster(self._cluster, job_name=_HERE)
+        if self._is_inside:
+            close_to_other_hosts(_port())
 
     def break_off(self, players: Collection[str]) -> None:
         """Ends this process's connections to these players, so that no call waits for them."""

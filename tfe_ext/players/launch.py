@@ -1,23 +1,34 @@
 """Processes of the players on this host, none of which outlives the one that started them."""
 
 import os
-import socket
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
-from tfe_ext.players.addresses import read_players
+from extensions.transport import Local
+from tfe_ext.players.addresses import is_here, read_players
+from tfe_ext.players.player import OPEN
+from tfe_ext.players.records.owner import Held
+from tfe_ext.players.records.reading import Own
+from tfe_ext.players.sockets import is_loopback
+from tfe_ext.players.tls.links import Links
 
 NOTICE = (
-    "TensorFlow's servers neither authenticate nor encrypt, and listen on every interface of this "
-    "host, whatever address the file gives: who reaches a port can read every share there and run "
-    "any operation. Keep the ports inside a private network, VPN or authenticated tunnel."
+    "--insecure-open-port: TensorFlow's servers neither authenticate nor encrypt, and listen on "
+    "every interface of this host, whatever address the file gives: who reaches a port can read "
+    "every share and record there and run any operation. Keep the ports inside a private network, "
+    "VPN or authenticated tunnel."
+)
+CLOSED = (
+    "The ports are closed to other hosts. Every user of this one can read every share and record "
+    "there, since TensorFlow's servers do not authenticate."
 )
 IDLE_TIMEOUT = 3600.0
 _PROGRAM = "tfe_ext.players.player"
@@ -29,8 +40,11 @@ _SETTLING = 10.0
 def serve(
     file: str | Path,
     player: str | None = None,
+    own: Own | None = None,
     *,
     idle_timeout: float = IDLE_TIMEOUT,
+    open_port: bool = False,
+    local: Local | None = None,
     tell: Callable[[str], None] = print,
 ) -> None:
     """Runs the players until one of them ends; Ctrl-C, or this process's death, ends them all.
@@ -40,13 +54,19 @@ def serve(
     Args:
         file: names and addresses, see `tfe_ext.players.addresses.read_players`.
         player: name of the one player of this host; None starts all, on this host.
+        own: what their owners have; None: no records.
         idle_timeout: seconds.
+        open_port: whether other hosts may reach a port at which TensorFlow listens; it must be said
+            of players with other addresses than this host's own, such as 127.0.0.1, and where the
+            system cannot close a port.
+        local: this host in a federation, whose members reach each other by TLS; None: they do not.
         tell: called with what the user should know: who may reach the players, who has all shares,
             and whether this host has the address that the file gives.
 
     Raises:
         ArgumentError: the file is not as it should be, or has no such player; none is named, and
-            some have addresses of other hosts; or a time that is not positive.
+            some have addresses of other hosts; one has an address that other hosts reach, and
+            `open_port` is not said; a time that is not positive; of `own.of`, or of `Links`.
         NativeError: TFE_EXT_RANDOMNESS is "native", and the operation cannot be built here.
         PlayerLostError: a player ended; the others are ended 10 s later, when every script had
             the time to find out which was the first.
@@ -55,24 +75,48 @@ def serve(
     players = read_players(file)
     if player is not None and player not in players:
         raise ArgumentError("player", player, f"one of {', '.join(players)}")
+    if local is not None and player != local.member.name:
+        raise ArgumentError("player", player, f"{local.member.name}, whose key it is")
     say = _where(players, player)
+    names = [player] if player else [*players]
+    if not open_port:
+        _check_closed({name: players[name] for name in names})
+    held = {} if own is None else own.of(player)
     with quiet_unless_it_fails():
         from tfe_ext.streams.choice import load_for_players
     load_for_players()
-    tell(NOTICE)
+    tell(NOTICE if open_port else CLOSED)
     tell(say)
-    names = [player] if player else [*players]
+    arguments = (str(file), str(idle_timeout), *([OPEN] if open_port else []))
     try:
-        with _running(names, str(file), str(idle_timeout)) as running:
+        with _linked(local, players, tell), _running(names, held, *arguments) as running:
             _wait(running)
         tell(f"No script came for {idle_timeout:g} s: the players end.")
     except KeyboardInterrupt:
         tell("The players end.")
 
 
+def _linked(
+    local: Local | None, players: Mapping[str, str], tell: Callable[[str], None]
+) -> AbstractContextManager[object]:
+    """Returns a block in which the other members' links are there, if there are any."""
+    if local is None:
+        return nullcontext()
+    _check_closed(players)
+    own = local.member
+    _, port = check_address("players", players[own.name])
+    tell(f"The other members come by TLS 1.3 at {own.address}, and know {own.fingerprint}.")
+    return Links(local, players, port, tell)
+
+
 @contextmanager
-def _running(names: Sequence[str], *arguments: str) -> Iterator[dict[str, Process]]:
-    """Yields a process for each player, which ends with the block; several are copies of one."""
+def _running(
+    names: Sequence[str], held: dict[str, Held], *arguments: str
+) -> Iterator[dict[str, Process]]:
+    """Yields a process for each player, which ends with the block; several are copies of one.
+
+    Each gets its own records, through the channel that it has with this process, which keeps none.
+    """
     with ExitStack() as stack:
         template = None
         if len(names) > 1 and sys.platform == "linux":
@@ -84,6 +128,7 @@ def _running(names: Sequence[str], *arguments: str) -> Iterator[dict[str, Proces
                 *(_PROGRAM, name, *arguments), env=os.environ, shows_output=True, template=template
             )
             stack.callback(running[name].end)
+            running[name].send(pickle.dumps(held.pop(name, None)))
         yield running
 
 
@@ -103,13 +148,31 @@ def _wait(running: Mapping[str, Process]) -> None:
         time.sleep(_TICK)
 
 
+def _check_closed(players: Mapping[str, str]) -> None:
+    """Returns only if nobody on another host is meant to reach these players' ports.
+
+    Raises:
+        ArgumentError: somebody is.
+    """
+    for name, address in players.items():
+        host, _ = check_address(f"players[{name!r}]", address)
+        if not is_loopback(host):
+            raise ArgumentError(
+                f"players[{name!r}]",
+                address,
+                "this host's own, such as 127.0.0.1, without --insecure-open-port",
+                "TensorFlow's servers neither authenticate nor encrypt: whoever reaches the port "
+                "reads all shares and records. Say so in a private network or VPN alone.",
+            )
+
+
 def _where(players: Mapping[str, str], player: str | None) -> str:
     """Returns on which host the players start, as their addresses say it.
 
     Raises:
         ArgumentError: all are to start on this host, but some have addresses of others.
     """
-    elsewhere = {name: address for name, address in players.items() if not _is_here(address)}
+    elsewhere = {name: address for name, address in players.items() if not is_here(address)}
     if player in elsewhere:
         return (
             f"This host has no address {elsewhere[player]}, which the file gives to {player}: the "
@@ -129,17 +192,3 @@ def _where(players: Mapping[str, str], player: str | None) -> str:
         f"All {len(players)} players start on this host, which so has all shares: "
         f"{', '.join(players)}. With --player NAME one of them starts."
     )
-
-
-def _is_here(address: str) -> bool:
-    """Whether a socket of this host can have the address; its port does not matter."""
-    host, _ = check_address("players", address)
-    try:
-        for family, kind, protocol, _, place in socket.getaddrinfo(
-            host, 0, type=socket.SOCK_STREAM
-        ):
-            with socket.socket(family, kind, protocol) as one:
-                one.bind(place)
-    except OSError:
-        return False
-    return True

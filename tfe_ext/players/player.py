@@ -3,54 +3,79 @@
 A connection to a player or script that is cut off would last for many minutes, and so would every
 call that waits for it, without a word to the script, which may reach both.
 
-Run as ``python -m tfe_ext.players.player NAME FILE [IDLE]`` by `tfe_ext.players.launch.serve`; it
-ends once nobody has sent it anything for so many seconds. A script asks every second whether its
-players are there, for as long as its session is open.
+Run as ``python -m tfe_ext.players.player NAME FILE [IDLE [open]]`` by the launcher, `serve` of
+`tfe_ext.players.launch`, which sends it its owner's records, or None; it ends once nobody has sent
+it anything for so many seconds. A script asks every second whether its players are there, for as
+long as its session is open.
 """
 
 import math
 import os
+import pickle
 import sys
 import time
 
+from extensions.checks import check_address
 from extensions.runs.processes import open_channel
 
+OPEN = "open"
+"""Says that other hosts may reach this one."""
 _SILENCE, _INTERVAL = 20, 1.0
 """Seconds."""
 
 
 def main() -> None:
     """Serves, as one player, whatever client reaches it."""
-    open_channel()  # the process ends with its launcher
-    name, file, *idle = sys.argv[1:]
-    patience = float(idle[0]) if idle else math.inf
+    channel = open_channel()  # the process ends with its launcher
+    name, file, *rest = sys.argv[1:]
+    patience = float(rest[0]) if rest else math.inf
     import tensorflow as tf
 
     from tfe_ext.players.addresses import read_players
     from tfe_ext.players.job import JOB
-    from tfe_ext.players.sockets import end_if_silent, quiet_for
+    from tfe_ext.players.records.desk import open_desk
+    from tfe_ext.players.records.owner import Owner
+    from tfe_ext.players.sockets import (
+        close_to_other_hosts,
+        end_if_silent,
+        is_loopback,
+        quiet_for,
+    )
     from tfe_ext.streams.choice import load_for_players
 
     import tf_encrypted as tfe
 
     load_for_players()
     players = read_players(file)
+    held = pickle.loads(channel.tasks.get())
+    open_desk(held and Owner(held, lambda line: _say(f"player {name}: {line}")))
     config = tfe.RemoteConfig(players, job_name=JOB)
     try:
         server = config.start_server(name)
     except tf.errors.OpError as error:
         print(f"player {name} cannot listen at {players[name]}: {error}", file=sys.stderr)
         os._exit(1)
-    # In one piece, or lines of several players could mix.
-    port = players[name].rpartition(":")[2]  # the file's host may be another, or its outer address
-    sys.stdout.write(f"player {name} listens on port {port}, process {os.getpid()}\n")
-    sys.stdout.flush()
+    host, port = check_address("players", players[name])  # the file's host may be an outer address
+    try:
+        if OPEN not in rest and is_loopback(host):
+            close_to_other_hosts(port)
+    except OSError as error:
+        text = "cannot close its port to other hosts, and --insecure-open-port is not said"
+        print(f"player {name} {text}: {error}", file=sys.stderr)
+        os._exit(1)
+    _say(f"player {name} listens on port {port}, process {os.getpid()}")
     heard = time.monotonic()
     while server and time.monotonic() - heard < patience:
         end_if_silent(_SILENCE)
         heard = max(heard, time.monotonic() - quiet_for())
         time.sleep(_INTERVAL)
     os._exit(0)  # TensorFlow's server cannot be stopped
+
+
+def _say(line: str) -> None:
+    """Prints a line in one piece, or those of several players could mix."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

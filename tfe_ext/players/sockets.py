@@ -1,5 +1,6 @@
 """The connections of this process, TensorFlow's among them, to which it gives no handle."""
 
+import ipaddress
 import math
 import os
 import socket
@@ -23,7 +24,7 @@ def break_off(ends: Collection[tuple[str, int]]) -> None:
         with connection, suppress(OSError):
             if connection.family in _INTERNET:
                 host, port, *_ = connection.getpeername()
-                if (host.removeprefix("::ffff:"), port) in ends:
+                if (_of_ipv4(host), port) in ends:
                     connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -48,6 +49,39 @@ def end_if_silent(seconds: int) -> None:
                     connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
+def close_to_other_hosts(port: int) -> None:
+    """Lets nobody but processes of this host reach a port at which this process listens.
+
+    The listening sockets are bound to the loopback device, whatever their address is, so that the
+    kernel refuses all that comes in another way; what had come before is broken off.
+
+    Raises:
+        OSError: this is not Linux, or the system does not allow it (before Linux 5.7 it is root's).
+    """
+    if not hasattr(socket, "SO_BINDTODEVICE"):
+        raise OSError("only Linux binds a socket to a device")
+    for one in _sockets_at(port):
+        if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+    for one in _sockets_at(port):
+        with suppress(OSError):  # one that listens has no other end
+            if not is_loopback(one.getpeername()[0]):
+                one.shutdown(socket.SHUT_RDWR)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address means this host alone, whoever says it."""
+    try:
+        found = {str(end[0]) for *_, end in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)}
+    except OSError:  # a name that is unknown here
+        return False
+    return all(ipaddress.ip_address(_of_ipv4(each)).is_loopback for each in found)
+
+
+def _of_ipv4(address: str) -> str:
+    return address.partition("%")[0].removeprefix("::ffff:")
+
+
 def quiet_for() -> float:
     """Returns for how many seconds no other end of a connection has sent this process anything.
 
@@ -63,6 +97,14 @@ def quiet_for() -> float:
             told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOLD)
             quiet.append(int.from_bytes(told[_LAST_RECEIVED:_TOLD], sys.byteorder) / 1000)
     return min(quiet)
+
+
+def _sockets_at(port: int) -> Iterator[socket.socket]:
+    """Yields those sockets whose own end is this port of the internet's protocols."""
+    for one in _sockets():
+        with one:
+            if one.family in _INTERNET and one.getsockname()[1] == port:
+                yield one
 
 
 def _sockets() -> Iterator[socket.socket]:

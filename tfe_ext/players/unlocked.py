@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import pywrap_tf_session
-from tensorflow.python.framework import c_api_util, constant_op
+from tensorflow.python.framework import c_api_util, constant_op, errors_impl
 
 from tfe_ext.streams.devices import HERE
 
@@ -94,7 +94,7 @@ def _unlocked(library: ctypes.CDLL, name: str) -> Any:
             call(_pointer(handle, None), *arguments, status)
             if code := code_of(status):
                 text = text_of(status).decode(errors="replace")
-                raise tf.errors.exception_type_from_error_code(code)(None, None, text)
+                raise errors_impl.exception_type_from_error_code(code)(None, None, text)
         finally:
             delete(status)
 

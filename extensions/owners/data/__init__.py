@@ -12,7 +12,16 @@ from extensions.owners.data.files import (
 from extensions.owners.data.folders import VARIABLE, find_folder
 from extensions.owners.data.mnist import MNIST_FILES
 from extensions.owners.data.partition import split_among
-from extensions.owners.data.records import Labels, Raw, RawSplit, Recipe, Sizes, Split, kind_of
+from extensions.owners.data.records import (
+    Labels,
+    Outline,
+    Raw,
+    RawSplit,
+    Recipe,
+    Sizes,
+    Split,
+    kind_of,
+)
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.sources import (
     EMBEDDED,
@@ -32,6 +41,7 @@ __all__ = [
     "VARIABLE",
     "Columns",
     "Labels",
+    "Outline",
     "Raw",
     "RawSplit",
     "Recipe",

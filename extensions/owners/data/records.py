@@ -101,12 +101,39 @@ class Split:
 
     def facts(self, rank: int) -> dict[str, int]:
         """Returns the public sizes, by name, of the records that party `rank` holds."""
-        return _facts(rank, self.drawn, len(self.test_x), self.train_x.shape[1])
+        return self.outline.facts(rank)
+
+    @property
+    def outline(self) -> "Outline":
+        """What is public of the records."""
+        columns, held_out = self.train_x.shape[1], len(self.test_x)
+        return Outline(recipe=self.recipe, columns=columns, train=self.drawn, held_out=held_out)
 
     @property
     def drawn(self) -> int:
         """Number of training records, or of persons where these may have several: public."""
         return _drawn(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outline:
+    """What is public of one owner's features and labels, wherever they are.
+
+    Attributes:
+        recipe: how the features were made; empty where nothing is known of it.
+        columns: of the features.
+        train: number of training records, or of persons where these may have several.
+        held_out: number of held-out records.
+    """
+
+    recipe: Recipe
+    columns: int
+    train: int
+    held_out: int
+
+    def facts(self, rank: int) -> dict[str, int]:
+        """Returns the sizes, by name, of the records that party `rank` holds."""
+        return _facts(rank, self.train, self.held_out, self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)

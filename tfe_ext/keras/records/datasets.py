@@ -24,13 +24,18 @@ class PlacedRecords:
     Attributes:
         features: ring integers, (records, features).
         labels: ring integers in [0, 2^f], (records, classes).
+        rows_per_unit: as in `OwnRecords`.
+        empty: likewise.
     """
 
     features: tf.Tensor
     labels: tf.Tensor
+    rows_per_unit: int = 1
+    empty: tf.Tensor | None = None
 
     def __len__(self) -> int:
-        return int(self.features.shape[0])
+        """Number of persons: of what is drawn together."""
+        return int(self.features.shape[0]) // self.rows_per_unit
 
 
 def is_dataset(records: Any) -> bool:

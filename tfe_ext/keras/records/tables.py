@@ -29,13 +29,12 @@ class RecordTable:
         self.device = device
         self._columns: list[tf.Variable] = []
         self._empty: tf.Variable | None = None
-        own = records if isinstance(records, OwnRecords) else None
-        self._per_unit = 1 if own is None else own.rows_per_unit
+        self._per_unit = records.rows_per_unit
         with tf.init_scope(), tf.device(device):
             for column in _columns(records):
                 self._columns.append(tf.Variable(column, trainable=False, name="records"))
-            if own is not None and own.empty is not None:
-                self._empty = tf.Variable(own.empty, trainable=False, name="records")
+            if records.empty is not None:
+                self._empty = tf.Variable(records.empty, trainable=False, name="records")
 
     def __len__(self) -> int:
         """Number of persons: of what is drawn together."""

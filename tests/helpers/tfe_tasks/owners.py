@@ -1,0 +1,50 @@
+"""Runs of a client on players that have their owners' records, in a process that has none."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tfe_ext
+from extensions.errors import ArgumentError
+from extensions.ring.fixed_point import encode
+from extensions.runs.config import TrainConfig
+from extensions.runs.options import RunOptions
+from tfe_ext.players.addresses import SERVERS
+from tfe_ext.run.training import stated, train
+
+import tf_encrypted as tfe
+
+BITS = 20
+
+
+def of_two_steps(players: str, **changes: Any) -> dict[str, Any]:
+    """Returns the report of a run from local models, with seeded noise."""
+    options = RunOptions(players=Path(players))
+    found = stated(Path(players))
+    settings: dict[str, Any] = {
+        **{"backend": "tfe", "steps": 2, "noise_multiplier": 1.0, "delta": 1e-5},
+        **{"init": "local-average", "epsilon_init": 2.0, "init_steps": 2, "insecure_seed": 7},
+        **found.settings,
+        **changes,
+    }
+    return train(TrainConfig(**settings).resolved(), [], lambda event: None, options)
+
+
+def place(file: str, records: list[list[float]]) -> None:
+    """Places records as a client does that has some."""
+    with tfe_ext.remote_config(file) as config:
+        tfe.set_config(config)
+        with tf.device(config.get_player(SERVERS[0]).device_name):
+            placed = tf.Variable(encode(np.array(records), BITS))
+        assert placed.shape[0] == len(records)
+
+
+def refused(file: str, changes: dict[str, Any]) -> str:
+    """Returns what a client hears whose run an owner refuses."""
+    try:
+        of_two_steps(file, **changes)
+    except ArgumentError as error:
+        return str(error)
+    raise AssertionError("nobody refused")

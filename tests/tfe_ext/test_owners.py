@@ -1,0 +1,181 @@
+"""Owners whose records stay in their own players: what a client gets, and what owners refuse."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from extensions.owners.data import Split, load, split_among
+from extensions.runs.budget import Cap, path_of, read, update
+from extensions.runs.clear_training import train
+from extensions.runs.config import TrainConfig
+from tests.conftest import SHARED
+from tests.helpers.players import SERVERS, write
+from tests.helpers.recording import found_in, recorded
+from tests.helpers.tfe_process import TFEProcess
+from tests.tfe_ext.test_compat import needs_tensorflow
+
+pytestmark = needs_tensorflow
+TASKS = "tests.helpers.tfe_tasks.owners"
+SETTINGS = {"classes": 2, "facts": {}, "features": "raw", "max_feature_norm": 1.0, "seed_data": 0}
+CONFIG = TrainConfig(
+    backend="tfe", steps=2, noise_multiplier=1.0, delta=1e-5, classes=2, lr=1.0
+).resolved()
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A process without records; those of the players are in no file any more."""
+    process = TFEProcess()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def way(players, tmp_path_factory):
+    """The client's file of players, and recordings of all connections to those."""
+    addresses = json.loads(players[0].with_name("servers.json").read_text())
+    with recorded(addresses) as recordings:
+        file = tmp_path_factory.mktemp("way") / "players.json"
+        write(file, {name: one.address for name, one in recordings.items()})
+        yield file, recordings.values()
+
+
+@pytest.fixture(scope="module")
+def ledgers(players):
+    """Those of the servers."""
+    folder = players[0].with_name("records")
+    return [path_of(folder / f"party-{rank}.npz") for rank in range(len(SERVERS))]
+
+
+@pytest.mark.xdist_group(SHARED["tfe_players"])
+def test_no_record_crosses_a_connection_and_each_owner_counts_the_run(ledgers, way, client):
+    """Of what travels between client and players, and between players, nothing is of a record.
+
+    The numbers are those of a run over the same records in one place.
+    """
+    whole = load("digits", None, 0)
+    records = [[*map(float, row)] for row in whole.train_x[::20]]
+    file, recordings = way
+    report = client.run(f"{TASKS}:of_two_steps", players=str(file))
+    streams = [stream for one in recordings for stream in one.streams]
+    assert sum(map(len, streams)) > 1e6
+    assert found_in(streams, records, 20) == 0
+    client.run(f"{TASKS}:place", file=str(file), records=records)
+    streams = [stream for one in recordings for stream in one.streams]
+    assert found_in(streams, records, 20) == len(records) > 50
+    run = {"init": "local-average", "epsilon_init": 2.0, "init_steps": 2, "insecure_seed": 7}
+    config = TrainConfig(backend="clear", steps=2, noise_multiplier=1.0, delta=1e-5, **run)
+    clear = train(config.resolved(), split_among(whole, len(SERVERS)), lambda event: None)
+    assert abs(report["accuracy"] - clear["accuracy"]) <= 0.01
+    assert sum(report["records"]) == len(whole.train_x)
+    for rank, path in enumerate(ledgers):
+        (entry,) = read(path).entries
+        assert entry.spent
+        assert entry.name.endswith(f"-{rank}")
+
+
+@pytest.mark.xdist_group(SHARED["tfe_players"])
+def test_an_owners_cap_ends_a_run_before_it_begins_and_tells_no_number(ledgers, way, client):
+    before = [entries(path) for path in ledgers]
+    cap = Cap(epsilon=0.125, delta=1e-5, except_held_out=True)
+    update(ledgers[1], lambda account: replace(account, cap=cap))
+    said = client.run(f"{TASKS}:refused", file=str(way[0]), changes={})
+    update(ledgers[1], lambda account: replace(account, cap=None))
+    assert said.startswith("budget = 'refused by player server1': must be such that")
+    assert "0.125" not in said
+    assert [entries(path) for path in ledgers] == before
+
+
+def entries(path):
+    return [entry.name for entry in read(path).entries]
+
+
+def owner(**changes):
+    from tfe_ext.players.records.owner import Held, Owner
+
+    draws = np.random.default_rng(0)
+    fields = {
+        "train_x": draws.uniform(-0.2, 0.2, (8, 3)),
+        "train_y": np.arange(8) % 2,
+        "test_x": draws.uniform(-0.2, 0.2, (4, 3)),
+        "test_y": np.arange(4) % 2,
+        **changes,
+    }
+    heard = []
+    return Owner(Held(split=Split(**fields), settings=SETTINGS, ledger=None), heard.append), heard
+
+
+def asked(own, **changes):
+    request = {"ask": "prepare", "run": "a", "rank": 0, "config": CONFIG.to_dict(), **changes}
+    return json.loads(own.answer(json.dumps(request).encode()))
+
+
+def test_an_owner_says_what_is_public_and_no_more():
+    own, heard = owner()
+    outline = {"recipe": {}, "columns": 3, "train": 8, "held_out": 4}
+    assert asked(own, ask="prepare") == {"empty": False}
+    assert json.loads(own.answer(b'{"ask":"state"}')) == {"settings": SETTINGS, "outline": outline}
+    assert own.array(b"train_features").shape == (8, 3)
+    assert own.array(b"test_y").size == 0
+    (line,) = heard
+    assert line.startswith(
+        "run a: logistic, 2 steps, tfe, noise multiplier 1.0, delta 1e-05; opens"
+    )
+
+
+LONG = np.full((8, 3), 0.7231)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "rule", "value"),
+    [
+        ({"train_x": LONG}, "features", "rows of norm at most max_feature_norm = 1", "1.25"),
+        ({"test_x": LONG[:4]}, "features", "rows of norm at most max_feature_norm = 1", "1.25"),
+        ({"train_y": np.full(8, 7351)}, "labels", "an integer in 0..1", "7351"),
+        ({"test_y": np.full(4, 7351)}, "labels", "an integer in 0..1", "7351"),
+        ({"train_units": np.zeros(8, int)}, "units", "persons with at most rows_per_unit = 1", "8"),
+    ],
+)
+def test_records_out_of_range_are_refused_where_they_are(changes, name, rule, value):
+    """The client hears the rule, and the owner's operator the value too."""
+    own, heard = owner(**changes)
+    assert asked(own) == {"refused": {"name": name, "rule": rule}}
+    assert value in heard[0]
+    assert own.array(b"train_features").size == 0
+
+
+def test_a_run_of_other_settings_than_the_owners_is_refused():
+    own, _ = owner()
+    other = {**CONFIG.to_dict(), "max_feature_norm": 2.0}
+    said = {"name": "max_feature_norm", "rule": "1.0, as the owner's settings say"}
+    assert asked(own, config=other) == {"refused": said}
+
+
+@pytest.mark.parametrize("what", ["reserve", "spend", "free", "learn", "nothing"])
+def test_only_the_run_that_began_last_is_answered(what):
+    own, heard = owner()
+    for run in ("a", "b"):
+        asked(own, run=run)
+    said = json.loads(own.answer(json.dumps({"ask": what, "run": "a"}).encode()))
+    assert set(said) == {"refused"}
+    assert heard[-1].startswith("refused: ")
+
+
+def test_what_was_refused_leaves_nothing_of_an_earlier_run():
+    own, _ = owner()
+    assert "refused" not in asked(own)
+    assert "refused" in asked(own, run="b", config={**CONFIG.to_dict(), "max_feature_norm": 0.01})
+    assert own.array(b"train_features").size == 8 * 3  # the run of before goes on
+    own._held = replace(own._held, settings={**SETTINGS, "max_feature_norm": 0.01})
+    assert "refused" in asked(own, run="b", config={**CONFIG.to_dict(), "max_feature_norm": 0.01})
+    assert own.array(b"train_features").size == 0
+    assert set(json.loads(own.answer(b'{"ask":"learn","run":"b"}'))) == {"refused"}
+
+
+@pytest.mark.parametrize("message", [b"", b"{", b"[]", b'{"ask":"prepare"}', b"\xff" * 100])
+def test_a_malformed_request_is_an_answer(message):
+    own, heard = owner()
+    assert set(json.loads(own.answer(message))) == {"refused"}
+    assert len(heard) == 1

@@ -1,0 +1,254 @@
+"""Links of players and a client by TLS: who is reached, and who is turned away."""
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import threading
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.transport import Federation, Local, Member, make
+from extensions.transport.handshake import RefusedError, dial
+from tests.helpers.commands import PROGRAM, ROOT
+from tests.helpers.hosts_apart import Hosts, needs_root
+from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.players import SERVERS, digits, write
+from tests.tfe_ext.test_compat import needs_tensorflow
+from tests.tfe_ext.test_players import REACH, on
+
+pytestmark = needs_tensorflow
+NAMES = ("server0", "server1", "client")
+HERE = dict(zip(NAMES, ("127.0.0.2", "127.0.0.3", "127.0.0.4"), strict=True))
+"""One loopback address for each host, as if it had one of its own."""
+
+
+def free_port():
+    with socket.create_server(("", 0)) as one:
+        return one.getsockname()[1]
+
+
+@contextmanager
+def service(host, port, name):
+    """Says its name to whoever comes, and then what it is told."""
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=attend, args=(connection,), daemon=True).start()
+
+    def attend(connection):
+        with connection, suppress(ConnectionError):
+            connection.sendall(name.encode().ljust(8))
+            while data := connection.recv(1 << 16):
+                connection.sendall(data)
+
+    with socket.create_server((host, port)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def federation(folder, extra=()):
+    """Identities of all, and their federation."""
+    own = {name: make(name, folder / f"{name}.pem") for name in (*NAMES, *extra)}
+    members = []
+    for name in NAMES:
+        role = "client" if name == "client" else "server"
+        address = "" if name == "client" else f"127.0.0.1:{free_port()}"
+        fingerprint = own[name].fingerprint
+        members.append(Member(name=name, role=role, address=address, fingerprint=fingerprint))
+    return own, Federation(members)
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Links of two servers and a client, each with a service behind it."""
+    from tfe_ext.players.tls.links import Links
+
+    own, found = federation(tmp_path)
+    ports = {name: free_port() for name in NAMES}
+    players = {name: f"127.0.0.1:{ports[name]}" for name in NAMES[:2]}
+    said = []
+    with ExitStack() as stack:
+        for name in NAMES:
+            stack.enter_context(service(HERE[name], ports[name], name))
+        for name in NAMES:
+            local = Local(own[name], found)
+            link = Links(local, players, ports[name], said.append, HERE[name])
+            stack.enter_context(link)
+        yield own, found, ports, said
+
+
+def reached(host, port, data=b""):
+    """Who answers there, and what of the data comes back."""
+    with socket.create_connection((host, port), 10) as connection:
+        name = b""
+        while len(name) < 8:
+            name += connection.recv(8 - len(name)) or pytest.fail("closed")
+        sending = threading.Thread(target=connection.sendall, args=(data,))
+        sending.start()
+        back = bytearray()
+        while len(back) < len(data):
+            back += connection.recv(1 << 16) or pytest.fail("closed")
+        sending.join()
+    return name.decode().strip(), bytes(back)
+
+
+def test_every_host_reaches_each_other_at_its_own_loopback_port(hosts):
+    """Also a server the client, who listens nowhere; data of many records of TLS come back."""
+    _, _, ports, _ = hosts
+    data = bytes(range(256)) * 4096
+    for who in NAMES:
+        for whom in NAMES:
+            if who == "client" and whom == "client":
+                continue
+            if whom == "client":
+                wait_until(
+                    lambda who=who: listens(HERE[who], ports["client"]), "the client's links"
+                )
+            for _ in range(6 if whom == "client" else 1):
+                assert reached(HERE[who], ports[whom], data) == (whom, data)
+
+
+def listens(host, port):
+    try:
+        socket.create_connection((host, port), 5).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_nobody_else_is_let_in(hosts, tmp_path):
+    """A key that is not of the federation, a plain connection, and a purpose that there is not."""
+    own, found, ports, said = hosts
+    address = found.members[0].address.rpartition(":")
+    stranger = make("server1", tmp_path / "stranger.pem")
+    theirs = Federation(
+        [
+            *(one for one in found.members if one.name != "server1"),
+            Member(
+                name="server1",
+                role="server",
+                address=found.members[1].address,
+                fingerprint=stranger.fingerprint,
+            ),
+        ]
+    )
+    with pytest.raises(RefusedError, match="expected the federation"):
+        dial(Local(stranger, theirs), theirs.members[0], "player", seconds=10)
+    with pytest.raises(RefusedError, match="for 'shell', came one for 'player or back'"):
+        dial(Local(own["client"], found), found.members[0], "shell", seconds=10)
+    plain = socket.create_connection((address[0], int(address[2])), 10)
+    with plain, suppress(ConnectionError):
+        plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(200))
+        assert plain.recv(8) == b""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    plain = socket.create_connection((address[0], int(address[2])), 10)
+    with plain, pytest.raises((ssl.SSLError, ConnectionError)):
+        context.wrap_socket(plain).recv(1)
+    assert len(said) >= 3
+    assert reached(HERE["client"], ports["server0"])[0] == "server0"
+
+
+def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):
+    from tfe_ext.players.tls.links import Links
+
+    own, found = federation(tmp_path)
+    with pytest.raises(ArgumentError, match="server2"):
+        Links(Local(own["server0"], found), {"server2": "127.0.0.1:1"}, 1, print)
+    party = Member(
+        name="server0", role="party", address="127.0.0.1:1", fingerprint=own["server0"].fingerprint
+    )
+    with pytest.raises(ArgumentError, match="server or client"):
+        Links(Local(own["server0"], Federation([party])), {}, 1, print)
+
+
+@pytest.mark.long
+@needs_root
+@pytest.mark.parametrize("where", ["client", "server0"])
+def test_three_owners_train_over_links_on_hosts_of_their_own(tmp_path, where):
+    """TensorFlow's port is closed to other hosts, and a peer without the right key is refused."""
+    names = (*SERVERS, "client")
+    own = {name: make(name, tmp_path / f"{name}.pem") for name in names}
+    parts = digits(tmp_path / "records")
+    with Hosts(names) as hosts, ExitStack() as stack:
+        found = Federation(
+            [
+                Member(
+                    name=name,
+                    role="client" if name == "client" else "server",
+                    address="" if name == "client" else f"{hosts.addresses[name]}:4550",
+                    fingerprint=own[name].fingerprint,
+                )
+                for name in names
+            ]
+        )
+        found.write(tmp_path / "federation.toml")
+        file = write(
+            tmp_path / "players.json",
+            {name: f"127.0.0.1:{4440 + i}" for i, name in enumerate(SERVERS)},
+        )
+
+        def pea_on(host, name, *arguments):
+            known = ("--federation", tmp_path / "federation.toml", "--key", own[name].path)
+            typed = ("-c", PROGRAM, *arguments, "--players", file, *known)
+            process = subprocess.Popen(
+                on(hosts, host, *map(str, typed)),
+                env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            stack.callback(process.communicate)
+            stack.callback(process.terminate)
+            return process
+
+        running = [
+            pea_on(name, name, "players", "--player", name, "--records", parts / f"party-{i}.npz")
+            for i, name in enumerate(SERVERS)
+        ]
+        for one in running:
+            while " listens on port " not in one.stdout.readline():
+                assert one.poll() is None
+        report = tmp_path / "report.json"
+        noise = ("--noise-multiplier", 1, "--delta", 1e-5)
+        training = pea_on(
+            *(where, "client", "train"), "--backend", "tfe", "--steps", 2, *noise, "--json", report
+        )
+        out, _ = training.communicate(timeout=PATIENCE)
+        assert training.returncode == 0, out
+        assert json.loads(report.read_text())["records"] == [480, 479, 479]
+        there = hosts.addresses["server0"]
+        for port, status in ((4440, 1), (4441, 1), (4550, 0)):
+            asked = on(hosts, "client", "-c", REACH, there, str(port))
+            assert subprocess.run(asked, check=False).returncode == status, port
+        stranger = make("client", tmp_path / "stranger.pem")
+        refused = subprocess.run(
+            on(hosts, "client", "-c", DIAL, str(tmp_path / "federation.toml"), str(stranger.path)),
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"came {stranger.fingerprint}" in refused.stderr
+
+
+DIAL = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from extensions.transport import Federation, Identity, Local
+from extensions.transport.handshake import dial
+
+own, found = Identity.read(Path(sys.argv[2])), Federation.read(Path(sys.argv[1]))
+Local.__post_init__ = lambda self: None  # a program that does not look whether it is a member
+Local.rank = None
+dial(Local(own, found), found.members[0], "player", seconds=10)
+"""

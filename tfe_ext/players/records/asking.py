@@ -1,0 +1,71 @@
+"""What a client asks of owners whose records are in their own players."""
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import tensorflow as tf
+
+from extensions.errors import ArgumentError
+from extensions.protocols.agreement import canonical
+from tfe_ext.players.records.desk import ASK, TAKE
+
+
+class FarOwner:
+    """An owner, as a client knows it.
+
+    Args:
+        name: of its player.
+        device: of that.
+    """
+
+    def __init__(self, name: str, device: str) -> None:
+        self.name = name
+        self.device = device
+
+    def ask(self, what: str, **fields: Any) -> Mapping[str, Any]:
+        """Returns the owner's answer, see `tfe_ext.players.records.owner.Owner.answer`.
+
+        Cost:
+            A request and its answer; no word between servers.
+
+        Raises:
+            ArgumentError: the owner refuses, for a reason that its own output has, or it has no
+                records.
+        """
+        message = canonical({"ask": what, **fields})
+        with tf.device(self.device):
+            (said,) = tf.raw_ops.PyFunc(input=[tf.constant(message)], token=ASK, Tout=[tf.string])
+        answer: dict[str, Any] = json.loads(said.numpy())
+        if "none" in answer:
+            advice = f"Start it with --records: pea players --player {self.name} --records PATH."
+            raise ArgumentError("players", f"{self.name} without records", "owners", advice)
+        if (refused := answer.get("refused")) is not None:
+            advice = f"Nothing was shared. The reason is in the output of player {self.name}."
+            text = f"refused by player {self.name}"
+            raise ArgumentError(refused["name"], text, refused["rule"], advice)
+        return answer
+
+    def take(self, name: str) -> tf.Tensor:
+        """Returns an array of the owner's as a tensor on its device; none of it comes here."""
+        with tf.device(self.device):
+            message = tf.constant(name)
+            (tensor,) = tf.raw_ops.PyFunc(input=[message], token=TAKE, Tout=[tf.int64])
+        return tensor
+
+
+def ask_all(owners: Sequence[FarOwner], what: str, **fields: Any) -> list[Mapping[str, Any]]:
+    """Returns the answers of all owners, who work at once; each hears its rank.
+
+    Raises:
+        ArgumentError: of the first that refuses, once all have answered.
+    """
+
+    def ask(rank: int) -> Mapping[str, Any]:
+        own = {"rank": rank} if what == "prepare" else {}
+        return owners[rank].ask(what, **fields, **own)
+
+    with ThreadPoolExecutor(len(owners)) as pool:
+        waiting = [pool.submit(ask, rank) for rank in range(len(owners))]
+    return [each.result() for each in waiting]

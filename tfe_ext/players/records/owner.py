@@ -1,0 +1,178 @@
+"""What one owner does of a run that another program directs: all that needs its records."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.owners.data import Split
+from extensions.privacy.gaussian_table import failure_bound
+from extensions.privacy.randomness import InsecureSeededSource, SystemSource
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.agreement import canonical
+from extensions.protocols.initialization import encode_model
+from extensions.ring.fixed_point import Integers
+from extensions.runs.budget import Reservations
+from extensions.runs.budget.planned import entries_of, title_of
+from extensions.runs.clear_host import ClearHost
+from extensions.runs.config import TrainConfig
+from extensions.runs.local_training import train_locally
+from extensions.runs.outputs import titles_of
+from extensions.runs.owned import encoded
+from tfe_ext.players.addresses import SERVERS
+
+NOT_SAID = "such that the player can go on"
+"""The rule that a client hears where a player's own would tell of its records, or of its ledger."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """One owner's records and what it says of them.
+
+    Attributes:
+        split: features and labels.
+        settings: of a run, by name: what follows from the records and from how they were read.
+        ledger: of the records, or None.
+    """
+
+    split: Split
+    settings: Mapping[str, Any]
+    ledger: Path | None
+
+
+class _Counting(ClearHost):
+    """What a run on ABY3's servers costs one owner is counted by this; it computes nothing."""
+
+    def __init__(self, config: TrainConfig, rank: int) -> None:
+        super().__init__(
+            config.frac_bits, parties=config.parties, owners=config.parties, source=SystemSource()
+        )
+        self.ranks = range(rank, rank + 1)
+
+    def noise_failure(self, parameters: int) -> float:
+        return failure_bound(len(SERVERS) * parameters)
+
+
+class Owner:
+    """An owner's answers to one client after the other, each of which directs a run.
+
+    Args:
+        held: its records.
+        tell: called with what its operator should know, which the client does not hear.
+
+    Guarantees:
+        An answer holds what is public: settings, sizes, and whether something is refused, with the
+        name of the rule and no value. Records leave by `array` alone, for the player's own device.
+    """
+
+    def __init__(self, held: Held, tell: Callable[[str], None]) -> None:
+        self._held = held
+        self._tell = tell
+        self._run = ""
+        self._config: TrainConfig | None = None
+        self._rank = 0
+        self._train: OwnRecords | None = None
+        self._arrays: dict[str, Integers] = {}
+        self._budget = Reservations()
+        self._one_at_a_time = threading.Lock()
+        self._asked: dict[str, Callable[..., dict[str, Any]]] = {
+            "state": self._state,
+            "prepare": self._prepare,
+            "reserve": self._reserve,
+            "spend": self._spend,
+            "free": self._free,
+            "learn": self._learn,
+        }
+
+    def answer(self, message: bytes) -> bytes:
+        """Returns the answer to a request.
+
+        Args:
+            message: JSON with "ask", one of "state" (what is public of the records), "prepare" (for
+                the run that "run" names, with "config" and "rank"), "reserve", "spend" or "free"
+                (the run in the ledger), and "learn" (a local model).
+        """
+        what: Any = None
+        with self._one_at_a_time:
+            try:
+                asked = json.loads(message)
+                what = asked.pop("ask")
+                if what not in ("state", "prepare") and asked.pop("run") != self._run:
+                    raise ArgumentError("run", "another", "the one that began last", "Start anew.")
+                return canonical(self._asked[what](**asked))
+            except Exception as error:
+                return canonical({"refused": self._refusal(what, error)})
+
+    def array(self, name: bytes) -> Integers:
+        """Returns an array that was prepared or learnt; of no words if there is none of the name.
+
+        Args:
+            name: of "train_features", "train_labels", "train_empty", "held_out_features",
+                "held_out_labels", or "local_0" and so on.
+        """
+        return self._arrays.get(name.decode(), np.zeros(0, dtype=np.int64))
+
+    def _refusal(self, what: Any, error: Exception) -> dict[str, str]:
+        """What a client hears of an error, after the operator heard all of it."""
+        self._tell(f"refused: {type(error).__name__}: {error}")
+        if isinstance(error, ArgumentError) and what in ("prepare", "learn"):
+            return {"name": error.argument, "rule": error.allowed}  # no rule tells a value
+        return {"name": "budget" if what in ("reserve", "spend") else "request", "rule": NOT_SAID}
+
+    def _state(self) -> dict[str, Any]:
+        return {"settings": self._held.settings, "outline": asdict(self._held.split.outline)}
+
+    def _prepare(self, run: str, rank: int, config: dict[str, Any]) -> dict[str, Any]:
+        stated = TrainConfig(**config)
+        for name, own in self._held.settings.items():
+            if canonical(config[name]) != canonical(own):
+                raise ArgumentError(name, config[name], f"{own!r}, as the owner's settings say")
+        self._run, self._rank, self._config = run, rank, stated
+        self._budget, self._arrays, self._train = Reservations(), {}, None
+        self._train, held_out = encoded(self._held.split, stated)
+        self._arrays = {
+            "train_features": self._train.features,
+            "train_labels": self._train.labels,
+            "held_out_features": held_out.features,
+            "held_out_labels": held_out.labels,
+        }
+        if self._train.empty is not None:
+            self._arrays["train_empty"] = self._train.empty
+        noise = stated.noise_multiplier if stated.private else 0.0
+        target = f"epsilon {stated.epsilon}" if stated.epsilon else f"noise multiplier {noise}"
+        opens = "; ".join(titles_of(stated)) or "nothing"
+        self._tell(f"run {run}: {title_of(stated)}, {target}, delta {stated.delta}; opens {opens}")
+        return {"empty": self._train.empty is not None}
+
+    def _reserve(self) -> dict[str, Any]:
+        assert self._config is not None
+        counting = _Counting(self._config, self._rank)
+        outlines, ledgers = [self._held.split.outline], [self._held.ledger]
+        entries = entries_of(counting, self._config, outlines, ledgers, self._run)
+        self._budget = Reservations(entries)
+        self._budget.reserve()
+        return {}
+
+    def _spend(self) -> dict[str, Any]:
+        self._budget.spend()
+        return {}
+
+    def _free(self) -> dict[str, Any]:
+        self._budget.free()
+        return {}
+
+    def _learn(self) -> dict[str, Any]:
+        config, own = self._config, self._train
+        assert config is not None
+        assert own is not None
+        seed = config.insecure_seed
+        source = SystemSource() if seed is None else InsecureSeededSource(seed)
+        local = train_locally(config, own, owner=self._rank, source=source)
+        encoded_model = encode_model(local, config.frac_bits)
+        self._arrays |= {f"local_{place}": part for place, part in enumerate(encoded_model)}
+        return {"parts": len(encoded_model)}

@@ -1,0 +1,79 @@
+"""From an owner's own settings to the records that its player holds: `pea players --records`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from extensions.cli import data
+from extensions.cli.budget import ledgers_of
+from extensions.cli.parameters import Options
+from extensions.errors import ArgumentError
+from extensions.owners.data import Split, is_table, read_party_file
+from extensions.owners.origin import FeatureExtraction, Origin, own_records
+from extensions.runs.config import TrainConfig
+from tfe_ext.players.addresses import SERVERS
+from tfe_ext.players.records.owner import Held
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """What a player has of its owner.
+
+    Attributes:
+        records: this owner's .npz, .csv or .parquet file, which the player alone reads; where all
+            players start on this host the folder that `pea split` wrote.
+        table: which columns of a table are what.
+        features: as in `pea train`, extracted here; by default the file holds features.
+        extraction: how.
+        classes: number of classes, where neither names nor a schema nor the file say it.
+        budget: ledger of the records (`pea budget`), a file or a folder; by default beside them;
+            none: keep none.
+    """
+
+    records: Path
+    table: Annotated[Origin, Options(without=data.NOT_OF_A_TABLE)]
+    features: str | None = None
+    extraction: Annotated[FeatureExtraction, Options(without=("features",))]
+    classes: int | None = None
+    budget: Path | None = None
+
+    def of(self, player: str | None) -> dict[str, Held]:
+        """Returns the records of the players that start here, by name, read and checked.
+
+        Args:
+            player: the one that starts; None: all do.
+
+        Raises:
+            ArgumentError: no file of the kind, records that do not fit, or a player that owns none.
+        """
+        if player is not None and player not in SERVERS:
+            allowed = f"left out with player {player}, but for {', '.join(SERVERS)}"
+            raise ArgumentError("records", str(self.records), allowed, "Servers are the owners.")
+        if player is not None:
+            return {player: self._held(self.records)}
+        if not self.records.is_dir():
+            allowed = "the folder of all players' files that `pea split` wrote"
+            advice = "Or start one player, with --player NAME."
+            raise ArgumentError("records", str(self.records), allowed, advice)
+        paths = [self.records / f"party-{rank}.npz" for rank in range(len(SERVERS))]
+        return {name: self._held(path) for name, path in zip(SERVERS, paths, strict=True)}
+
+    def _held(self, records: Path) -> Held:
+        if self.features is None and self.extraction.weights is not None:
+            given = str(self.extraction.weights)
+            raise ArgumentError("weights", given, "left out without --features")
+        source = own_records(records, self.table, self.classes)
+        extraction = replace(self.extraction, features=self.features or TrainConfig.features)
+        split: Split
+        if self.features is not None or is_table(records):
+            split = data.features_of(source, extraction)
+        else:
+            split = read_party_file(records)
+        (ledger,) = ledgers_of([records], 1, self.budget)
+        settings = {
+            **source.settings,
+            "features": self.features or source.facts.get("features", TrainConfig.features),
+            "max_feature_norm": self.extraction.max_feature_norm,
+            "seed_data": self.table.seed,
+        }
+        return Held(split=split, settings=settings, ledger=ledger)

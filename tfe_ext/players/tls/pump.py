@@ -1,0 +1,87 @@
+"""Two connections of which each gets what the other sends; either may be of TLS."""
+
+import select
+import socket
+import ssl
+import threading
+from contextlib import suppress
+
+_AT_ONCE = 1 << 18
+_LOOK = 1.0
+_SILENCE = 20_000
+"""Milliseconds after which a host that acknowledges nothing is lost, as between players."""
+_WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def hand_on(one: socket.socket, other: socket.socket) -> None:
+    """Hands on until an end is closed or lost, and then closes both.
+
+    One thread does it, since two must not use a connection of TLS at once.
+
+    Cost:
+        256 kB of memory, and no message of its own.
+    """
+    waiting = {one: b"", other: b""}
+    with one, other, suppress(OSError):
+        for each in waiting:
+            each.setblocking(False)
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE)
+        while True:
+            moved = [_move(*ends, waiting) for ends in ((one, other), (other, one))]
+            if None in moved:
+                return
+            if not any(moved):
+                _wait(one, other, waiting)
+
+
+def _move(
+    source: socket.socket, sink: socket.socket, waiting: dict[socket.socket, bytes]
+) -> bool | None:
+    """Whether anything was moved towards the sink; None at the end."""
+    with suppress(*_WAITS):
+        if waiting[sink]:
+            waiting[sink] = waiting[sink][sink.send(waiting[sink]) :]
+            return True
+        waiting[sink] = source.recv(_AT_ONCE)
+        return True if waiting[sink] else None
+    return False
+
+
+def _wait(one: socket.socket, other: socket.socket, waiting: dict[socket.socket, bytes]) -> None:
+    poll = select.poll()
+    for end, far in ((one, other), (other, one)):
+        wanted = (select.POLLOUT if waiting[end] else 0) | (0 if waiting[far] else select.POLLIN)
+        poll.register(end, wanted)
+    poll.poll()
+
+
+def read(connection: ssl.SSLSocket, size: int, over: threading.Event) -> bytes:
+    """Returns so many bytes; ConnectionError if the other end closes before, or it is over."""
+    found = b""
+    while len(found) < size:
+        try:
+            data = connection.recv(size - len(found))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            poll = select.poll()
+            poll.register(connection, select.POLLIN)
+            poll.poll(1000 * _LOOK)
+            if not over.is_set():
+                continue
+            data = b""
+        if not data:
+            raise ConnectionResetError("a link was closed before it was used")
+        found += data
+    return found
+
+
+def is_over(connection: ssl.SSLSocket) -> bool:
+    """Whether the other end has closed an idle link; nothing else comes on one."""
+    try:
+        connection.recv(1)
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return False
+    except OSError:
+        pass
+    return True
