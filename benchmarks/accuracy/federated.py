@@ -31,7 +31,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, encode
 from extensions.runs.config import TrainConfig
 from extensions.runs.descent import descend
-from extensions.runs.training import checked_records
+from extensions.runs.owned import checked_records
 
 LOCAL_STEPS = 10
 """Of each party between two averages."""
@@ -141,13 +141,19 @@ def _apart(
 
 
 def run(material: Material) -> None:
-    """Accuracy of four ways to train on three parties' records."""
+    """Accuracy of each way to train on three parties' records.
+
+    In federated SGD with distributed noise a secure sum of all parties' clipped gradients and of
+    their shares of the noise is opened in each step (`extensions.protocols.sums.open_steps`).
+    """
     setting = tuned(material.data, material.data_dir)
     features = material.features(setting)
     config = setting.config(
         records=len(features.train_x), classes=material.classes, epsilon=material.epsilon
     )
     together = config.resolved()
+    opened = replace(setting, open="each-step")
+    shared = replace(config, open="each-step").resolved()
     # Averaging draws its batches anew in every round, each with its own chance to overflow.
     averaged = config.resolved(config.steps // LOCAL_STEPS * OVERFLOW_PROBABILITY)
     strengths = {way: best_strength(together, features, *PUBLISHED[way]) for way in PUBLISHED}
@@ -155,6 +161,7 @@ def run(material: Material) -> None:
     for partition, form in (("iid", "IID"), ("shards", "non-IID")):
         ways = {
             "PEA": partial(joint, material, setting, together, partition),
+            "FedSGD, distributed noise": partial(joint, material, opened, shared, partition),
             "DP-FedAvg": partial(_apart, federated_average, averaged, features, partition),
             "each alone": partial(_apart, alone, together, features, partition),
         }

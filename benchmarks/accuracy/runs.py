@@ -25,7 +25,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.training import checked_records, own_of
+from extensions.runs.owned import checked_records, own_of
 
 Encoded = tuple[Integers, Integers]
 

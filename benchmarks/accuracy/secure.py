@@ -24,14 +24,16 @@ OPTIONS = RunOptions(timeout=3600.0)
 def run(material: Material, backend: str) -> None:
     """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed.
 
-    The table is written anew with each row, so that what was measured is kept if a run ends.
+    The table is written anew with each row, so that what was measured is kept if a run ends; way
+    by way, so that what is kept has every epsilon of a way.
     """
     engine = find(backend)
     rows: list[dict[str, Any]] = []
     seconds: dict[str, list[float]] = {}
     loads = {}
-    for epsilon in EPSILONS:
-        for title, setting in ways(material.data, epsilon).items():
+    for way in ways(material.data, EPSILONS[0]):
+        for epsilon in EPSILONS:
+            setting = ways(material.data, epsilon)[way]
             features = material.features(setting)
             settings = setting.config(
                 records=len(features.train_x),
@@ -44,10 +46,10 @@ def run(material: Material, backend: str) -> None:
                 continue  # one program has all records there
             columns = features.train_x.shape[1]
             config = settings.resolved(engine.noise_failure(settings, columns))
-            run_of_all = f"{title}, {epsilon:g}"
+            run_of_all = f"{way}, {epsilon:g}"
             loads[run_of_all] = os.getloadavg()[0]
             reports = [_once(config, features, engine) for _ in material.seeds]
-            rows.append(_row(material.data, backend, title, reports))
+            rows.append(_row(material.data, backend, way, reports))
             seconds[run_of_all] = [report["seconds"] for report in reports]
             name = publish(
                 f"secure-{backend}",
@@ -70,12 +72,12 @@ def _once(config: Any, features: Any, engine: Backend) -> dict[str, Any]:
             return engine.train(config, files, show, OPTIONS)
 
 
-def _row(data: str, backend: str, title: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
+def _row(data: str, backend: str, way: str, reports: list[dict[str, Any]]) -> dict[str, Any]:
     first = reports[0]
     return {
         "data": data,
         "host": {"crypten": "CrypTen", "tfe": "ABY3"}[backend],
-        "way": title,
+        "way": way,
         "epsilon": first["epsilon"],
         **summary([100 * report["accuracy"] for report in reports]),
         "steps": first["steps"],

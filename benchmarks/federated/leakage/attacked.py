@@ -111,6 +111,7 @@ def attacked_round(scheme: Scheme, images: Images, record: int) -> fl.FederatedA
             batch_size=None,
             lr=LR,
             weighting="equal",
+            transcript="all",
         )
         run.fit(1, progress=False)
         if order_of(run)[scheme.place] == ATTACKED:
