@@ -12,11 +12,19 @@ import pytest
 
 from extensions.owners.data import VARIABLE
 from tests.helpers.patience import PATIENCE
-from tests.helpers.players import SERVERS, Players, free_addresses, running_players, write
+from tests.helpers.players import (
+    SERVERS,
+    Players,
+    digits,
+    free_addresses,
+    running_players,
+    write,
+)
 from tests.helpers.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
     from crypten_ext.processes.launch import Parties
+    from extensions.runs.options import Transport
 
 SHARED = {
     "tfe_process": "tensorflow",
@@ -60,39 +68,42 @@ def _group(item: pytest.Item) -> str:
 
 
 class Pools:
-    """One pool of CrypTen parties a size, for the whole session.
+    """One pool of CrypTen parties a size and transport, for the whole session.
 
     An error in a task ends its pool, as `Parties` promises; the next test gets a new one and sees
     nothing of it.
     """
 
     def __init__(self) -> None:
-        self._open: dict[int, Parties] = {}
+        self._open: dict[tuple[int, Transport], Parties] = {}
 
-    def run(self, parties: int, task: str, **arguments: Any) -> list[Any]:
+    def run(
+        self, parties: int, task: str, *, over: "Transport" = "tls", **arguments: Any
+    ) -> list[Any]:
         """Returns what the task returned in each party, by rank."""
         try:
-            return self._pool(parties).run(task, **arguments)
+            return self._pool(parties, over).run(task, **arguments)
         except BaseException:
-            self._close(parties)
+            self._close(parties, over)
             raise
 
-    def _pool(self, parties: int) -> "Parties":
+    def _pool(self, parties: int, over: "Transport") -> "Parties":
         from crypten_ext.processes.launch import Parties
 
-        if parties not in self._open:
-            pool = Parties(parties, timeout=PATIENCE, env={"PYTHONWARNINGS": "error"})
-            self._open[parties] = pool.__enter__()
-        return self._open[parties]
+        if (parties, over) not in self._open:
+            env = {"PYTHONWARNINGS": "error"}
+            pool = Parties(parties, timeout=PATIENCE, env=env, transport=over)
+            self._open[parties, over] = pool.__enter__()
+        return self._open[parties, over]
 
-    def _close(self, parties: int) -> None:
-        if pool := self._open.pop(parties, None):
+    def _close(self, parties: int, over: "Transport") -> None:
+        if pool := self._open.pop((parties, over), None):
             pool.__exit__(*sys.exc_info())
 
     def close(self) -> None:
         """Ends all parties."""
-        for parties in list(self._open):
-            self._close(parties)
+        for parties, over in list(self._open):
+            self._close(parties, over)
 
 
 @pytest.fixture
@@ -129,14 +140,20 @@ def players(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pl
     """Three servers and one owner of data in processes of their own, and the file that says so.
 
     The servers have a command and a file of their own, without the owner, who came later and has
-    no compiled ChaCha20.
+    no compiled ChaCha20. Each server has digits.
     """
     _need_tensorflow()
     folder = tmp_path_factory.mktemp("players")
     addresses = free_addresses([*SERVERS, "owner"])
     file = write(folder / "players.json", addresses)
     servers = write(folder / "servers.json", {name: addresses[name] for name in SERVERS})
-    with running_players(servers) as (command, pids), pytest.MonkeyPatch.context() as patch:
+    records = digits(folder / "records")
+    with (
+        running_players(servers, "--records", records) as (command, pids),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for path in records.glob("*.npz"):  # each player has read its own: nobody else can
+            path.unlink()
         patch.setenv("TFE_EXT_RANDOMNESS", "portable")
         with running_players(file, "--player", "owner") as (_, owner):
             patch.undo()

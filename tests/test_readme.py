@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,15 @@ def test_training_loop_of_the_guide_is_that_of_the_example():
 
 def test_training_on_aby3_of_the_guide_is_that_of_the_example():
     assert blocks(GUIDE, "python")[1] in (ROOT / "examples" / "aby3_session.py").read_text()
+
+
+def test_federated_training_of_the_guide_runs_as_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in blocks(GUIDE, "python") if "FederatedAveraging" in block]
+    shown: dict[str, Any] = {}
+    exec(block, shown)
+    assert shown["run"].history.accuracy == 1.0
+    assert len((tmp_path / "rounds.csv").read_text().splitlines()) == 6
 
 
 @pytest.mark.long
