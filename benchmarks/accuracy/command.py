@@ -48,6 +48,13 @@ def main(
     backend: Annotated[str, typer.Option(help="Host of the secure run: crypten or tfe.")] = HOSTS[
         0
     ],
+    way: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Title of a way of the secure run that is measured anew, others stay; once for "
+            "each; by default all."
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with its own seed.", min=1)] = 3,
     epsilon: float = 2.0,
 ) -> None:
@@ -65,7 +72,7 @@ def main(
     )
     for name in experiment or EXPERIMENTS:
         if name == SECURE:
-            secure.run(material, "tfe" if backend == "tfe" else "crypten")
+            secure.run(material, "tfe" if backend == "tfe" else "crypten", way or ())
         elif name in KNOWN:
             KNOWN[name](material)
         else:

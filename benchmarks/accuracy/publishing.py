@@ -17,7 +17,7 @@ def publish(
     experiment: str,
     material: Material,
     rows: Sequence[dict[str, Any]],
-    settings: Mapping[str, Setting],
+    settings: Mapping[str, Setting | dict[str, Any]],
     *,
     backend: str = "plaintext with the arithmetic of a secure run",
     **others: Any,
@@ -25,19 +25,25 @@ def publish(
     """Writes ``accuracy-EXPERIMENT-DATA`` as .json and .md; returns that name."""
     name = f"accuracy-{experiment}-{material.data}"
     named = {
-        label: asdict(setting) | {"features": setting.title} for label, setting in settings.items()
+        label: stated(setting) if isinstance(setting, Setting) else setting
+        for label, setting in settings.items()
     }
-    stated = {
+    others = {
         "data": material.data,
         "epsilon": material.epsilon,
         "seeds": list(material.seeds),
         "backend": backend,
         "load": os.getloadavg()[0],
         "tuned": named,
-    }
-    tables.publish(name, rows, **stated | others)
+    } | others
+    tables.publish(name, rows, **others)
     (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
     return name
+
+
+def stated(setting: Setting) -> dict[str, Any]:
+    """Returns the setting as tables say it."""
+    return asdict(setting) | {"features": setting.title}
 
 
 def bars(name: str, rows: Sequence[dict[str, Any]], label: str) -> None:

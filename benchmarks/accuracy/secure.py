@@ -1,19 +1,22 @@
 """Full secure runs with the tuned settings: what `pea train` does, and what it costs."""
 
+import json
 import os
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy.publishing import against_costs, publish
+from benchmarks import tables
+from benchmarks.accuracy.publishing import against_costs, publish, stated
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import ways
 from benchmarks.accuracy.ways import EPSILONS
-from benchmarks.tables import BYTES
 from extensions.cli import console
+from extensions.errors import ArgumentError
 from extensions.owners.data import write_parts
 from extensions.runs.hosts import Backend, find
 from extensions.runs.options import RunOptions
@@ -21,48 +24,85 @@ from extensions.runs.options import RunOptions
 OPTIONS = RunOptions(timeout=3600.0)
 
 
-def run(material: Material, backend: str) -> None:
+def run(material: Material, backend: str, only: Collection[str] = ()) -> None:
     """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed.
 
     The table is written anew with each row, so that what was measured is kept if a run ends; way
     by way, so that what is kept has every epsilon of a way.
+
+    Args:
+        material: the records.
+        backend: host of the runs.
+        only: titles of the ways to measure, all by default; what was published of others stays.
+
+    Raises:
+        ArgumentError: these data have no such way.
     """
     engine = find(backend)
-    rows: list[dict[str, Any]] = []
-    seconds: dict[str, list[float]] = {}
-    loads = {}
-    for way in ways(material.data, EPSILONS[0]):
+    titles = list(ways(material.data, EPSILONS[0]))
+    if unknown := [way for way in only if way not in titles]:
+        raise ArgumentError("way", unknown[0], f"one of {', '.join(titles)}")
+    others = set(titles).difference(only or titles)
+    rows, settings, loads, seconds = _published(f"secure-{backend}", material.data, others)
+    for way in titles:
+        if way in others:
+            continue
+        settings[way] = stated(ways(material.data, EPSILONS[0])[way])
         for epsilon in EPSILONS:
             setting = ways(material.data, epsilon)[way]
             features = material.features(setting)
-            settings = setting.config(
+            own = setting.config(
                 records=len(features.train_x),
                 classes=material.classes,
                 epsilon=epsilon,
                 backend=backend,
                 data=material.data,
             )
-            if not settings.hidden and backend != "crypten":
+            if not own.hidden and backend != "crypten":
                 continue  # one program has all records there
             columns = features.train_x.shape[1]
-            config = settings.resolved(engine.noise_failure(settings, columns))
+            config = own.resolved(engine.noise_failure(own, columns))
             run_of_all = f"{way}, {epsilon:g}"
             loads[run_of_all] = os.getloadavg()[0]
             reports = [_once(config, features, engine) for _ in material.seeds]
             rows.append(_row(material.data, backend, way, reports))
+            rows.sort(key=lambda row: titles.index(row["way"]))
             seconds[run_of_all] = [report["seconds"] for report in reports]
             name = publish(
                 f"secure-{backend}",
                 material,
                 rows,
-                ways(material.data, EPSILONS[0]),
+                settings,
                 backend=backend,
                 epsilon=EPSILONS,
-                bytes=f"{BYTES}; dealt: what the dealer sent and received",
+                bytes=f"{tables.BYTES}; dealt: what the dealer sent and received",
                 loads_before=loads,
                 seconds=seconds,
             )
     against_costs(name, rows, ("rounds", "GB/party"))
+
+
+def _published(
+    experiment: str, data: str, kept: Collection[str]
+) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, float], dict[str, list[float]]]:
+    """Rows, settings, loads and seconds of those ways, as they were published."""
+    file = tables.RESULTS / f"accuracy-{experiment}-{data}.json"
+    if not kept or not file.exists():
+        return [], {}, {}, {}
+    content = json.loads(file.read_text())
+    rows = [row for row in content["rows"] if row["way"] in kept]
+    found = content["settings"]
+    settings = {way: setting for way, setting in found["tuned"].items() if way in kept}
+    loads, seconds = (
+        {run: each for run, each in found.get(name, {}).items() if _way_of(run) in kept}
+        for name in ("loads_before", "seconds")
+    )
+    return rows, settings, loads, seconds
+
+
+def _way_of(run: str) -> str:
+    """The way's title; after it comes the epsilon."""
+    return run.rpartition(", ")[0]
 
 
 def _once(config: Any, features: Any, engine: Backend) -> dict[str, Any]:
