@@ -49,6 +49,28 @@ def test_an_experiment_writes_its_table_and_its_figure(tmp_path, monkeypatch):
     assert (tmp_path / "accuracy-accountant-digits.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
+def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, monkeypatch):
+    for needed in ("matplotlib", "skimage"):
+        pytest.importorskip(needed)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    command = ["accuracy", "--data", "digits", "--experiment", "secure", "--seeds", "1", "--way"]
+    file, written = tmp_path / "accuracy-secure-crypten-digits.json", []
+    for way in ("sufficient statistics", "whitened, open iterates"):
+        result = CliRunner().invoke(app, [*command, way])
+        assert result.exit_code == 0, result.output
+        written.append(json.loads(file.read_text()))
+    (first, second) = written
+    assert [row["way"] for row in second["rows"]] == 3 * [way] + 3 * ["sufficient statistics"]
+    assert second["rows"][3:] == first["rows"]
+    for name in ("tuned", "seconds", "loads_before"):
+        assert first["settings"][name].items() < second["settings"][name].items()
+    refused = CliRunner().invoke(app, [*command, "none"])
+    assert isinstance(refused.exception, ArgumentError)
+    assert refused.exception.argument == "way"
+
+
 def test_seeds_decide_a_run_and_accuracy_is_watched():
     config, parts = CONFIG.resolved(), dealt(DIGITS)
     one, again, other = (train(config, parts, seed=s, watch=(0, 5, 20)) for s in (1, 1, 2))

@@ -115,12 +115,14 @@ class Door(Lobby[Offer]):
             return wire.keep(), visit.seat
 
     def settle(self, guest: Offer) -> None:
-        """Gives a seat, unless another visitor was faster."""
+        """Gives a seat, unless another visitor was faster, or this one has gone again."""
         connection, seat = guest
-        if seat.rank in self._runs or {*self._runs.values()} - {seat.run}:
-            connection.close()
-            return
         link = Link(connection, seat.frames, largest=LARGEST_REQUEST, patience=_REQUEST_TIME)
+        self._dismiss_leavers()  # nobody may speak before the last seat is taken
+        others = {*self._runs.values()} - {seat.run}
+        if seat.rank in self._runs or others or link.stream.is_readable():
+            link.close()
+            return
         self._links[seat.rank], self._keys[seat.rank] = link, seat.key
         self._runs[seat.rank] = seat.run
         self._greet(seat.rank, seat.public)

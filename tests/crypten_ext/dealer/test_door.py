@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
@@ -111,8 +111,8 @@ class OpenDoor:
         """The dealer ends, because parties are lost."""
         self._connections.close()
         while not self.dealt.done():
-            with suppress(DealerLostError):
-                self.meet(patience=0.1)
+            with suppress(DealerLostError, PartyLostError):
+                self.meet(patience=0.1, gathering=1.0)
             self._connections.close()
         self._pool.shutdown()
         self._connections.close()  # of a party that came when another one had failed
@@ -216,6 +216,13 @@ def test_a_party_waits_until_the_holder_of_its_seat_leaves(dealer):
     link.close()
     dealer.party(1)
     assert coming.result(PATIENCE)
+
+
+def test_a_seat_is_not_counted_whose_holder_left_as_the_last_party_came():
+    for _ in range(8):
+        with closing(OpenDoor()) as dealer:
+            dealer.seated(0).close()
+            assert awaited(dealer.seated(1).receive(PATIENCE), PARTIES) == [0]
 
 
 def test_a_party_that_never_comes_is_named(dealer):
