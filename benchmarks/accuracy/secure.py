@@ -87,10 +87,10 @@ def _published(
 ) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, float], dict[str, list[float]]]:
     """Rows, settings, loads and seconds of those ways, as they were published."""
     file = tables.RESULTS / f"accuracy-{experiment}-{data}.json"
-    if not kept or not file.exists():
-        return [], {}, {}, {}
-    content = json.loads(file.read_text())
+    content = json.loads(file.read_text()) if file.exists() else {"rows": []}
     rows = [row for row in content["rows"] if row["way"] in kept]
+    if not rows:
+        return [], {}, {}, {}
     found = content["settings"]
     settings = {way: setting for way, setting in found["tuned"].items() if way in kept}
     loads, seconds = (
