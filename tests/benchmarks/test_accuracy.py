@@ -11,7 +11,7 @@ from benchmarks import tables
 from benchmarks.__main__ import app
 from benchmarks.accuracy.federated import LOCAL_STEPS, federated_average
 from benchmarks.accuracy.initialization import with_local_start
-from benchmarks.accuracy.local_models import averaged, minimiser, sensitivity
+from benchmarks.accuracy.local_models import TOLERANCE, averaged, minimiser, sensitivity
 from benchmarks.accuracy.records import Material, dealt, folder_of, without_test
 from benchmarks.accuracy.runs import train
 from benchmarks.accuracy.settings import PLAIN
@@ -133,6 +133,16 @@ def test_one_record_moves_an_average_of_local_models_by_its_sensitivity_at_most(
     bound = sensitivity([40], strength)
     assert bound / 4 < max(moved) <= bound
     assert sensitivity([40, 50], strength) == pytest.approx(bound / 2)
+
+
+def test_few_rows_of_many_columns_have_their_minimiser_in_their_span():
+    draws = np.random.default_rng(0)
+    x, y = draws.normal(size=(12, 90)) / 10, np.eye(3)[draws.integers(0, 3, 12)]
+    weights = minimiser(x, y, 1e-3)
+    scores = np.exp(x @ weights.T)
+    scores /= scores.sum(axis=1, keepdims=True)
+    slope = (scores - y).T @ x / len(x) + 1e-3 * weights
+    assert np.linalg.norm(slope) <= 2 * TOLERANCE < np.linalg.norm(weights)
 
 
 def test_a_noisy_average_of_local_models_learns_less_than_joint_training():
