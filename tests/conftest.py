@@ -20,6 +20,7 @@ from tests.helpers.players import (
     running_players,
     write,
 )
+from tests.helpers.templates import kept_templates
 from tests.helpers.tfe_process import TFEProcess
 
 if TYPE_CHECKING:
@@ -119,6 +120,12 @@ def pools() -> Iterator[Pools]:
     pools = Pools()
     yield pools
     pools.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates() -> Iterator[None]:
+    with kept_templates():
+        yield
 
 
 def _need_tensorflow() -> None:

@@ -17,12 +17,12 @@ import pytest
 from extensions.cli.main import main
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.templates import MARK, copies
 
 PROGRAM = "from extensions.cli.main import main; main()"
 KEYS = {"accuracy", "epsilon", "delta", "steps", "rounds", "bytes_per_party", "seconds"}
 KEYS |= {"parties", "backend", "data", "opened"}
 KEYS |= {"bytes_of_largest_party", "sent_bytes", "received_bytes", "dealt_bytes"}
-MARK = "PEA_TEST_RUN"
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -156,14 +156,17 @@ def pea(*arguments: object) -> subprocess.CompletedProcess[str]:
 
     What it starts, however, are processes; none of them may be left.
     """
-    mark = uuid.uuid4().hex
+    mark, others = uuid.uuid4().hex, copies()
     with ExitStack() as stack:
         out, err = (stack.enter_context(_caught(name)) for name in ("stdout", "stderr"))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in _environment(mark).items():
             patch.setenv(name, value)
         status = here(patch, *arguments)
-        wait_until(lambda: not _marked(mark), "the end of all that the command started")
+        wait_until(
+            lambda: not _marked(mark) and copies() <= others,
+            "the end of all that the command started",
+        )
         texts = [_written(stream) for stream in (out, err)]
     return subprocess.CompletedProcess([], int(status or 0), *texts)
 

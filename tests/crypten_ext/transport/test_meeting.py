@@ -23,7 +23,8 @@ def place(tmp_path):
     return f"tls://{tmp_path}/federation.toml"
 
 
-@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_party_that_is_killed_is_named_by_the_others(place, victim):
     with by_hand(3, "join and work", 1.5, 15.0, rendezvous=place) as processes:
         processes[victim].kill()
