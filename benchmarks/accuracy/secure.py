@@ -79,7 +79,7 @@ def run(material: Material, backend: str, only: Collection[str] = ()) -> None:
                 loads_before=loads,
                 seconds=seconds,
             )
-    against_costs(name, rows, ("rounds", "GB/party"))
+            against_costs(name, rows, ("rounds", "GB/party"))
 
 
 def _published(

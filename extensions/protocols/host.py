@@ -5,8 +5,8 @@ and shares alone. In others one program computes for all parties, whose records 
 devices that it directs, or all in one place. A protocol that is written against `Host` cannot tell.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -25,6 +25,8 @@ Compute = Callable[[Parameters], Sequence[Share]]
 Arrays = Sequence[Integers]
 Placed = Any
 """What the parties of this program have, where their host wants it."""
+BLOCK = 1 << 25
+"""Words of features at a time where records may come in blocks, at most: 256 MB a copy."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,26 @@ class Host(Protocol):
         x, y = self.share_rows(rows, [[own.features, own.labels] for own in records])
         return Batch(x, y, None, None)
 
+    def blocks(self, records: Placed, rows: Sequence[int]) -> Iterator[Batch]:
+        """Yields all records, unpadded, in as few equal parts as have `BLOCK` words at most.
+
+        Args:
+            records: placed; at least one party's.
+            rows: public number of records of each party.
+        """
+        count = -(-sum(rows) * records[0].features.shape[1] // BLOCK)
+        for i in range(count):
+            part = [
+                replace(
+                    own,
+                    features=own.features[_part(len(own.features), i, count)],
+                    labels=own.labels[_part(len(own.labels), i, count)],
+                )
+                for own in records
+            ]
+            sizes = [len(range(n)[_part(n, i, count)]) for n in rows]
+            yield self.everything(part, sizes)
+
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns, for each of `holders`, its summand of each share that is computed of a model.
 
@@ -283,3 +305,8 @@ def unnamed(arrays: Mapping[str, Integers]) -> list[Integers]:
     """Returns what `named` was given."""
     layers = range(len(arrays) // 2)
     return [arrays[f"{kind}_{i}"] for i in layers for kind in ("weight", "bias")]
+
+
+def _part(size: int, i: int, count: int) -> slice:
+    """The i-th of that many parts."""
+    return slice(size * i // count, size * (i + 1) // count)

@@ -1,6 +1,8 @@
 """What is opened at the end of a run: counts of held-out records, the model, or neither."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 from extensions.network.chain import Parameters, forward
@@ -113,8 +115,8 @@ class Outputs:
 
         Cost:
             That of a forward pass, and of `extensions.network.evaluation.count_misses` or
-            `extensions.network.tally.tally`. Of a public model that of opening it: owners count in
-            the clear.
+            `extensions.network.tally.tally`, for each of the host's blocks. Of a public model that
+            of opening it: owners count in the clear.
         """
         if not self._config.hidden:
             return self._of_public(model)
@@ -125,9 +127,13 @@ class Outputs:
         def outputs(model: Parameters) -> list[Share]:
             shares = flat(model) if self._model else []
             if counted:
-                batch = host.everything(placed, held_out.sizes)
-                logits = forward(host.ring, self._network, model, batch.x).logits
-                shares.append(self._noised(self._counts(host.ring, logits, batch.y)))
+                counts = [
+                    self._counts(
+                        host.ring, forward(host.ring, self._network, model, one.x).logits, one.y
+                    )
+                    for one in host.blocks(placed, held_out.sizes)
+                ]
+                shares.append(self._noised(reduce(add, counts)))
             return shares
 
         return host.summands(model, outputs)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.protocols import host
 from extensions.runs import entry_points
 from extensions.runs.model import read_opened
 from tests.helpers.commands import pea, report_of
@@ -89,3 +90,21 @@ def test_it_is_gone_with_its_distribution():
     entry_points.offered.cache_clear()
     missing = pea(*RUN, "--backend", "toy")
     assert "pea: backend = 'toy': must be one of ['clear', 'crypten', 'tfe']" in missing.stderr
+
+
+def test_held_out_records_that_are_counted_in_blocks_are_all_counted(toy, tmp_path, monkeypatch):
+    """With a block of 1,000 words, the 359 records of 64 columns come in 23."""
+    whole, _ = trained(tmp_path, "--backend", "toy", "--steps", "6")
+    seen = []
+    everything = host.Host.everything
+
+    def noted(self, records, rows):
+        seen.append(list(rows))
+        return everything(self, records, rows)
+
+    monkeypatch.setattr(host, "BLOCK", 1000)
+    monkeypatch.setattr(host.Host, "everything", noted)
+    parted, _ = trained(tmp_path, "--backend", "toy", "--steps", "6")
+    assert len(seen) == 23
+    assert [sum(sizes) for sizes in zip(*seen, strict=True)] == whole["held_out_records"]
+    assert parted["accuracy"] == whole["accuracy"]
