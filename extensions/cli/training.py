@@ -128,7 +128,8 @@ def _trained(
     console.notices(config, engine.notices(config))
     for difference in again.differences(config):
         console.notice(difference)
-    with resume_hint(options.kept), console.progress(config) as show:
+    far = options.players is not None
+    with resume_hint(options.kept, at_players=far), console.progress(config) as show:
         done = engine.train(config, files, show, options)
     return {**done, OPTIONS: again.options()}
 

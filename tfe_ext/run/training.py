@@ -13,7 +13,7 @@ from tfe_ext.aby3.encoding import fixed64
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.players.client import remote_config
 from tfe_ext.players.config import local_config
-from tfe_ext.run.host import ABY3Host
+from tfe_ext.run.host import ABY3Host, FarHost
 from tfe_ext.run.owners import FarOwners, Stated
 
 import tf_encrypted as tfe
@@ -49,12 +49,13 @@ def train(
         owners = FarOwners(remote)
         outlines = owners.stated().outlines
         return training.run_with(
-            _host(config),
+            _host(config, FarHost),
             config,
             outlines,
             lambda name: owners.enter(config, name),
             emit,
             options,
+            shelves=owners.shelves(),
         )
 
 
@@ -68,10 +69,10 @@ def stated(players: Path, own_address: str | None = None) -> Stated:
         return FarOwners(remote).stated()
 
 
-def _host(config: TrainConfig) -> ABY3Host:
+def _host(config: TrainConfig, kind: type[ABY3Host] = ABY3Host) -> ABY3Host:
     """Returns the servers of the present configuration, with new keys."""
     protocol = ABY3(fixedpoint_config=fixed64(config.frac_bits))
     tfe.set_protocol(protocol)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    return ABY3Host(protocol, source)
+    return kind(protocol, source)
