@@ -13,7 +13,7 @@ from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
 from tfe_ext.players.addresses import SERVERS
-from tfe_ext.run.training import stated, train
+from tfe_ext.run.training import stated, train_far
 
 import tf_encrypted as tfe
 
@@ -33,7 +33,8 @@ def of_two_steps(players: str, folder: str, **changes: Any) -> dict[str, Any]:
         **found.settings,
         **changes,
     }
-    return train(TrainConfig(**settings).resolved(), [], lambda event: None, options)
+    config = TrainConfig(**settings).resolved()
+    return train_far(config, lambda event: None, options, Path(players), None)
 
 
 def place(file: str, records: list[list[float]]) -> None:
