@@ -15,7 +15,8 @@ from tests.helpers.paths import ROOT
 
 FOLDER = ROOT / "examples" / "deployment"
 TUTORIAL = (ROOT / "docs" / "three_hospitals.md").read_text()
-ROLES = ["party", "dealer"]
+ROLES = {"party": "party", "dealer": "dealer", "player": "players"}
+"""By service, the command."""
 
 
 def typed(role: str) -> str:
@@ -23,7 +24,7 @@ def typed(role: str) -> str:
     (command,) = {
         line.partition(" ")[2]
         for line in TUTORIAL.splitlines()
-        if line.startswith(f"pea {role} ") and not line.endswith(" --resume")
+        if line.startswith(f"pea {ROLES[role]} ") and not line.endswith(" --resume")
     }
     return re.sub(r"\$(\w+)", r"${\1}", command)
 
@@ -44,7 +45,13 @@ def services() -> dict[str, Any]:
 def test_a_container_runs_what_the_page_types_and_may_do_nothing_else(services, role):
     service = services[role]
     assert service["command"] == typed(role)
-    assert service["ports"] == ["7000:7000"]
+    port = 7001 if role == "player" else 7000
+    assert service["ports"] == [f"{port}:{port}"]
+    assert service["tmpfs"] == ["/tmp"]
+    assert service["volumes"] == ["${FOLDER:-.}:/data"]
+    assert service["init"] is True
+    assert {"mem_limit", "pids_limit"} <= set(service)
+    assert service.get("restart") == (None if role == "party" else "unless-stopped")
     assert service["user"] == "10001:10001"
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -79,6 +86,9 @@ def test_a_unit_runs_what_the_page_types_and_may_write_in_its_folder_alone(role)
     assert service["ReadWritePaths"] == service["WorkingDirectory"] == "/srv/pea"
     assert service["CapabilityBoundingSet"] == ""
     assert service["NoNewPrivileges"] == "yes"
+    assert service["Environment"] == "HOME=/srv/pea"
+    restart = {"party": None, "dealer": "on-failure", "player": "always"}
+    assert service.get("Restart") == restart[role]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

@@ -8,20 +8,39 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from extensions.runs.budget import path_of, read
 from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE, wait_until
 
-TUTORIAL = (ROOT / "docs" / "three_hospitals.md").read_text()
+CRYPTEN, _, ABY3 = (
+    (ROOT / "docs" / "three_hospitals.md").read_text().partition("\n## The same with ABY3\n")
+)
 HOSPITALS = ["north", "south", "west"]
+KEPT = "2.0\ncheckpoint_every = 1\nsteps = "
 COLUMNS = {"radius": 0, "texture": 1, "smoothness": 4, "concavity": 6}
+
+USER = 10001
+CONFINED = f"""
+mount -t tmpfs -o mode=755 none /srv
+mkdir /srv/pea
+mount --bind . /srv/pea
+mount -t tmpfs -o noexec,nosuid,nodev,mode=1777 none /tmp
+mount -o remount,bind,ro /
+cd /srv/pea
+rights=-all,+dac_read_search
+exec setpriv --reuid {USER} --regid {USER} --clear-groups --no-new-privs \\
+    --bounding-set=$rights --inh-caps=$rights --ambient-caps=$rights bash -ec "$0"
+"""
+"""As the containers and units of examples/deployment: a user without rights, a root that is read
+only. This one may read all files, since Python may lie where root alone may look."""
 
 pytestmark = [pytest.mark.long, needs_root]
 
@@ -36,16 +55,19 @@ class Step:
     file: str = ""
 
 
-def steps() -> list[Step]:
+def steps(part: str) -> list[Step]:
     pattern = r"<!-- (?:file: (\S+) )?(|stays |again )at: ([a-z ]+) -->\n```\w+\n(.*?)```"
     return [
         Step("file" if file else kind.strip() or "typed", tuple(hosts.split()), text, file)
-        for file, kind, hosts, text in re.findall(pattern, TUTORIAL, flags=re.DOTALL)
+        for file, kind, hosts, text in re.findall(pattern, part, flags=re.DOTALL)
     ]
 
 
 class Operators:
-    """Four hosts and who types at them; what they export stays, and so do their folders."""
+    """Four hosts and who types at them; what they export stays, and so do their folders.
+
+    All that they type runs in their folder as a user who may write nowhere else.
+    """
 
     def __init__(self, hosts: Hosts, folder: Path) -> None:
         self._hosts = hosts
@@ -54,18 +76,22 @@ class Operators:
         self._known: dict[str, str] = {}
         for name in hosts.addresses:
             (folder / name).mkdir()
+            os.chown(folder / name, USER, USER)
 
     def start(self, host: str, text: str) -> subprocess.Popen[str]:
         """Returns the shell that types the text at the host."""
-        own = str(self.folder / host)
+        own = "/srv/pea"
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         home = {"HOME": own, "XDG_STATE_HOME": own, "XDG_CACHE_HOME": own, "PATH": path}
         exported = self._said[host]
         lines = re.findall(r"^export .*\n", text, flags=re.MULTILINE)
         self._said[host] += "".join(lines)
         return subprocess.Popen(
-            ["ip", "netns", "exec", self._hosts.space(host), "bash", "-ec", exported + text],
-            cwd=own,
+            [
+                *("ip", "netns", "exec", self._hosts.space(host)),
+                *("unshare", "--mount", "bash", "-ec", CONFINED, exported + text),
+            ],
+            cwd=self.folder / host,
             env={**os.environ, **home, **self._known},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,9 +109,7 @@ class Operators:
             printed[host] = out
         if "pea keys" in step.text:
             for host, out in printed.items():
-                name, fingerprint = out.split()
-                assert name == host
-                self._known[host.upper()] = fingerprint
+                _, self._known[host.upper()] = out.split()
         return printed
 
 
@@ -109,22 +133,31 @@ def operators(tmp_path: Path) -> Iterator[Operators]:
 
 
 @contextmanager
-def staying(operators: Operators, step: Step) -> Iterator[subprocess.Popen[str]]:
-    """A block that goes on until it is stopped."""
-    (host,) = step.hosts
-    shell = operators.start(host, step.text)
+def staying(
+    operators: Operators, step: Step, *hosts: str
+) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """A block that goes on until it is stopped, at its hosts or at some of them.
+
+    Players are there once they say so.
+    """
+    shells = {host: operators.start(host, step.text) for host in hosts or step.hosts}
     try:
-        yield shell
+        for shell in shells.values():
+            while "pea players" in step.text and " listens on port " not in next(shell.stdout):
+                pass
+        yield shells
     finally:
-        os.killpg(shell.pid, signal.SIGTERM)
-        shell.communicate(timeout=PATIENCE)
+        for shell in shells.values():
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGTERM)
+            shell.communicate(timeout=PATIENCE)
 
 
-def prepared(operators: Operators, **changes: str) -> tuple[Step, list[Step], Step]:
-    """Types all before the run; returns the dealer's block, those after it, and the last."""
-    page = steps()
-    dealer = next(i for i, step in enumerate(page) if step.kind == "stays")
-    for step in page[:dealer]:
+def prepared(operators: Operators, part: str, **changes: str) -> tuple[Step, list[Step], Step]:
+    """Types all before the run; returns what stays, the blocks after it, and the last."""
+    page = steps(part)
+    stays = next(i for i, step in enumerate(page) if step.kind == "stays")
+    for step in page[:stays]:
         if step.kind == "file":
             text = step.text
             for old, new in changes.items():
@@ -133,22 +166,26 @@ def prepared(operators: Operators, **changes: str) -> tuple[Step, list[Step], St
                 (operators.folder / host / step.file).write_text(text)
         else:
             printed = operators.type(step)
-            if "federation.toml" in step.text:
+            if "pea federation" in step.text:
                 digests = {re.findall(r"federation (\w+)", out)[-1] for out in printed.values()}
                 assert len(digests) == 1, "what they compare over the telephone"
     (again,) = [step for step in page if step.kind == "again"]
-    return page[dealer], [s for s in page[dealer + 1 :] if s.kind == "typed"], again
+    return page[stays], [s for s in page[stays + 1 :] if s.kind == "typed"], again
+
+
+def opened(operators: Operators, host: str, model: str) -> bytes:
+    return (operators.folder / host / model / "model.npz").read_bytes()
 
 
 def test_the_page_as_it_is_typed(operators):
-    dealer, after, _ = prepared(operators)
+    """Once with CrypTen and then, with the same patients and their budgets, with ABY3."""
+    dealer, after, _ = prepared(operators, CRYPTEN)
     with staying(operators, dealer):
         for step in after:
             printed = operators.type(step)
             if "pea party" in step.text:
                 assert all("epsilon" in out for out in printed.values())
-    models = {(operators.folder / host / "model" / "model.npz").read_bytes() for host in HOSPITALS}
-    assert len(models) == 1, "the same model at all three"
+    assert len({opened(operators, host, "model") for host in HOSPITALS}) == 1
     south = operators.folder / "south"
     with (south / "predictions.csv").open() as file:
         predicted = [row["prediction"] for row in csv.DictReader(file)]
@@ -156,10 +193,18 @@ def test_the_page_as_it_is_typed(operators):
     assert len(predicted) == len(patients)
     assert set(predicted) <= {"yes", "no"}
     assert not list((operators.folder / "laboratory").rglob("*.npz"))
+    players, (train, release), _ = prepared(operators, ABY3)
+    with staying(operators, players):
+        operators.type(train)
+    with staying(operators, dealer):
+        operators.type(release)
+    assert len(read(path_of(south / "patients.csv")).entries) == 2
+    assert len({opened(operators, host, "model-2") for host in HOSPITALS}) == 1
+    assert not list((operators.folder / "laboratory").rglob("*.npz"))
 
 
 def test_a_host_that_dies_is_named_and_the_run_resumed(operators):
-    dealer, after, again = prepared(operators, count_noise="2.0\nsteps = 400\ncheckpoint_every = 1")
+    dealer, after, again = prepared(operators, CRYPTEN, count_noise=f"{KEPT}400")
     run = next(step for step in after if "pea party" in step.text)
     with staying(operators, dealer):
         shells = {host: operators.start(host, run.text) for host in HOSPITALS}
@@ -174,3 +219,21 @@ def test_a_host_that_dies_is_named_and_the_run_resumed(operators):
         shells["west"].communicate(timeout=PATIENCE)
         for host, out in operators.type(again).items():
             assert "epsilon" in out, host
+
+
+def test_a_player_that_dies_is_named_and_the_run_resumed(operators):
+    prepared(operators, CRYPTEN)
+    players, after, again = prepared(operators, ABY3, count_noise=f"{KEPT}100")
+    run = next(step for step in after if "pea train" in step.text)
+    with staying(operators, players) as shells:
+        training = operators.start("laboratory", run.text)
+        kept = operators.folder / "west" / "run-2"  # the last to write
+        wait_until(lambda: training.poll() is not None or any(kept.glob("*.checkpoint")))
+        os.killpg(shells["west"].pid, signal.SIGKILL)
+        _, err = training.communicate(timeout=PATIENCE)
+        assert training.returncode == 1
+        assert "player server2 " in err, err
+        with staying(operators, players, "west"):
+            (out,) = operators.type(again).values()
+            assert "resumed from" in out
+            assert not (operators.folder / "laboratory" / "run-2").exists()

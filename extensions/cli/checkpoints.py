@@ -8,15 +8,19 @@ from extensions.errors import LostError
 
 
 @contextmanager
-def resume_hint(kept: Path | None) -> Iterator[None]:
+def resume_hint(kept: Path | None, *, at_players: bool = False) -> Iterator[None]:
     """Adds the command that resumes the run to the error of a lost process, or to Ctrl-C.
 
     Args:
         kept: the run's checkpoint, a file or a folder of them; None or empty: nothing is kept.
+        at_players: whether it is a folder that every player has, of which this program sees none.
     """
     try:
         yield
     except (LostError, KeyboardInterrupt) as error:
-        if kept is not None and (kept.is_file() or any(kept.glob("*"))):
-            error.add_note(f"What {kept} keeps is not lost: give the same command with --resume.")
+        command = "give the same command with --resume."
+        if kept is not None and at_players:
+            error.add_note(f"What players keep in {kept} is not lost: {command}")
+        elif kept is not None and (kept.is_file() or any(kept.glob("*"))):
+            error.add_note(f"What {kept} keeps is not lost: {command}")
         raise

@@ -104,7 +104,7 @@ def check_options(options: RunOptions) -> None:
             "left out with --resume",
             "It is of use once, from the first step on: resume with a running dealer.",
         )
-    if keep is not None:
+    if keep is not None and options.players is None:  # else it is a folder of theirs
         check_writable("checkpoint", keep.folder, folder=True)
         if keep.resume and not keep.folder.exists():
             advice = "If nothing was released, start again without --resume."

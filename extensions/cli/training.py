@@ -1,7 +1,7 @@
 """The commands that train: all parties on this machine, or one of them."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from extensions.owners.data import Split, is_table, read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import Backend, at_hand, find_for, stated_elsewhere
+from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for
 from extensions.runs.options import Meeting, RunOptions
 
 _NAMED = {
@@ -82,18 +82,19 @@ def train(
     )
     engine = find_for(config, options)
     console.check_results(report, options.save)
-    if (far := stated_elsewhere(engine, options)) is not None:
-        settings = config_of(
-            run,
-            schedule,
-            extraction,
-            schema="schema target" in far.settings["facts"],
-            data="own records",
-        )
-        settings = replace(settings, **far.settings)
-        done = _trained(engine, settings, far.outlines[0].columns, [], options, again)
-        console.finish(done, report, options.save)
-        return
+    with elsewhere(engine, options) as far:
+        if far is not None:
+            settings = config_of(
+                run,
+                schedule,
+                extraction,
+                schema="schema target" in far.settings["facts"],
+                data="own records",
+            )
+            settings = replace(settings, **far.settings)
+            done = _trained(engine, settings, far.outlines[0].columns, far.train, options, again)
+            console.finish(done, report, options.save)
+            return
     sources = records.read(config.parties)
     settings = replace(config, **sources[0].settings)
     ledgers = ledgers_of(records.own_files(config.parties), config.parties, budget)
@@ -111,7 +112,11 @@ def train(
         for rank, source in enumerate(sources):
             console.clipped(source.clipped, f" at party {rank}", source.left_out)
         del sources, parts
-        done = _trained(engine, settings, columns, files, options, again)
+
+        def train_here(config: TrainConfig, progress: Progress) -> dict[str, Any]:
+            return engine.train(config, files, progress, options)
+
+        done = _trained(engine, settings, columns, train_here, options, again)
     console.finish(done, report, options.save)
 
 
@@ -119,17 +124,18 @@ def _trained(
     engine: Backend,
     settings: TrainConfig,
     columns: int,
-    files: Sequence[Path],
+    train: Callable[[TrainConfig, Progress], dict[str, Any]],
     options: RunOptions,
     again: Again,
 ) -> dict[str, Any]:
-    """Returns the report of a run over these files, after all that is to be said of it before."""
+    """Returns the report of a run, after all that is to be said of it before."""
     config = settings.resolved(engine.noise_failure(settings, columns))
     console.notices(config, engine.notices(config))
     for difference in again.differences(config):
         console.notice(difference)
-    with resume_hint(options.kept), console.progress(config) as show:
-        done = engine.train(config, files, show, options)
+    far = options.players is not None
+    with resume_hint(options.kept, at_players=far), console.progress(config) as show:
+        done = train(config, show)
     return {**done, OPTIONS: again.options()}
 
 

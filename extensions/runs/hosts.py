@@ -1,11 +1,12 @@
 """Hosts of `pea train`, found by entry point, so that one can be added without the core."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from extensions.errors import ArgumentError
+from extensions.owners.data import Outline
 from extensions.runs import entry_points
 from extensions.runs.config import HOSTS, TrainConfig
 from extensions.runs.options import Meeting, RunOptions
@@ -83,18 +84,32 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     return backend
 
 
-def stated_elsewhere(backend: Backend, options: RunOptions) -> Any:
-    """Returns what owners say of records that are nowhere in this program's reach; else None.
+class Elsewhere(Protocol):
+    """Owners whose records are nowhere in this program's reach, and who have been asked.
 
-    It has the attributes "settings", which follow from the records, by name, and "outlines", an
-    `extensions.owners.data.Outline` of each. A backend whose owners may be elsewhere offers a
-    function of this name, which takes options, and gets no files then.
+    Attributes:
+        settings: what follows from their records, by name.
+        outlines: of each owner's.
+    """
+
+    settings: Mapping[str, Any]
+    outlines: Sequence[Outline]
+
+    def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
+        """Returns the report of a run over their records."""
+        ...
+
+
+def elsewhere(backend: Backend, options: RunOptions) -> AbstractContextManager[Elsewhere | None]:
+    """Returns a block with owners whose records are elsewhere; with None if they are not.
+
+    A backend whose owners may be elsewhere offers a function of this name, which takes options.
 
     Raises:
-        PeaError: of the backend.
+        PeaError: of the backend, on entering it.
     """
-    ask = getattr(backend, "stated_elsewhere", None)
-    return None if ask is None else ask(options)
+    ask = getattr(backend, "elsewhere", None)
+    return nullcontext() if ask is None else ask(options)
 
 
 def at_hand(

@@ -18,11 +18,9 @@ from extensions.protocols.settings import Settings
 from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import (
-    CheckpointOptions,
     PartyCheckpoints,
     complete_together,
     open_together,
-    run_settings,
     settle_together,
     store_together,
 )
@@ -178,8 +176,7 @@ class Keeping(Following):
         config: of the run.
         manifest: of the run.
         progress: as in `Following`.
-        options: what the user asks for.
-        sizes: of the records of each of the host's ranks, by name.
+        parties: each holder's checkpoints.
     """
 
     def __init__(
@@ -188,12 +185,10 @@ class Keeping(Following):
         config: TrainConfig,
         manifest: Manifest,
         progress: Progress,
-        options: CheckpointOptions,
-        sizes: Sequence[Mapping[str, int]],
+        parties: Sequence[PartyCheckpoints],
     ) -> None:
         super().__init__(host, config, manifest, progress)
-        settings = run_settings(manifest.kept, config.steps, sizes)
-        self._parties = [PartyCheckpoints(options, rank, **settings) for rank in host.holders]
+        self._parties = parties
         self.entry = self._parties[0].entry
         self._made = 0
         self._outputs: list[Mapping[str, Integers]] = []

@@ -20,7 +20,8 @@ class RunOptions:
     """What a run reads and writes beside records and report.
 
     Attributes:
-        save: folder for the model: model.npz if it is opened, else each party's shares.
+        save: folder for the model: model.npz if it is opened, else each party's shares; with
+            players these are in a folder at each of them.
         timeout: seconds after which a run on this machine is given up.
         material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
             files, or the file of the one party that runs here.

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,17 @@ from extensions.protocols.sums.whitened import whitened
 from extensions.protocols.sums.whitening import Whitening
 from extensions.runs.budget import Reservations
 from extensions.runs.budget.planned import entries_of
+from extensions.runs.checkpoints import run_settings
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping, Progress, Rehearsing
 from extensions.runs.manifest import Manifest, manifest_of
 from extensions.runs.model import (
     Header,
+    Here,
     SharedModel,
+    Shelves,
     header_of,
-    path_of,
     whitening_arrays,
-    write_shares,
 )
 from extensions.runs.options import RunOptions
 from extensions.runs.outputs import Outputs
@@ -78,6 +80,7 @@ def run_with(
     progress: Progress,
     options: RunOptions,
     provider: str | None = None,
+    shelves: Shelves | None = None,
 ) -> dict[str, Any]:
     """Returns the report of a run whose records are wherever their owners have them.
 
@@ -89,6 +92,7 @@ def run_with(
         progress: as in `run`.
         options: likewise.
         provider: likewise.
+        shelves: where the shares of the host's holders are kept; by default here.
 
     Raises:
         ArgumentError: records or settings that do not fit, a run that cannot be resumed, or one
@@ -96,16 +100,20 @@ def run_with(
         PeaError: another continuation of the run was finished.
     """
     keep: Following
+    shelves = shelves or Here(host.holders)
     manifest = stated_by(host, config, parts, options)
     if options.checkpoints is None:
         keep = Following(host, config, manifest, progress)
     else:
         sizes = [part.facts(rank) for rank, part in zip(host.ranks, parts, strict=True)]
-        keep = Keeping(host, config, manifest, progress, options.checkpoints, sizes)
+        settings = run_settings(manifest.kept, config.steps, sizes)
+        parties = shelves.checkpoints(options.checkpoints, settings)
+        keep = Keeping(host, config, manifest, progress, parties)
     own, keep.budget = enter(keep.entry)
     host.begin(manifest.digest)
+    save = None if options.save is None else partial(shelves.save, options.save)
     try:
-        return _run(host, config, own, keep, parts[0].recipe, options.save, provider)
+        return _run(host, config, own, keep, parts[0].recipe, save, provider)
     except BaseException:
         if not keep.kept:
             keep.budget.free()
@@ -189,7 +197,7 @@ def _run(
     own: pea.Own,
     keep: Following,
     recipe: Recipe,
-    save: Path | None = None,
+    save: Callable[[Sequence[SharedModel]], None] | None = None,
     provider: str | None = None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
@@ -229,7 +237,7 @@ def _run(
     )
     header = header_of(config, report, recipe, held_out.features, whitening)
     if save is not None and not parameters:
-        save_shares(host, model, save, name, header, keep, whitening)
+        save(shares_of(host, model, name, header, keep, whitening))
     keep.complete(report, {**parameters, **whitening_arrays(whitening)} if parameters else {})
     if not parameters:
         return {**report, "parameters": None, "header": None, "whitening": None}
@@ -241,21 +249,19 @@ def _run(
     }
 
 
-def save_shares(
+def shares_of(
     host: Host,
     model: Parameters,
-    folder: Path,
     name: Sequence[int],
     header: Header,
     keep: Following,
     whitening: Whitening | None = None,
-) -> list[Path]:
-    """Writes the shares of this program's holders to ``party-R.npz``, readable by their owner only.
+) -> list[SharedModel]:
+    """Returns the shares of this program's holders, as they are saved.
 
     Args:
         host: whose holders they are.
         model: trained.
-        folder: of the files.
         name: of this save, `extensions.protocols.agreement.common_name`.
         header: what is known of the model.
         keep: which knows the run's names.
@@ -263,18 +269,15 @@ def save_shares(
     """
     held = zip(host.holders, host.summands(model), keep.released, strict=True)
     return [
-        write_shares(
-            path_of(folder, rank),
-            SharedModel(
-                header=header,
-                save=tuple(name),
-                rank=rank,
-                parts=own,
-                entry=f"{keep.entry}-{rank}",
-                run=run,
-                release=release,
-                whitening=whitening,
-            ),
+        SharedModel(
+            header=header,
+            save=tuple(name),
+            rank=rank,
+            parts=own,
+            entry=f"{keep.entry}-{rank}",
+            run=run,
+            release=release,
+            whitening=whitening,
         )
         for rank, own, (run, release) in held
     ]

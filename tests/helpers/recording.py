@@ -4,6 +4,7 @@ import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class Recording:
     Attributes:
         address: where it takes them.
         streams: what each end of each connection sent.
+        callers: for each stream, the port of the end that connected.
     """
 
     def __init__(self, address: str) -> None:
@@ -27,6 +29,7 @@ class Recording:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.streams: list[bytearray] = []
+        self.callers: list[int] = []
         self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
@@ -39,6 +42,7 @@ class Recording:
                 self._open += [one, other]
                 for source, sink in ((one, other), (other, one)):
                     self.streams.append(bytearray())
+                    self.callers.append(one.getpeername()[1])
                     ends = (source, sink, self.streams[-1])
                     self._threads.append(threading.Thread(target=_hand_on, args=ends))
                     self._threads[-1].start()
@@ -70,6 +74,27 @@ def recorded(addresses: Mapping[str, str]) -> Iterator[dict[str, Recording]]:
         for one in recordings.values():
             stack.callback(one.close)
         yield recordings
+
+
+def ports_of(pid: int) -> set[int]:
+    """Returns the local ports of a process's connections by TCP."""
+    own = set()
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            own.add(each.readlink().name)
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            _, local, *rest = line.split()
+            if f"socket:[{rest[7]}]" in own:
+                ports.add(int(local.rpartition(":")[2], 16))
+    return ports
+
+
+def words_in(streams: Iterable[bytes], words: Integers) -> int:
+    """Returns how many of these pieces of four ring integers, (pieces, 4), are in a stream."""
+    both = [*map(bytes, streams)]
+    return sum(any(piece.tobytes() in stream for stream in both) for piece in words)
 
 
 def forms(values: Integers, reals: Sequence[float]) -> list[bytes]:

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from extensions.owners.data import Split, load, split_among
+from extensions.ring.fixed_point import decode
 from extensions.runs.budget import Cap, path_of, read, update
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from extensions.runs.model import read_shares
 from tests.conftest import SHARED
 from tests.helpers.players import SERVERS, write
-from tests.helpers.recording import found_in, recorded
+from tests.helpers.recording import found_in, ports_of, recorded, words_in
 from tests.helpers.tfe_process import TFEProcess
 from tests.tfe_ext.test_compat import needs_tensorflow
 
@@ -50,22 +52,35 @@ def ledgers(players):
 
 
 @pytest.mark.xdist_group(SHARED["tfe_players"])
-def test_no_record_crosses_a_connection_and_each_owner_counts_the_run(ledgers, way, client):
+def test_no_record_crosses_a_connection_and_each_owner_counts_the_run(
+    ledgers, way, client, tmp_path
+):
     """Of what travels between client and players, and between players, nothing is of a record.
 
-    The numbers are those of a run over the same records in one place.
+    Nor is anything that travels between client and players of a share that a player keeps. The
+    numbers are those of a run over the same records in one place.
     """
     whole = load("digits", None, 0)
     records = [[*map(float, row)] for row in whole.train_x[::20]]
     file, recordings = way
-    report = client.run(f"{TASKS}:of_two_steps", players=str(file))
+    report = client.run(f"{TASKS}:of_two_steps", players=str(file), folder=str(tmp_path))
     streams = [stream for one in recordings for stream in one.streams]
     assert sum(map(len, streams)) > 1e6
     assert found_in(streams, records, 20) == 0
+    kept = [read_shares(tmp_path / "shares" / f"party-{rank}.npz").parts for rank in range(3)]
+    assert np.abs(decode(np.sum([weights for weights, _ in kept], axis=0), 20)).max() < 50
+    words = np.concatenate([weights.reshape(-1, 4) for weights, _ in kept])
+    assert words_in(of(client.pid, recordings), words) == 0
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {
+        f"party-{rank}{end}" for rank in range(3) for end in (".finished", "-result.json")
+    }
+    client.run(f"{TASKS}:place_words", file=str(file), words=words.tolist())
+    assert words_in(of(client.pid, recordings), words) > 0.9 * len(words) > 100
     client.run(f"{TASKS}:place", file=str(file), records=records)
     streams = [stream for one in recordings for stream in one.streams]
     assert found_in(streams, records, 20) == len(records) > 50
     run = {"init": "local-average", "epsilon_init": 2.0, "init_steps": 2, "insecure_seed": 7}
+    run |= {"momentum": 0.5, "average": 1.0}
     config = TrainConfig(backend="clear", steps=2, noise_multiplier=1.0, delta=1e-5, **run)
     clear = train(config.resolved(), split_among(whole, len(SERVERS)), lambda event: None)
     assert abs(report["accuracy"] - clear["accuracy"]) <= 0.01
@@ -77,15 +92,31 @@ def test_no_record_crosses_a_connection_and_each_owner_counts_the_run(ledgers, w
 
 
 @pytest.mark.xdist_group(SHARED["tfe_players"])
-def test_an_owners_cap_ends_a_run_before_it_begins_and_tells_no_number(ledgers, way, client):
+def test_an_owners_cap_ends_a_run_before_it_begins_and_tells_no_number(
+    ledgers, way, client, tmp_path
+):
     before = [entries(path) for path in ledgers]
     cap = Cap(epsilon=0.125, delta=1e-5, except_held_out=True)
     update(ledgers[1], lambda account: replace(account, cap=cap))
-    said = client.run(f"{TASKS}:refused", file=str(way[0]), changes={})
+    own = {"file": str(way[0]), "folder": str(tmp_path)}
+    said = client.run(f"{TASKS}:refused", changes={}, **own)
     update(ledgers[1], lambda account: replace(account, cap=None))
     assert said.startswith("budget = 'refused by player server1': must be such that")
     assert "0.125" not in said
     assert [entries(path) for path in ledgers] == before
+
+
+def of(pid, recordings):
+    """The streams of the connections that a process made."""
+    ports = ports_of(pid)
+    streams = [
+        stream
+        for one in recordings
+        for stream, caller in zip(one.streams, one.callers, strict=True)
+        if caller in ports
+    ]
+    assert sum(map(len, streams)) > 1e5
+    return streams
 
 
 def entries(path):
@@ -179,3 +210,76 @@ def test_a_malformed_request_is_an_answer(message):
     own, heard = owner()
     assert set(json.loads(own.answer(message))) == {"refused"}
     assert len(heard) == 1
+
+
+SHARES = {"weight_0": np.arange(6).reshape(2, 3), "bias_0": np.array([-5, 1 << 62])}
+STATE = {"optimizer": {"ledger": [0.5]}, "source": None}
+
+
+class Shelves:
+    """Three players' shelves as a client asks them, which lie in one folder."""
+
+    def __init__(self, folder, keeper="a", resume=False, manifest="m"):
+        self._owners = [owner() for _ in SERVERS]
+        self._keeper = keeper
+        run = {"steps": 2, "settings": {"manifest": manifest}, "own": {}}
+        run |= {"folder": str(folder), "every": None, "resume": resume}
+        said = [self.ask(rank, "keep", **run, rank=rank)["said"] for rank in range(3)]
+        self.offers = [each["offer"] for each in said]
+
+    def ask(self, server, what, arrays=(), keeper=None, **fields):
+        own, _ = self._owners[server]
+        names, given = [*arrays], [*dict(arrays).values()]
+        text = json.dumps({**fields, "names": names})
+        request = {"ask": what, "keeper": keeper or self._keeper, "fields": text}
+        said = json.loads(own.answer(json.dumps(request).encode(), given))
+        return {"said": json.loads(said["said"])} if "said" in said else said
+
+    def all(self, what, arrays=(), **fields):
+        return [self.ask(rank, what, arrays, **fields) for rank in range(3)]
+
+    def settled(self):
+        return [each["said"]["answer"] for each in self.all("settle", offers=self.offers)]
+
+    def array(self, rank, name):
+        return self._owners[rank][0].array(name.encode())
+
+
+def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
+    """Each request goes to an owner's own files, and what is resumed is what was written."""
+    first = Shelves(tmp_path)
+    assert first.settled() == [None] * 3
+    first.all("write", SHARES, step=1, **STATE)
+    second = Shelves(tmp_path, resume=True)
+    for rank, base in enumerate(second.settled()):
+        assert (base["rank"], base["step"], base["optimizer"]) == (rank, 1, {"ledger": [0.5]})
+        for name in base["shares"]:
+            np.testing.assert_array_equal(second.array(rank, f"shares {name}"), SHARES[name])
+    release = {**{f"shares {name}": own for name, own in SHARES.items()}, "outputs c": np.ones(1)}
+    stored = second.all("store", release, **STATE)
+    assert len({each["said"]["answer"] for each in stored}) == 1
+    second.all("mark")
+    third = Shelves(tmp_path, resume=True)
+    assert [base["outputs"] for base in third.settled()] == [["c"]] * 3
+    third.all("mark")
+    third.all("result", {"c": np.array([3.0])}, report="{}")
+    third.all("complete")
+    assert not list(tmp_path.glob("*.release"))
+    with np.load(tmp_path / "party-2-opened.npz") as opened:
+        assert opened["c"] == [3.0]
+    late = Shelves(tmp_path, resume=True)
+    refused = late.ask(0, "settle", offers=late.offers)["refused"]
+    assert refused == {"name": "checkpoint", "rule": "of a run whose result was not opened yet"}
+
+
+def test_a_shelf_refuses_another_client_and_another_run(tmp_path):
+    shelves = Shelves(tmp_path)
+    shelves.settled()
+    refused = shelves.ask(1, "write", SHARES, keeper="b", step=1, **STATE)
+    assert refused["refused"]["rule"] == "the one that began last"
+    shelves.all("write", SHARES, step=1, **STATE)
+    other = Shelves(tmp_path, resume=True, manifest="another")
+    rule = "'m', as when the run was begun"
+    assert other.ask(0, "check") == {"refused": {"name": "manifest", "rule": rule}}
+    again = Shelves(tmp_path).ask(0, "check")
+    assert again["refused"]["rule"] == "a folder without an earlier run of party 0"

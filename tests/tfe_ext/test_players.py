@@ -154,7 +154,9 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     assert done.returncode == 1
     *_, lost, hint = done.stderr.splitlines()
     assert lost == f"pea: player server1 no longer answers at {address}"
-    assert hint == f"What {folder} keeps is not lost: give the same command with --resume."
+    assert (
+        hint == f"What players keep in {folder} is not lost: give the same command with --resume."
+    )
     ended = command.finish()
     assert ended.returncode == 1
     assert "pea: player server1 ended with status -9" in ended.stderr

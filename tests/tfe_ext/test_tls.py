@@ -55,12 +55,12 @@ def service(host, port, name):
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def federation(folder, extra=()):
-    """Identities of all, and their federation."""
-    own = {name: make(name, folder / f"{name}.pem") for name in (*NAMES, *extra)}
+def federation(folder):
+    """Identities of all, and of a party of CrypTen, and their federation."""
+    own = {name: make(name, folder / f"{name}.pem") for name in (*NAMES, "party")}
     members = []
-    for name in NAMES:
-        role = "client" if name == "client" else "server"
+    for name in own:
+        role = name if name in ("client", "party") else "server"
         address = "" if name == "client" else f"127.0.0.1:{free_port()}"
         fingerprint = own[name].fingerprint
         members.append(Member(name=name, role=role, address=address, fingerprint=fingerprint))
@@ -126,7 +126,7 @@ def listens(host, port):
 
 
 def test_nobody_else_is_let_in(hosts, tmp_path):
-    """A key that is not of the federation, a plain connection, and a purpose that there is not."""
+    """Another key, another purpose, a party, a server that wants a client's, and no TLS."""
     own, found, ports, said = hosts
     address = found.members[0].address.rpartition(":")
     stranger = make("server1", tmp_path / "stranger.pem")
@@ -145,6 +145,10 @@ def test_nobody_else_is_let_in(hosts, tmp_path):
         dial(Local(stranger, theirs), theirs.members[0], "player", seconds=10)
     with pytest.raises(RefusedError, match="for 'shell', came one for 'player or back'"):
         dial(Local(own["client"], found), found.members[0], "shell", seconds=10)
+    with pytest.raises(RefusedError, match="party is a party"):
+        dial(Local(own["party"], found), found.members[0], "player", seconds=10)
+    with pytest.raises(RefusedError, match="for 'back', came one for 'player'"):
+        dial(Local(own["server1"], found), found.members[0], "back", seconds=10)
     plain = socket.create_connection((address[0], int(address[2])), 10)
     with plain, suppress(ConnectionError):
         plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(200))
@@ -154,7 +158,7 @@ def test_nobody_else_is_let_in(hosts, tmp_path):
     plain = socket.create_connection((address[0], int(address[2])), 10)
     with plain, pytest.raises((ssl.SSLError, ConnectionError)):
         context.wrap_socket(plain).recv(1)
-    assert len(said) >= 3
+    assert len(said) >= 5
     assert reached(HERE["client"], ports["server0"])[0] == "server0"
 
 

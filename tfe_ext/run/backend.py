@@ -18,7 +18,7 @@ from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import manifest_of
 from extensions.runs.options import RunOptions
-from extensions.runs.processes import call
+from extensions.runs.processes import Program, call
 from extensions.transport import Local
 from tfe_ext.players.addresses import SERVERS, read_players
 from tfe_ext.players.tls.links import Links
@@ -71,8 +71,9 @@ def _check_on_players(config: TrainConfig) -> None:
             raise ArgumentError(name, value, f"{hidden!r} with --players", advice)
 
 
-def stated_elsewhere(options: RunOptions) -> Any:
-    """Returns what owners say of records that their own players have; None where files are given.
+@contextmanager
+def elsewhere(options: RunOptions) -> Iterator["_Elsewhere | None"]:
+    """Yields the owners of records that their own players have; None where files are given.
 
     Raises:
         ArgumentError: of `tfe_ext.run.owners.FarOwners.stated`.
@@ -80,16 +81,43 @@ def stated_elsewhere(options: RunOptions) -> Any:
         ServersLostError: the client's process died or ran out of time.
     """
     if options.players is None:
-        return None
-    with _linked(options) as own_address:
-        return call(
-            "tfe_ext.run.backend:stated_task",
-            {"players": options.players, "own_address": own_address},
-            env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
-            timeout=options.timeout,
-            on_event=lambda event: None,
-            lost=ServersLostError,
+        yield None
+        return
+    with _linked(options) as own_address, Program(_environment(), ServersLostError) as program:
+        yield _Elsewhere(program, options, own_address)
+
+
+class _Elsewhere:
+    """The owners, and the process that is their client: it asks them, and then trains.
+
+    Args:
+        program: that process.
+        options: of the run.
+        own_address: by which players reach the process.
+    """
+
+    def __init__(self, program: Program, options: RunOptions, own_address: str | None) -> None:
+        self._program, self._options = program, options
+        self._place = {"players": options.players, "own_address": own_address}
+        stated = self._call("stated_task", self._place, lambda event: None)
+        self.settings, self.outlines = stated.settings, stated.outlines
+
+    def train(self, config: TrainConfig, progress: Progress) -> dict[str, Any]:
+        """Returns the report of a run over their records."""
+        check(config, self._options)
+        started = time.perf_counter()
+        asked = {"config": config, "options": self._options, **self._place}
+        report = self._call("train_far_task", asked, progress)
+        return {**report, "seconds": round(time.perf_counter() - started, 3)}
+
+    def _call(self, task: str, arguments: dict[str, Any], on_event: Progress) -> Any:
+        return self._program.call(
+            f"{__name__}:{task}", arguments, timeout=self._options.timeout, on_event=on_event
         )
+
+
+def _environment() -> dict[str, str]:
+    return {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
 
 
 @contextmanager
@@ -116,10 +144,17 @@ def _linked(options: RunOptions) -> Iterator[str | None]:
 
 
 def stated_task(emit: Progress, *, players: Path, own_address: str | None) -> Any:
-    """Returns what the owners say, from inside a process of its own."""
+    """Returns what the owners say, from inside the client's process."""
     from tfe_ext.run.training import stated
 
     return stated(players, own_address)
+
+
+def train_far_task(emit: Progress, **arguments: Any) -> dict[str, Any]:
+    """Returns the report, from inside the client's process, of the owners that it asked before."""
+    from tfe_ext.run.training import train_far
+
+    return train_far(emit=emit, **arguments)
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -143,25 +178,23 @@ def train(
 ) -> dict[str, Any]:
     """Returns the report of a run of three servers that own the records.
 
-    They are devices of one process, or else players in processes of their own, which have the
-    records.
+    They are devices of one process; players have records of their own (`elsewhere`).
 
     TensorFlow stays out of the calling process, whose devices it would fix and which it might
     keep from ending in time.
 
     Args:
         config: resolved settings.
-        files: each server's records; none with players.
+        files: each server's records.
         progress: called after each step.
-        options: with players, but without material.
+        options: without material and players.
 
     Raises:
         ArgumentError: material is given, or what the servers' process says of an argument.
-        PlayerLostError: a player was lost; it is named.
         ServersLostError: the servers' process died or ran out of time.
     """
     check(config, options)
-    if options.checkpoints is not None and options.players is None:
+    if options.checkpoints is not None:
         with quiet_unless_it_fails():
             from tfe_ext.run.host import ABY3Host
 
@@ -169,35 +202,24 @@ def train(
         manifest = manifest_of(config, options, own, ABY3Host.software)
         check_files(options.checkpoints, manifest.kept, config.steps, files)
     started = time.perf_counter()
-    with _linked(options) as own_address:
-        report = call(
-            "tfe_ext.run.backend:train_task",
-            {
-                "config": config,
-                "files": list(files),
-                "options": options,
-                "own_address": own_address,
-            },
-            env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
-            timeout=options.timeout,
-            on_event=progress,
-            lost=ServersLostError,
-        )
+    report = call(
+        "tfe_ext.run.backend:train_task",
+        {"config": config, "files": list(files), "options": options},
+        env=_environment(),
+        timeout=options.timeout,
+        on_event=progress,
+        lost=ServersLostError,
+    )
     return {**report, "seconds": round(time.perf_counter() - started, 3)}
 
 
 def train_task(
-    emit: Progress,
-    *,
-    config: TrainConfig,
-    files: Sequence[Path],
-    options: RunOptions,
-    own_address: str | None,
+    emit: Progress, *, config: TrainConfig, files: Sequence[Path], options: RunOptions
 ) -> dict[str, Any]:
     """Returns the report, from inside the servers' process."""
     from tfe_ext.run.training import train as train_here
 
-    return train_here(config, files, emit, options, own_address)
+    return train_here(config, files, emit, options)
 
 
 def check_party(config: TrainConfig, *_: Any) -> None:

@@ -95,14 +95,19 @@ class ABY3Host(Host):
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns x_R of every share, for each server R; what is computed is one graph."""
+        return [[part.numpy() for part in own] for own in self._summands(model, compute)]
+
+    def _summands(self, model: Parameters, compute: Compute) -> list[list[Any]]:
+        """x_R of every share, on server R."""
         if compute is flat:
-            return [[part.parts[2 * rank].numpy() for part in flat(model)] for rank in self.holders]
+            return [[part.parts[2 * rank] for part in flat(model)] for rank in self.holders]
 
         def parts() -> list[list[tf.Tensor]]:
             shares = [share.additive3() for share in compute(_read(model))]
             return [[_whole(share, rank) for share in shares] for rank in self.holders]
 
-        return [[part.numpy() for part in own] for own in _traced(parts)()]
+        found: list[list[tf.Tensor]] = _traced(parts)()
+        return found
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model, every part on its server."""
@@ -164,6 +169,26 @@ class ABY3Host(Host):
     def noise_failure(self, parameters: int) -> float:
         """Returns a bound of the probability that a draw of one step lies beyond its table."""
         return noise_failure(parameters, 1)
+
+
+class FarHost(ABY3Host):
+    """The servers of a protocol in processes of their own, where their summands stay.
+
+    Summands are tensors on their servers' devices. This program reads those that are opened, once
+    they are.
+    """
+
+    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
+        """Returns x_R of every share, on server R."""
+        stay = []
+        for device, own in zip(self._on, self._summands(model, compute), strict=True):
+            with tf.device(device):
+                stay.append([tf.identity(part) for part in own])
+        return stay
+
+    def open(self, summands: Sequence[Sequence[Any]]) -> list[Integers]:
+        """Returns what the summands add up to, which come here."""
+        return super().open([[part.numpy() for part in own] for own in summands])
 
 
 def _traced(body: Callable[[], object]) -> Any:

@@ -21,6 +21,7 @@ from tfe_ext.keras.records.datasets import PlacedRecords
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.client import RemotePlayers
 from tfe_ext.players.records.asking import FarOwner, ask_all
+from tfe_ext.run.shelves import Shelves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,10 @@ class FarOwners:
             ]
         )
         return Stated(settings=said[0]["settings"], outlines=outlines)
+
+    def shelves(self) -> Shelves:
+        """Returns where the players of one run keep their shares."""
+        return Shelves(self._owners)
 
     def enter(self, config: TrainConfig, name: str) -> tuple[pea.Own, Reservations]:
         """Returns records, checked and encoded by their owners, who have entered the run.

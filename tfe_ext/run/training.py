@@ -11,9 +11,9 @@ from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
 from tfe_ext.aby3.encoding import fixed64
 from tfe_ext.aby3.protocol import ABY3
-from tfe_ext.players.client import remote_config
+from tfe_ext.players.client import RemotePlayers, remote_config
 from tfe_ext.players.config import local_config
-from tfe_ext.run.host import ABY3Host
+from tfe_ext.run.host import ABY3Host, FarHost
 from tfe_ext.run.owners import FarOwners, Stated
 
 import tf_encrypted as tfe
@@ -22,56 +22,78 @@ Emit = Callable[[dict[str, Any]], None]
 
 
 def train(
-    config: TrainConfig,
-    files: Sequence[Path],
-    emit: Emit,
-    options: RunOptions,
-    own_address: str | None = None,
+    config: TrainConfig, files: Sequence[Path], emit: Emit, options: RunOptions
 ) -> dict[str, Any]:
-    """Returns the report of a run whose three servers own the records.
+    """Returns the report of a run whose three servers, devices of this process, own the records.
 
     Args:
         config: resolved settings.
-        files: each server's records; none with players, which have their own.
+        files: each server's records.
         emit: called after each step, as `extensions.runs.keep.Following` says.
-        options: with players in processes of their own, or else with devices of this one.
-        own_address: as in `remote_config`.
+        options: without players.
+
+    Raises:
+        PeaError: settings or records that do not fit.
+    """
+    tfe.set_config(local_config())
+    parts = [read_party_file(path) for path in files]
+    return training.run(_host(config), config, parts, emit, options)
+
+
+def train_far(
+    config: TrainConfig, emit: Emit, options: RunOptions, players: Path, own_address: str | None
+) -> dict[str, Any]:
+    """Returns the report of a run whose three servers are players, each with its own records.
+
+    Args:
+        config: resolved settings.
+        emit: as for `train`.
+        options: of the run.
+        players: as for `stated`, which this process asked them with before.
+        own_address: likewise.
 
     Raises:
         PeaError: settings or records that do not fit, or a player that is lost.
     """
-    if options.players is None:
-        tfe.set_config(local_config())
-        parts = [read_party_file(path) for path in files]
-        return training.run(_host(config), config, parts, emit, options)
-    with remote_config(options.players, own_address=own_address) as remote:
+    remote, found = _asked.pop((players, own_address))
+    with remote:
         tfe.set_config(remote)
         owners = FarOwners(remote)
-        outlines = owners.stated().outlines
         return training.run_with(
-            _host(config),
+            _host(config, FarHost),
             config,
-            outlines,
+            found.outlines,
             lambda name: owners.enter(config, name),
             emit,
             options,
+            shelves=owners.shelves(),
         )
 
 
+_asked: dict[tuple[Path, str | None], tuple[RemotePlayers, Stated]] = {}
+"""Players to whom this process is connected, and what they said, for the run that follows."""
+
+
 def stated(players: Path, own_address: str | None = None) -> Stated:
-    """Returns what the owners say of the records in their players.
+    """Returns what the owners say of the records in their players; `train_far` follows.
+
+    Args:
+        players: file of the players.
+        own_address: as in `remote_config`.
 
     Raises:
         PeaError: of `FarOwners.stated`, or a player that is lost.
     """
     with remote_config(players, own_address=own_address) as remote:
-        return FarOwners(remote).stated()
+        found = FarOwners(remote).stated()
+    _asked[players, own_address] = remote, found
+    return found
 
 
-def _host(config: TrainConfig) -> ABY3Host:
+def _host(config: TrainConfig, kind: type[ABY3Host] = ABY3Host) -> ABY3Host:
     """Returns the servers of the present configuration, with new keys."""
     protocol = ABY3(fixedpoint_config=fixed64(config.frac_bits))
     tfe.set_protocol(protocol)
     seed = config.insecure_seed
     source = SystemSource() if seed is None else InsecureSeededSource(seed)
-    return ABY3Host(protocol, source)
+    return kind(protocol, source)

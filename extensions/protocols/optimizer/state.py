@@ -11,7 +11,7 @@ from extensions.network.chain import Parameters
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Host, flat, pairs
 from extensions.protocols.optimizer.choices import Choices, iterates
-from extensions.ring.fixed_point import SAFE_BITS
+from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 
 Updates = Sequence[tuple[Share, Share | None]]
@@ -52,7 +52,7 @@ class State:
         if not (momentum or averaging):
             return cls(model)
         summands = [
-            [*own, *(own if momentum else ()), *(map(np.zeros_like, own) if averaging else ())]
+            [*own, *(own if momentum else ()), *(map(_zeros, own) if averaging else ())]
             for own in host.summands(model)
         ]
         return cls.of(host.restore(summands), choices)
@@ -99,6 +99,11 @@ class State:
         both = zip(flat(self.total), flat(self.model), strict=True)
         total = pairs([so_far + part * counted for so_far, part in both])
         return State(model, self.model if self.previous else [], total)
+
+
+def _zeros(summand: Integers) -> Integers:
+    """Zeros of the summand's shape, which is all that is asked of it: it may be elsewhere."""
+    return np.zeros(tuple(summand.shape), dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,15 @@ from extensions.runs.model.shares import (
     read_shares,
     write_shares,
 )
+from extensions.runs.model.shelves import Here, Shelves
 
 __all__ = [
     "FEATURE",
     "Header",
+    "Here",
     "OpenedModel",
     "SharedModel",
+    "Shelves",
     "check_width",
     "header_array",
     "header_of",

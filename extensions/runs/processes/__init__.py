@@ -5,7 +5,7 @@ The launcher has a `Process`, the other side a `Channel`. One frame between them
 sign of life to the launcher, and tells the other side to leave.
 """
 
-from extensions.runs.processes.call import call
+from extensions.runs.processes.call import Program, call
 from extensions.runs.processes.channel import Channel, end_with, open_channel
 from extensions.runs.processes.failure import Failure, describe_ending
 from extensions.runs.processes.lifetime import ORPHANED, die_with
@@ -19,6 +19,7 @@ __all__ = [
     "Channel",
     "Failure",
     "Process",
+    "Program",
     "Silences",
     "Template",
     "call",

@@ -1,10 +1,10 @@
-"""One task in a process of its own."""
+"""Tasks in a process of their own."""
 
 import pickle
 import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 from extensions.errors import LostError
 from extensions.runs.processes.failure import Failure
@@ -17,6 +17,77 @@ _LOOK = 1.0
 _SILENCE = 120.0
 
 
+class Program:
+    """A process of its own that performs one task after the other, and ends with the `with` block.
+
+    Args:
+        env: the process's environment.
+        lost: makes the error of a lost process from a reason such as "died with status 1".
+        silence: seconds without a sign of life after which the process is lost.
+    """
+
+    def __init__(
+        self, env: Mapping[str, str], lost: Callable[[str], LostError], silence: float = _SILENCE
+    ) -> None:
+        self._lost, self._silence = lost, silence
+        self._frames: SimpleQueue[bytes] = SimpleQueue()
+        self._process = Process(_PROGRAM, env=env, receive=self._frames.put)
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._process.send(b"")
+            self._process.wait(_ENDING)
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._process.end()
+
+    def call(
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout: float,
+        on_event: Callable[[Any], None],
+    ) -> Any:
+        """Returns what ``task(emit, **arguments)`` returned there.
+
+        Args:
+            task: "package.module:function".
+            arguments: they are pickled, as is what comes back.
+            timeout: seconds.
+            on_event: called here with what the task passes to ``emit``.
+
+        Raises:
+            PeaError: what the task raised, as it was.
+            LostError: the process died, fell silent, took too long, or raised an error of another
+                kind.
+        """
+        deadline = time.monotonic() + timeout
+        silences = Silences([self._process], self._silence, self._silence)
+        self._process.send(pickle.dumps((task, dict(arguments))))
+        try:
+            while frame := _next(self._frames, silences, deadline, self._lost):
+                kind, body = pickle.loads(frame)
+                if kind == "done":
+                    return body
+                if kind == "failed":
+                    raise _error(body, self._lost)
+                on_event(body)
+        except Empty:
+            raise self._lost(f"took longer than {timeout:g} s") from None
+        self._process.wait(_ENDING)
+        self._end()
+        lost = self._lost(f"died with status {self._process.status}")
+        raise _noted(lost, self._process.last_lines())
+
+
 def call(
     task: str,
     arguments: Mapping[str, Any],
@@ -27,42 +98,12 @@ def call(
     lost: Callable[[str], LostError],
     silence: float = _SILENCE,
 ) -> Any:
-    """Returns what ``task(emit, **arguments)`` returned in a process of its own, which then ends.
+    """Returns what ``task(emit, **arguments)`` returned in a `Program` of its own, which then ends.
 
-    Args:
-        task: "package.module:function".
-        arguments: they are pickled, as is what comes back.
-        env: the process's environment.
-        timeout: seconds.
-        on_event: called here with what the task passes to ``emit``.
-        lost: makes the error of a lost process from a reason such as "died with status 1".
-        silence: seconds without a sign of life after which the process is lost.
-
-    Raises:
-        PeaError: what the task raised, as it was.
-        LostError: the process died, fell silent, took too long, or raised an error of another kind.
+    Its arguments are those of the program and of its call.
     """
-    deadline = time.monotonic() + timeout
-    frames: SimpleQueue[bytes] = SimpleQueue()
-    process = Process(_PROGRAM, env=env, receive=frames.put)
-    silences = Silences([process], silence, silence)
-    try:
-        process.send(pickle.dumps((task, dict(arguments))))
-        while frame := _next(frames, silences, deadline, lost):
-            kind, body = pickle.loads(frame)
-            if kind == "done":
-                process.send(b"")
-                process.wait(_ENDING)
-                return body
-            if kind == "failed":
-                raise _error(body, lost)
-            on_event(body)
-        process.wait(_ENDING)
-    except Empty:
-        raise lost(f"took longer than {timeout:g} s") from None
-    finally:
-        process.end()
-    raise _noted(lost(f"died with status {process.status}"), process.last_lines())
+    with Program(env, lost, silence) as program:
+        return program.call(task, arguments, timeout=timeout, on_event=on_event)
 
 
 def _next(

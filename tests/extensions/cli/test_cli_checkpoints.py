@@ -184,7 +184,7 @@ def test_servers_that_die_and_a_resumed_run(tmp_path, apart):
         base = max(set.intersection(*({*kept(folder, rank)} for rank in range(3))))
         done = pea(*run, "--resume")
         assert done.returncode == 0, done.stderr
-        assert "of a run that was finished" in refused(*run, "--resume")
+        assert "of a run whose result was not opened yet" in refused(*run, "--resume")
     report = report_of(tmp_path / "report.json")
     assert report["resumed_from"] == [base]
     assert report["rounds"] == (STEPS - base) * 19
@@ -210,4 +210,5 @@ def test_a_lost_player_is_named_and_the_run_can_be_resumed(tmp_path, sent):
     assert done.returncode == 1
     *_, lost, hint = done.stderr.splitlines()
     assert lost == f"pea: player server1 no longer answers at {addresses['server1']}"
-    assert hint == f"What {folder} keeps is not lost: give the same command with --resume."
+    said = f"What players keep in {folder} is not lost: give the same command with --resume."
+    assert hint == said

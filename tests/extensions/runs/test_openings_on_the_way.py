@@ -15,11 +15,17 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.protocols.optimizer import State
 from extensions.protocols.sums.noisy_sum import noisy_sum
-from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, settle_together
+from extensions.runs.checkpoints import (
+    CheckpointOptions,
+    PartyCheckpoints,
+    run_settings,
+    settle_together,
+)
 from extensions.runs.checkpoints.together import open_together
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Following, Keeping
+from extensions.runs.model import Here
 from extensions.runs.options import RunOptions
 from extensions.runs.training import stated_by
 
@@ -42,7 +48,9 @@ def keeping(parts: Any, folder: Path, *, resume: bool, source: Any = None) -> tu
     manifest = stated_by(host, CONFIG, [part.outline for part in parts], RunOptions())
     options = CheckpointOptions(folder=folder, every=2, resume=resume)
     sizes = [part.facts(rank) for rank, part in enumerate(parts)]
-    keep = Keeping(host, CONFIG, manifest, lambda event: None, options, sizes)
+    settings = run_settings(manifest.kept, CONFIG.steps, sizes)
+    parties = Here(host.holders).checkpoints(options, settings)
+    keep = Keeping(host, CONFIG, manifest, lambda event: None, parties)
     return host, keep
 
 

@@ -24,8 +24,13 @@ class FarOwner:
         self.name = name
         self.device = device
 
-    def ask(self, what: str, **fields: Any) -> Mapping[str, Any]:
+    def ask(self, what: str, arrays: Sequence[Any] = (), **fields: Any) -> Mapping[str, Any]:
         """Returns the owner's answer, see `tfe_ext.players.records.owner.Owner.answer`.
+
+        Args:
+            what: is asked.
+            arrays: tensors that go with it; those on the owner's device stay there.
+            fields: the rest.
 
         Cost:
             A request and its answer; no word between servers.
@@ -36,13 +41,14 @@ class FarOwner:
         """
         message = canonical({"ask": what, **fields})
         with tf.device(self.device):
-            (said,) = tf.raw_ops.PyFunc(input=[tf.constant(message)], token=ASK, Tout=[tf.string])
+            given = [tf.constant(message), *arrays]
+            (said,) = tf.raw_ops.PyFunc(input=given, token=ASK, Tout=[tf.string])
         answer: dict[str, Any] = json.loads(said.numpy())
         if "none" in answer:
             advice = f"Start it with --records: pea players --player {self.name} --records PATH."
             raise ArgumentError("players", f"{self.name} without records", "owners", advice)
         if (refused := answer.get("refused")) is not None:
-            advice = f"Nothing was shared. The reason is in the output of player {self.name}."
+            advice = f"The reason is in the output of player {self.name}."
             text = f"refused by player {self.name}"
             raise ArgumentError(refused["name"], text, refused["rule"], advice)
         return answer
@@ -63,7 +69,7 @@ def ask_all(owners: Sequence[FarOwner], what: str, **fields: Any) -> list[Mappin
     """
 
     def ask(rank: int) -> Mapping[str, Any]:
-        own = {"rank": rank} if what == "prepare" else {}
+        own: dict[str, Any] = {"rank": rank} if what == "prepare" else {}
         return owners[rank].ask(what, **fields, **own)
 
     with ThreadPoolExecutor(len(owners)) as pool:

@@ -25,8 +25,8 @@ def open_desk(owner: Owner | None) -> None:
         owner: whose records the process has; None if it has none.
     """
 
-    def ask(message: Any) -> Any:
-        return np.array(_NONE if owner is None else owner.answer(bytes(message)))
+    def ask(message: Any, *arrays: Any) -> Any:
+        return np.array(_NONE if owner is None else owner.answer(bytes(message), arrays))
 
     def take(name: Any) -> Any:
         return np.zeros(0, np.int64) if owner is None else owner.array(bytes(name))

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from extensions.runs.local_training import train_locally
 from extensions.runs.outputs import titles_of
 from extensions.runs.owned import encoded
 from tfe_ext.players.addresses import SERVERS
+from tfe_ext.players.records.shelf import ON_THE_SHELF, Shelf
 
 NOT_SAID = "such that the player can go on"
 """The rule that a client hears where a player's own would tell of its records, or of its ledger."""
@@ -67,7 +68,8 @@ class Owner:
 
     Guarantees:
         An answer holds what is public: settings, sizes, and whether something is refused, with the
-        name of the rule and no value. Records leave by `array` alone, for the player's own device.
+        name of the rule and no value. Records, and shares that were kept, leave by `array` alone,
+        for the player's own device.
     """
 
     def __init__(self, held: Held, tell: Callable[[str], None]) -> None:
@@ -79,6 +81,7 @@ class Owner:
         self._train: OwnRecords | None = None
         self._arrays: dict[str, Integers] = {}
         self._budget = Reservations()
+        self._shelf = Shelf()
         self._one_at_a_time = threading.Lock()
         self._asked: dict[str, Callable[..., dict[str, Any]]] = {
             "state": self._state,
@@ -89,19 +92,25 @@ class Owner:
             "learn": self._learn,
         }
 
-    def answer(self, message: bytes) -> bytes:
+    def answer(self, message: bytes, arrays: Sequence[Integers] = ()) -> bytes:
         """Returns the answer to a request.
 
         Args:
             message: JSON with "ask", one of "state" (what is public of the records), "prepare" (for
                 the run that "run" names, with "config" and "rank"), "reserve", "spend" or "free"
-                (the run in the ledger), and "learn" (a local model).
+                (the run in the ledger), "learn" (a local model), and what a `Shelf` is asked, with
+                "keeper" and, as JSON, "fields".
+            arrays: that come with it.
         """
         what: Any = None
         with self._one_at_a_time:
             try:
                 asked = json.loads(message)
                 what = asked.pop("ask")
+                if what in ON_THE_SHELF:
+                    fields = json.loads(asked["fields"])
+                    said = self._shelf.answer(what, asked["keeper"], fields, arrays)
+                    return canonical({"said": json.dumps(said)})
                 if what not in ("state", "prepare") and asked.pop("run") != self._run:
                     raise ArgumentError("run", "another", "the one that began last", "Start anew.")
                 return canonical(self._asked[what](**asked))
@@ -113,14 +122,15 @@ class Owner:
 
         Args:
             name: of "train_features", "train_labels", "train_empty", "held_out_features",
-                "held_out_labels", or "local_0" and so on.
+                "held_out_labels", "local_0" and so on, or one of `Shelf.arrays`.
         """
-        return self._arrays.get(name.decode(), np.zeros(0, dtype=np.int64))
+        known = {**self._shelf.arrays, **self._arrays}
+        return known.get(name.decode(), np.zeros(0, dtype=np.int64))
 
     def _refusal(self, what: Any, error: Exception) -> dict[str, str]:
         """What a client hears of an error, after the operator heard all of it."""
         self._tell(f"refused: {type(error).__name__}: {error}")
-        if isinstance(error, ArgumentError) and what in ("prepare", "learn"):
+        if isinstance(error, ArgumentError) and what in ("prepare", "learn", *ON_THE_SHELF):
             return {"name": error.argument, "rule": error.allowed}  # no rule tells a value
         return {"name": "budget" if what in ("reserve", "spend") else "request", "rule": NOT_SAID}
 

@@ -2,46 +2,32 @@
 
 import queue
 import socket
-import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Self
 
 from extensions.checks import check_address
-from extensions.errors import ArgumentError, PeaError
-from extensions.transport import Local, Member
-from extensions.transport.handshake import Terms, answer, dial
-from extensions.transport.hello import NO_RUN, Claim, MalformedError
+from extensions.errors import ArgumentError
+from extensions.transport import Local, Member, dial
+from extensions.transport.door import listening
+from extensions.transport.handshake import ATTEMPT, Admitted, Terms, answer
+from extensions.transport.hello import NO_RUN, Claim
+from extensions.transport.stream import Stream
 from tfe_ext.players.addresses import is_here
-from tfe_ext.players.tls.members import members_of
-from tfe_ext.players.tls.pump import hand_on, is_over, read
+from tfe_ext.players.tls.members import ROLES, members_of
+from tfe_ext.players.tls.ports import ERRORS, Guest, Port, Way, begin
+from tfe_ext.players.tls.pump import hand_on
 
 PLAYER, BACK = "player", "back"
 """What links are for: to reach a player, or to be reached by one."""
-VISITORS = 64
-"""Connections in their handshake at a time."""
 _HERE = "127.0.0.1"
-_PATIENCE = 10.0
 _AGAIN = 1.0
-_BREATHER = 0.05
 _SPARE = 4
 """Links by which one player can reach a client at once, beside those in use."""
 _PORT = struct.Struct(">H")
 _USED = b"\1"
-_ERRORS = (PeaError, OSError, MalformedError)
-
-
-@dataclass
-class _Way:
-    """To a client: where players look for it, who waits there, and the number of its links."""
-
-    listener: socket.socket
-    wanting: "queue.SimpleQueue[socket.socket]"
-    links: int = 0
 
 
 class Links:
@@ -57,8 +43,8 @@ class Links:
 
     Guarantees:
         Whoever is no server or client of the federation gets no further than one handshake at
-        the open port. Links are dialled only to members with the certificates that the
-        federation has.
+        the open port, which is on all interfaces of this host (`Lobby` bounds what they cost).
+        Links are dialled only to members with the certificates that the federation has.
 
     Raises:
         ArgumentError: this host is no server or client, players have no members, or a port is in
@@ -76,11 +62,11 @@ class Links:
         self._local, self._port, self._tell, self._here = local, port, tell, here
         self._members = members_of(local, players)
         self._ports = {name: check_address("players", at)[1] for name, at in players.items()}
-        self._visitors = threading.BoundedSemaphore(VISITORS)
-        self._ways: dict[int, _Way] = {}
+        self._ways: dict[int, Way] = {}
         self._clients, self._change = threading.Lock(), threading.Lock()
         self._over = threading.Event()
         self._open: set[socket.socket] = set()
+        self._ports_open = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -90,12 +76,14 @@ class Links:
             for name, member in self._members.items():
                 there = client and _listens(self._here, self._ports[name])  # by a player here
                 if name != own.name and not there:
-                    self._listen(self._here, self._ports[name], self._dialling(member))
+                    listener = self._listener(self._ports[name])
+                    self._enter(Port(listener, self._dialling(member), self._join, self._tell))
                 if client and not (there and is_here(member.address)):
                     for _ in range(_SPARE):
-                        self._begin(self._reachable_by, member)
+                        begin(self._reachable_by, member)
             if own.role == "server":
-                self._listen(*check_address("address", own.address), self._admit)
+                listener = self._ports_open.enter_context(listening(self._local))
+                self._enter(Port(listener, self._admit, self._attend, self._tell))
             stack.pop_all()
         return self
 
@@ -105,25 +93,22 @@ class Links:
     def close(self) -> None:
         """Ends all links."""
         self._over.set()
+        self._ports_open.close()
         with self._change:
             for each in self._open:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
 
-    def _begin(self, work: Callable[..., None], *arguments: object) -> None:
-        threading.Thread(target=work, args=arguments, daemon=True).start()
+    def _enter(self, port: Port[Guest]) -> None:
+        self._ports_open.enter_context(port)
 
-    def _listen(self, host: str, port: int, take: Callable[[socket.socket], None]) -> socket.socket:
+    def _listener(self, port: int) -> socket.socket:
         try:
-            listener = socket.create_server((host, port))
+            return socket.create_server((self._here, port))
         except OSError as error:
-            raise ArgumentError(
-                "players", f"{host}:{port}", "a port that is free on this host", f"{error}."
-            ) from error
-        with self._change:
-            self._open.add(listener)
-        self._begin(self._accept, listener, take)
-        return listener
+            place = f"{self._here}:{port}"
+            allowed = "a port that is free on this host"
+            raise ArgumentError("players", place, allowed, f"{error}.") from error
 
     @contextmanager
     def _ending(self, *connections: socket.socket) -> Iterator[None]:
@@ -138,68 +123,53 @@ class Links:
             with self._change:
                 self._open.difference_update(connections)
 
-    def _accept(self, listener: socket.socket, take: Callable[[socket.socket], None]) -> None:
-        with listener:
-            while listener in self._open:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    if self._over.is_set():
-                        return
-                    time.sleep(_BREATHER)  # no descriptor is free, or its client has gone
-                    continue
-                self._begin(self._attend, take, connection)
-
-    def _attend(self, take: Callable[[socket.socket], None], connection: socket.socket) -> None:
-        with connection:
-            try:
-                take(connection)
-            except _ERRORS as error:
-                if not self._over.is_set():
-                    self._tell(str(error))
-
-    def _join(self, one: socket.socket, other: socket.socket) -> None:
-        with self._ending(one, other):
+    def _join(self, ends: tuple[socket.socket, socket.socket]) -> None:
+        one, other = ends
+        with one, other, suppress(ConnectionAbortedError), self._ending(one, other):
             hand_on(one, other)
 
-    def _dialling(self, member: Member) -> Callable[[socket.socket], None]:
-        def take(connection: socket.socket) -> None:
-            link = dial(self._local, member, PLAYER, seconds=_PATIENCE)
-            self._join(connection, link.connection)
+    def _dialling(
+        self, member: Member
+    ) -> Callable[[socket.socket], tuple[socket.socket, socket.socket]]:
+        def receive(connection: socket.socket) -> tuple[socket.socket, socket.socket]:
+            return connection, dial(self._local, member, PLAYER, seconds=ATTEMPT).connection
 
-        return take
+        return receive
 
-    def _admit(self, connection: socket.socket) -> None:
-        """Takes a connection at the open port."""
-        if not self._visitors.acquire(blocking=False):
-            return
-        try:
-            link = answer(self._local, connection, _terms)
-        finally:
-            self._visitors.release()
+    def _admit(self, connection: socket.socket) -> Admitted:
+        return answer(self._local, connection, _terms)
+
+    def _attend(self, link: Admitted) -> None:
+        """Does what a member came for at the open port."""
         with link.connection:
-            if link.member.role not in ("server", "client"):
-                raise ArgumentError("role", link.member.role, "server or client", link.member.name)
-            if link.purpose == PLAYER:
-                own = socket.create_connection((self._here, self._port), _PATIENCE)
-                self._join(own, link.connection)
-            elif link.member.role == "client":
-                with self._ending(link.connection):
-                    self._keep_for_use(link.connection)
+            try:
+                if link.purpose == PLAYER:
+                    own = socket.create_connection((self._here, self._port), ATTEMPT)
+                    self._join((own, link.connection))
+                else:
+                    with self._ending(link.connection):
+                        self._keep_for_use(link.connection)
+            except ERRORS as error:
+                self._say(error)
 
-    def _keep_for_use(self, link: ssl.SSLSocket) -> None:
+    def _say(self, error: Exception) -> None:
+        if not self._over.is_set():
+            self._tell(str(error))
+
+    def _keep_for_use(self, link: socket.socket) -> None:
         """Keeps a client's link until a player wants to reach the client, and hands on then."""
-        (port,) = _PORT.unpack(read(link, _PORT.size, self._over))
+        stream = Stream(link)
+        (port,) = _PORT.unpack(_read(stream, _PORT.size))
         with self._client_at(port) as wanting:
             while not self._over.is_set():
                 try:
                     connection = wanting.get(timeout=_AGAIN)
                 except queue.Empty:
-                    if is_over(link):
+                    if stream.is_readable():  # nothing else than its end comes on an idle link
                         return
                     continue
                 link.send(_USED)
-                self._join(connection, link)
+                self._join((connection, link))
                 return
 
     @contextmanager
@@ -207,9 +177,7 @@ class Links:
         """Yields who wants to reach a client's port here, which is open while it has a link."""
         with self._clients:
             if port not in self._ways:
-                wanting: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
-                listener = self._listen(self._here, port, lambda one: wanting.put(one.dup()))
-                self._ways[port] = _Way(listener, wanting)
+                self._ways[port] = Way(self._listener(port)).__enter__()
             way = self._ways[port]
             way.links += 1
         try:
@@ -218,41 +186,42 @@ class Links:
             with self._clients:
                 way.links -= 1
                 if not way.links:
-                    del self._ways[port]
-                    with self._change:
-                        self._open.discard(way.listener)
-                    with suppress(OSError):
-                        way.listener.shutdown(socket.SHUT_RDWR)
-                    while not way.wanting.empty():
-                        way.wanting.get().close()
+                    self._ways.pop(port).__exit__()
 
     def _reachable_by(self, member: Member) -> None:
         """Keeps a link by which a player can reach this client's own port, and renews it."""
         while not self._over.is_set():
             try:
-                link = dial(self._local, member, BACK, seconds=_PATIENCE)
-                with link.connection, self._ending(link.connection):
-                    link.connection.send(_PORT.pack(self._port))
-                    read(link.connection, len(_USED), self._over)
-                    self._begin(self._reachable_by, member)
-                    own = socket.create_connection((self._here, self._port), _PATIENCE)
-                    self._join(own, link.connection)
+                link = dial(self._local, member, BACK, seconds=ATTEMPT).connection
+                with link, self._ending(link):
+                    link.send(_PORT.pack(self._port))
+                    _read(Stream(link), len(_USED))
+                    begin(self._reachable_by, member)
+                    own = socket.create_connection((self._here, self._port), ATTEMPT)
+                    self._join((own, link))
                 return
-            except _ERRORS as error:
-                if not self._over.is_set():
-                    self._tell(str(error))
+            except ERRORS as error:
+                self._say(error)
                 self._over.wait(_AGAIN)
+
+
+def _read(link: Stream, size: int) -> bytes:
+    found = link.read(size)
+    if len(found) < size:
+        raise ConnectionResetError("a link was closed before it was used")
+    return found
 
 
 def _listens(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), _PATIENCE).close()
+        socket.create_connection((host, port), ATTEMPT).close()
     except OSError:
         return False
     return True
 
 
 def _terms(member: Member, claim: Claim, seconds: float) -> Terms:
-    purposes = (PLAYER, BACK)
+    purposes = (PLAYER, BACK) if member.role == "client" else (PLAYER,)
+    objection = "" if member.role in ROLES else f"{member.name} is a {member.role}"
     known = claim.purpose in purposes
-    return Terms(claim.purpose if known else " or ".join(purposes), NO_RUN)
+    return Terms(claim.purpose if known else " or ".join(purposes), NO_RUN, objection)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from extensions.errors import ArgumentError
 from extensions.transport import Local, Member
 
+ROLES = ("server", "client")
+
 
 def members_of(local: Local, players: Mapping[str, str]) -> dict[str, Member]:
     """Returns the member that each player is.
@@ -12,7 +14,7 @@ def members_of(local: Local, players: Mapping[str, str]) -> dict[str, Member]:
     Raises:
         ArgumentError: this host is no server or client, or a player is no server.
     """
-    if local.member.role not in ("server", "client"):
+    if local.member.role not in ROLES:
         raise ArgumentError("key", local.member.name, "that of a server or client")
     servers = {one.name: one for one in local.federation.members if one.role == "server"}
     if missing := [name for name in players if name not in servers]:

@@ -3,11 +3,9 @@
 import select
 import socket
 import ssl
-import threading
 from contextlib import suppress
 
 _AT_ONCE = 1 << 18
-_LOOK = 1.0
 _SILENCE = 20_000
 """Milliseconds after which a host that acknowledges nothing is lost, as between players."""
 _WAITS = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -55,33 +53,3 @@ def _wait(one: socket.socket, other: socket.socket, waiting: dict[socket.socket,
         wanted = (select.POLLOUT if waiting[end] else 0) | (0 if waiting[far] else select.POLLIN)
         poll.register(end, wanted)
     poll.poll()
-
-
-def read(connection: ssl.SSLSocket, size: int, over: threading.Event) -> bytes:
-    """Returns so many bytes; ConnectionError if the other end closes before, or it is over."""
-    found = b""
-    while len(found) < size:
-        try:
-            data = connection.recv(size - len(found))
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            poll = select.poll()
-            poll.register(connection, select.POLLIN)
-            poll.poll(1000 * _LOOK)
-            if not over.is_set():
-                continue
-            data = b""
-        if not data:
-            raise ConnectionResetError("a link was closed before it was used")
-        found += data
-    return found
-
-
-def is_over(connection: ssl.SSLSocket) -> bool:
-    """Whether the other end has closed an idle link; nothing else comes on one."""
-    try:
-        connection.recv(1)
-    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-        return False
-    except OSError:
-        pass
-    return True

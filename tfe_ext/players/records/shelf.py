@@ -1,0 +1,96 @@
+"""What an owner's player keeps of runs that another program directs: its own shares, in files."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from extensions.errors import ArgumentError
+from extensions.protocols.host import unnamed
+from extensions.ring.fixed_point import Integers
+from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints
+from extensions.runs.model import Header, SharedModel, path_of, write_shares
+
+ON_THE_SHELF = ("keep", "check", "settle", "write", "store", "mark", "result", "complete", "save")
+"""What a shelf is asked."""
+T = TypeVar("T")
+
+
+def full_names(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
+    """Returns arrays of a checkpoint by names that begin with the kind, shares or outputs."""
+    return {f"{kind} {name}": array for name, array in arrays.items()}
+
+
+def _of(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
+    begin = f"{kind} "
+    return {k.removeprefix(begin): v for k, v in arrays.items() if k.startswith(begin)}
+
+
+class Shelf:
+    """The shares that one owner keeps of one run, as `PartyCheckpoints` and `write_shares` do.
+
+    Attributes:
+        arrays: what the run resumes from, by `full_names`.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Integers] = {}
+        self._keeper = ""
+        self._party: PartyCheckpoints | None = None
+
+    def answer(
+        self, what: str, keeper: str, fields: dict[str, Any], arrays: Sequence[Integers]
+    ) -> Any:
+        """Returns the answer to a request, for JSON.
+
+        Args:
+            what: one of `ON_THE_SHELF`.
+            keeper: a word by which the client of a run is known.
+            fields: the rest of the request; "names" are those of the arrays.
+            arrays: that came with it.
+
+        Raises:
+            PeaError: of `PartyCheckpoints`, or another client has come since.
+        """
+        given = dict(zip(fields.pop("names"), arrays, strict=True))
+        if what == "keep":
+            return self._keep(keeper, **fields)
+        if what == "save":
+            return self._save(given, **fields)
+        party = self._party
+        if keeper != self._keeper or party is None:
+            raise ArgumentError("run", "another", "the one that began last", "Start anew.")
+        asked: dict[str, Callable[..., Any]] = {
+            "check": party.check,
+            "settle": partial(self._settle, party),
+            "write": partial(party.write, shares=given),
+            "store": partial(party.store, _of("shares", given), _of("outputs", given)),
+            "mark": party.mark,
+            "result": partial(party.write_result, opened=given),
+            "complete": party.complete,
+        }
+        return {"answer": asked[what](**fields), "released": party.released}
+
+    def _keep(
+        self, keeper: str, folder: str, every: int | None, resume: bool, rank: int, **settings: Any
+    ) -> dict[str, Any]:
+        options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
+        self._keeper, self.arrays = keeper, {}
+        self._party = PartyCheckpoints(options, rank, **settings)
+        return {"offer": self._party.offer().to_bytes().decode(), "entry": self._party.entry}
+
+    def _settle(self, party: PartyCheckpoints, offers: Sequence[str]) -> dict[str, Any] | None:
+        base = party.settle([Offer.from_bytes(each.encode()) for each in offers])
+        if base is None:
+            return None
+        self.arrays = {**full_names("shares", base.shares), **full_names("outputs", base.outputs)}
+        return {**vars(base), "shares": [*base.shares], "outputs": [*base.outputs]}
+
+    @staticmethod
+    def _save(
+        given: dict[str, Integers], folder: str, rank: int, header: str, **facts: Any
+    ) -> None:
+        facts["save"] = tuple(facts["save"])
+        parts, known = unnamed(given), Header.of_json(header)
+        shared = SharedModel(header=known, rank=rank, parts=parts, **facts)
+        write_shares(path_of(Path(folder), rank), shared)
