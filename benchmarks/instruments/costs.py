@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.instruments.child_process import in_child
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, check_host
 from benchmarks.tables import BYTES
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Ring, Share
 
-HOSTS = ("CrypTen", "ABY3")
+HOSTS = (CRYPTEN, ABY3)
 PARTIES = 3
 BYTES_AND_DEALT = f"{BYTES}; dealt: the dealer's corrections to all parties together"
 Act = Callable[[], Any]
@@ -181,8 +182,12 @@ def measure_host(host: str, module: str, options: dict[str, Any]) -> dict[str, d
     Its `in_crypten` runs in three parties, its `in_aby3` in a process of its own, since TensorFlow
     fixes its devices once. Bytes are what TCP carried in CrypTen, and what the graph counts in
     ABY3, as `over_parties` says.
+
+    Raises:
+        ArgumentError: a host that is none of `HOSTS`.
     """
-    if host == "ABY3":
+    check_host(host, HOSTS)
+    if host == ABY3:
         in_one: dict[str, dict[str, Any]] = in_child(f"{module}:in_aby3", **options)
         return in_one
     from crypten_ext.processes.launch import Parties

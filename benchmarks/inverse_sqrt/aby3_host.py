@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 import tfe_ext
+from benchmarks.instruments.hosts import ABY3
 from benchmarks.instruments.players import local_players
 from benchmarks.inverse_sqrt.points import batch_of, points
-from benchmarks.inverse_sqrt.session import ABY3, INV_SQRT, OURS, PAPER, Count
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, Count
 from extensions.protocols.inverse_sqrt_paper import inverse_sqrt_paper
 from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.ring.private_tensors import share_of, tensor_of

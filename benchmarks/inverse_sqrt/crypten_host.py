@@ -8,16 +8,9 @@ import numpy as np
 import torch
 
 import crypten_ext
+from benchmarks.instruments.hosts import CRYPTEN
 from benchmarks.inverse_sqrt.points import batch_of, points
-from benchmarks.inverse_sqrt.session import (
-    CRYPTEN,
-    INV_SQRT,
-    OURS,
-    PAPER,
-    PARTIES,
-    SQRT_RECIPROCAL,
-    Count,
-)
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, PARTIES, SQRT_RECIPROCAL, Count
 from crypten_ext import dealer
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter

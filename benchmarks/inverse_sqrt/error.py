@@ -7,10 +7,11 @@ import numpy as np
 import typer
 
 from benchmarks import tables
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.inverse_sqrt import figures
 from benchmarks.inverse_sqrt.hosts import TIMED, Host, available
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, points
-from benchmarks.inverse_sqrt.session import ABY3, CRYPTEN, INV_SQRT, OURS, PAPER, SPU
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER
 from benchmarks.inverse_sqrt.summary import row
 from benchmarks.network import call, link
 

@@ -7,18 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.instruments import spu
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
 from benchmarks.inverse_sqrt import spu_party
-from benchmarks.inverse_sqrt.session import (
-    ABY3,
-    CRYPTEN,
-    INV_SQRT,
-    OURS,
-    PAPER,
-    SPU,
-    SQRT_RECIPROCAL,
-    Session,
-    measure,
-)
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, SQRT_RECIPROCAL, Session, measure
 from extensions.errors import ArgumentError, PeaError
 
 TIMED = {
@@ -98,6 +89,7 @@ def timings(
 
 
 def _module(host: str) -> Any:
+    check_host(host, TIMED)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if host == CRYPTEN:
         from benchmarks.inverse_sqrt import crypten_host

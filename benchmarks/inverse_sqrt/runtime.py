@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.instruments.hosts import ABY3
 from benchmarks.inverse_sqrt.error import FRAC_BITS, HostNames, SpuPython
 from benchmarks.inverse_sqrt.hosts import TIMED, available
-from benchmarks.inverse_sqrt.session import ABY3
 from benchmarks.inverse_sqrt.table import BATCHES, LARGE, table
 from benchmarks.network import call, link
 from benchmarks.tables import publish

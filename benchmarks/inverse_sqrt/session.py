@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from benchmarks.instruments.socket_diag import carried
 
 PARTIES = 3
-CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
 OURS, PAPER = "one-hot, degree 4 (ours)", "Protocol 1 as in the paper"
 INV_SQRT, SQRT_RECIPROCAL = "inv_sqrt()", "sqrt().reciprocal()"
 _SETTLING = 0.1

@@ -4,8 +4,9 @@ import re
 import statistics
 from typing import Any, Self
 
+from benchmarks.instruments.hosts import SPU
 from benchmarks.instruments.spu import SpuParties
-from benchmarks.inverse_sqrt.session import SPU, Count
+from benchmarks.inverse_sqrt.session import Count
 from benchmarks.inverse_sqrt.spu_party import METHODS
 
 _MESSAGES = re.compile(r"Link details: .*send actions (\d+)")

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.inverse_sqrt.session import ABY3, CRYPTEN
+from benchmarks.instruments.hosts import ABY3, CRYPTEN
 from benchmarks.network import Link
 
 BATCHES = (1, 32, 64, 128)

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
+from benchmarks.instruments.hosts import ABY3, CRYPTEN
 from benchmarks.instruments.plots import Panel, draw
 from benchmarks.steps.growth import multilinear, of_parties, power_law
-from benchmarks.steps.hosts import ABY3, CRYPTEN, Found, sweep
+from benchmarks.steps.hosts import Found, sweep
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
 from benchmarks.tables import publish
 

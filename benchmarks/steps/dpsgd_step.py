@@ -8,8 +8,9 @@ import typer
 
 from benchmarks.instruments import spu
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.network import current
-from benchmarks.steps.hosts import ABY3, CRYPTEN, SPU, Found, measure
+from benchmarks.steps.hosts import Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
 from benchmarks.tables import publish
 

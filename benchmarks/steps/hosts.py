@@ -17,13 +17,12 @@ from benchmarks.instruments.costs import (
     servers_cost,
     shared_in_crypten,
 )
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes, inputs, step_of
-from extensions.errors import ArgumentError
 from extensions.ring.interface import Share
 
-CRYPTEN, ABY3, SPU = "CrypTen", "ABY3", "SPU ABY3"
 HOSTS = (CRYPTEN, ABY3, SPU)
 
 Found = dict[str, dict[str, Any]]
@@ -122,8 +121,7 @@ def sweep(
     Raises:
         ArgumentError: another host.
     """
-    if host not in HOSTS:
-        raise ArgumentError("host", host, f"one of {', '.join(HOSTS)}")
+    check_host(host, HOSTS)
     options: dict[str, Any] = {"steps": steps, "kinds": list(kinds)}
     if host == ABY3:
         task = "benchmarks.steps.hosts:in_aby3"

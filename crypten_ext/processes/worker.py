@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from extensions.machine import cores
 from extensions.runs.processes import Channel, open_channel, serve
 
 PROGRAM = "crypten_ext.processes.worker"
@@ -25,10 +26,9 @@ def environment_of(parties: int, folder: str, own: Mapping[str, str]) -> dict[st
         folder: Where they meet.
         own: Further variables, over those of this process.
     """
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return {
         **os.environ,
-        "OMP_NUM_THREADS": str(max(1, cores // parties)),
+        "OMP_NUM_THREADS": str(max(1, cores() // parties)),
         **own,
         "DISTRIBUTED_BACKEND": "gloo",
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from benchmarks import tables
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
 from benchmarks.instruments.socket_diag import carried
 from benchmarks.inverse_sqrt import error, hosts, runtime
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, batch_of, points
-from benchmarks.inverse_sqrt.session import ABY3, CRYPTEN, INV_SQRT, OURS, PAPER, SPU
+from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER
 from benchmarks.inverse_sqrt.summary import row
 from benchmarks.inverse_sqrt.table import BATCHES, PUBLISHED, floor_ms, table
 from benchmarks.network import link

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from benchmarks import tables
 from benchmarks.__main__ import app
+from benchmarks.instruments.costs import measure_host
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.dpsgd_scaling import growth_rows, law_rows, points_of, series_of
 from benchmarks.steps.dpsgd_step import floor_ms, rows_of
@@ -59,9 +60,11 @@ def cost(point: dict[str, int], extra: float = 0.0) -> dict[str, Any]:
     return {"rounds": 27, "bytes": size, "largest": size, "seconds": seconds}
 
 
-def test_an_unknown_host_is_refused():
+def test_unknown_hosts_are_refused():
     with pytest.raises(ArgumentError, match="'aby3'.*CrypTen, ABY3, SPU ABY3"):
         measure("aby3", 1, BASE)
+    with pytest.raises(ArgumentError, match="'aby3'.*CrypTen, ABY3\\."):
+        measure_host("aby3", "benchmarks.steps.losses_cost", {})
 
 
 def test_the_sweep_determines_the_law_that_made_its_figures():

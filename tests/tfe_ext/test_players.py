@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
+from extensions.machine import cores
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
 from tests.extensions.cli.test_cli_checkpoints import LONG_RUN, wait_for
@@ -120,6 +122,21 @@ def test_memory_of_players_and_script_is_flat(players, tfe_players):
     assert set(sizes) == {*SERVERS, "owner", "script"}
     for name, (before, _, after) in sizes.items():
         assert after - before < 2e6, (name, before, after)
+
+
+@needs_tensorflow
+def test_players_of_one_host_share_its_cores(tmp_path, monkeypatch):
+    from tfe_ext.players.launch import THREADS, environment_of
+
+    monkeypatch.delenv(THREADS, raising=False)
+    with running_players(write(tmp_path / "players.json", free_addresses(SERVERS))) as (_, pids):
+        for pid in pids.values():
+            own = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            assert f"{THREADS}={max(1, cores() // 3)}".encode() in own
+    assert environment_of(1)[THREADS] == str(cores())
+    assert environment_of(cores() + 1)[THREADS] == "1"
+    monkeypatch.setenv(THREADS, "7")
+    assert environment_of(3)[THREADS] == "7"
 
 
 @needs_tensorflow

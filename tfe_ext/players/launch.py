@@ -10,6 +10,7 @@ from pathlib import Path
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
+from extensions.machine import cores
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
 from extensions.transport import Local
@@ -32,6 +33,8 @@ CLOSED = (
 )
 IDLE_TIMEOUT = 3600.0
 _PROGRAM = "tfe_ext.players.player"
+THREADS = "TF_NUM_INTRAOP_THREADS"
+"""TensorFlow's name in the environment for the number of threads that work on one operation."""
 
 _TICK = 0.2
 _SETTLING = 10.0
@@ -115,21 +118,33 @@ def _running(
 ) -> Iterator[dict[str, Process]]:
     """Yields a process for each player, which ends with the block; several are copies of one.
 
-    Each gets its own records, through the channel that it has with this process, which keeps none.
+    Each gets its own records, through the channel that it has with this process, which keeps none,
+    and `environment_of` so many.
     """
+    env = environment_of(len(names))
     with ExitStack() as stack:
         template = None
         if len(names) > 1 and sys.platform == "linux":
-            template = Template("tfe_ext", env=os.environ, shows_output=True)
+            template = Template("tfe_ext", env=env, shows_output=True)
             stack.callback(template.end)
         running = {}
         for name in names:
             running[name] = Process(
-                *(_PROGRAM, name, *arguments), env=os.environ, shows_output=True, template=template
+                *(_PROGRAM, name, *arguments), env=env, shows_output=True, template=template
             )
             stack.callback(running[name].end)
             running[name].send(pickle.dumps(held.pop(name, None)))
         yield running
+
+
+def environment_of(players: int) -> dict[str, str]:
+    """Returns what so many players of this host have as environment: this process's own.
+
+    Where it does not say how many threads work on one operation, each has an equal part of the
+    cores: players that all use all of them wait for each other's threads. Operations still run
+    beside each other, on all cores.
+    """
+    return {THREADS: str(max(1, cores() // players)), **os.environ}
 
 
 def _wait(running: Mapping[str, Process]) -> None:

@@ -144,14 +144,24 @@ class Replicated(Share):
         return Additive3(self.servers, self.parts[::2])
 
     def product(self, other: "Replicated", multiply: Callable[..., tf.Tensor]) -> Additive3:
-        """Returns a bilinear operation's product, of which each server has a summand; local."""
+        """Returns a bilinear operation's product, of which each server has a summand; local.
 
-        def summand(own: Part, next_: Part, others: Part, others_next: Part) -> tf.Tensor:
-            return multiply(own, others + others_next) + multiply(next_, others)
-
+        Of the nine products of summands server 0 computes x_0 y_0, x_0 y_1, x_1 y_0 and x_1 y_1 as
+        one, server 1 x_1 y_2, x_2 y_1 and x_2 y_2 as two, and server 2 the two that are left.
+        """
         x, y = self.parts, other.parts
-        parts = [self._on(i, summand, x[i], x[i + 1], y[i], y[i + 1]) for i in (0, 2, 4)]
-        return Additive3(self.servers, parts)
+
+        def first(x_0: Part, x_1: Part) -> tf.Tensor:
+            return multiply(x_0 + x_1, y[0] + y[1])
+
+        def second(x_1: Part, x_2: Part) -> tf.Tensor:
+            return multiply(x_1, y[3]) + multiply(x_2, y[2] + y[3])
+
+        def third(x_2: Part, x_0: Part) -> tf.Tensor:
+            return multiply(x_2, y[5]) + multiply(x_0, y[4])
+
+        each = zip((0, 2, 4), (first, second, third), strict=True)
+        return Additive3(self.servers, [self._on(i, act, *x[i : i + 2]) for i, act in each])
 
 
 def in_one_form(shares: Sequence[Share]) -> list[Share]:

@@ -1,8 +1,6 @@
 """Embeddings of images by a .tflite model: a backbone that runs without a deep-learning host."""
 
 import hashlib
-import os
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError, MissingExtraError
+from extensions.machine import cores
 from extensions.owners.data.folders import folders_of
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
@@ -49,7 +48,7 @@ def make(argument: str | None) -> Extractor:
 
     def extract(x: Raw) -> Features:
         images = resized(x, *first.size)
-        workers = min(_cores(), MAX_WORKERS, len(images))
+        workers = min(cores(), MAX_WORKERS, len(images))
         while len(networks) < workers:
             networks.append(Network(model, path, tensor))
         with ThreadPoolExecutor(workers) as pool:
@@ -119,10 +118,6 @@ class Network:
         value: Features = found.astype(np.float32).ravel()
         scale, zero = self._wanted["quantization"]
         return ((value - zero) * scale).astype(np.float32) if scale else value
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _tensor(interpreter: Any, name: str) -> dict[str, Any]:

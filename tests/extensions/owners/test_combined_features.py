@@ -159,9 +159,9 @@ def test_networks_in_threads_change_no_bit(monkeypatch):
         pytest.skip("no model here")
     one, several = find(f"tflite:{MODEL}#{POOLED}"), find(f"tflite:{EXTRACTORS / MODEL}#{POOLED}")
     assert one.name == several.name == f"tflite:{MODEL}#{POOLED}"
-    monkeypatch.setattr(tflite, "_cores", lambda: 1)
+    monkeypatch.setattr(tflite, "cores", lambda: 1)
     alone = one.function(IMAGES)
-    monkeypatch.setattr(tflite, "_cores", lambda: 3)
+    monkeypatch.setattr(tflite, "cores", lambda: 3)
     np.testing.assert_array_equal(several.function(IMAGES), alone)
     np.testing.assert_array_equal(several.function(IMAGES[:2]), alone[:2])
     altered = find(f"tflite:{MODEL}#{POOLED},bicubic,mirror,sqrt").function(IMAGES)

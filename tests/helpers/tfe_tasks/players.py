@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager.context import Context
 from tf_keras.callbacks import LambdaCallback
 
 import tfe_ext
@@ -154,10 +155,19 @@ def functions_run_after_assignments():
     def read():
         return [variable.read_value()[0] for variable in variables]
 
+    waits = []
+    wait = Context.sync_executors
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(Context, "sync_executors", lambda own: waits.append(0) or wait(own))
     for number in range(40):
         for variable in variables:
             variable.assign(np.full(200_000, float(number)))
-        assert [float(value) for value in read()] == [number] * len(variables)
+        before = len(waits)
+        for _ in range(2):
+            assert [float(value) for value in read.get_concrete_function()()] == [number] * 4
+        assert len(waits) > before
+    monkeypatch.undo()
+    assert len(waits) < 60, "the second call waits as well"
     with tf.device(CONFIG.players[0].device_name):
         nothing = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="nothing")
         with pytest.raises(tf.errors.OpError):

@@ -1,0 +1,9 @@
+"""What of this machine a process may use."""
+
+import os
+import sys
+
+
+def cores() -> int:
+    """Returns the number of cores on which this process may run."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
