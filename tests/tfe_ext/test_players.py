@@ -125,14 +125,15 @@ def test_memory_of_players_and_script_is_flat(players, tfe_players):
 
 
 @needs_tensorflow
-def test_players_of_one_host_share_its_cores(tmp_path, monkeypatch):
+def test_players_of_one_host_share_its_cores(players, monkeypatch):
     from tfe_ext.players.launch import THREADS, environment_of
 
+    share = os.environ.get(THREADS, max(1, cores() // len(SERVERS)))
+    _, (_, pids) = players
+    for name in SERVERS:
+        own = Path(f"/proc/{pids[name]}/environ").read_bytes().split(b"\0")
+        assert f"{THREADS}={share}".encode() in own
     monkeypatch.delenv(THREADS, raising=False)
-    with running_players(write(tmp_path / "players.json", free_addresses(SERVERS))) as (_, pids):
-        for pid in pids.values():
-            own = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            assert f"{THREADS}={max(1, cores() // 3)}".encode() in own
     assert environment_of(1)[THREADS] == str(cores())
     assert environment_of(cores() + 1)[THREADS] == "1"
     monkeypatch.setenv(THREADS, "7")
