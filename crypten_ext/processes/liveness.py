@@ -114,7 +114,8 @@ class Watch:
         consequence = self._cut and isinstance(error, Exception | KeyboardInterrupt)
         echo = consequence or is_connection_loss(Failure.of(error))
         if echo and error is not self._verdict:
-            lost = self.explain(error)
+            waited = isinstance(error, PartyLostError)  # over TLS, for that party to come back
+            lost = self.explain(error, wait=self._interval if waited else None)
         self._leave("" if echo else farewell_of(error))
         atexit.register(_end_in_time)
         self._cut_connections()

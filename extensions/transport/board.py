@@ -79,15 +79,17 @@ class Board:
                 cut(connection)
 
     def _answer(self, connection: ssl.SSLSocket) -> None:
-        with suppress(OSError, PeaError, ValueError, TypeError, KeyError):
-            while True:
-                name, arguments = _receive(connection)
-                if name not in ("set", "get", "check", "compare_set"):
-                    break
-                result = getattr(self, name)(*arguments)
-                _send(connection, result.decode() if isinstance(result, bytes) else result)
-        with self._change, connection:
-            self._readers.remove(connection)
+        try:
+            with suppress(OSError, PeaError, ValueError, TypeError, KeyError, RecursionError):
+                while True:
+                    name, arguments = _receive(connection)
+                    if name not in ("set", "get", "check", "compare_set"):
+                        break
+                    result = getattr(self, name)(*map(_text, arguments))
+                    _send(connection, result.decode() if isinstance(result, bytes) else result)
+        finally:
+            with self._change, connection:
+                self._readers.remove(connection)
 
 
 class FarBoard:
@@ -164,6 +166,14 @@ class FarBoard:
             self._connection.settimeout(_SECONDS)
         except (OSError, ValueError, PeaError) as error:
             raise BoardLostError(f"whoever keeps the board is lost: {error}") from error
+
+
+def _text(argument: Any) -> Any:
+    """Returns a text, or texts; ValueError for anything else."""
+    texts = argument if isinstance(argument, list) else [argument]
+    if not all(isinstance(each, str) for each in texts):
+        raise ValueError("an argument that is no text")
+    return argument
 
 
 def _send(connection: ssl.SSLSocket, value: Any) -> None:

@@ -10,13 +10,16 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
+from extensions.checks import check_address
 from extensions.errors import ArgumentError
 from extensions.transport import Federation, Local, Member, make
 from extensions.transport.handshake import RefusedError, dial
+from extensions.transport.lobby import VISITORS
 from tests.helpers.commands import PROGRAM, ROOT
 from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.players import SERVERS, digits, write
+from tests.helpers.strangers import visited_by
 from tests.tfe_ext.test_compat import needs_tensorflow
 from tests.tfe_ext.test_players import REACH, on
 
@@ -156,6 +159,27 @@ def test_nobody_else_is_let_in(hosts, tmp_path):
         context.wrap_socket(plain).recv(1)
     assert len(said) >= 3
     assert reached(HERE["client"], ports["server0"])[0] == "server0"
+
+
+@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.long)])
+def test_no_bytes_break_a_players_open_port(hosts, number, handshakes):
+    own, found, ports, _ = hosts
+    player = found.members[0]
+    place = check_address("address", player.address)
+    begun = len(handshakes)
+    visited_by(number, place, Local(own["client"], found), player)
+    assert 0 < len(handshakes) - begun < number
+    assert reached(HERE["client"], ports["server0"])[0] == "server0"
+
+
+def test_silent_strangers_keep_no_member_out(hosts):
+    _, found, ports, _ = hosts
+    place = check_address("address", found.members[0].address)
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection(place)) for _ in range(2 * VISITORS)]
+        assert reached(HERE["client"], ports["server0"])[0] == "server0"
+        for gone in crowd[: VISITORS // 2]:
+            assert gone.recv(1) == b""
 
 
 def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):

@@ -14,16 +14,15 @@ from typing import Self
 from extensions.checks import check_address
 from extensions.errors import ArgumentError, PeaError
 from extensions.transport import Local, Member
-from extensions.transport.handshake import Terms, answer, dial
+from extensions.transport.handshake import Admitted, Terms, answer, dial
 from extensions.transport.hello import NO_RUN, Claim, MalformedError
+from extensions.transport.lobby import Lobby
 from tfe_ext.players.addresses import is_here
 from tfe_ext.players.tls.members import members_of
 from tfe_ext.players.tls.pump import hand_on, is_over, read
 
 PLAYER, BACK = "player", "back"
 """What links are for: to reach a player, or to be reached by one."""
-VISITORS = 64
-"""Connections in their handshake at a time."""
 _HERE = "127.0.0.1"
 _PATIENCE = 10.0
 _AGAIN = 1.0
@@ -42,6 +41,34 @@ class _Way:
     listener: socket.socket
     wanting: "queue.SimpleQueue[socket.socket]"
     links: int = 0
+
+
+class _OpenPort(Lobby[Admitted]):
+    """Where members come in, and each link begins in a thread of its own."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        local: Local,
+        begin: Callable[[Admitted], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        super().__init__(listener)
+        self._local, self._begin, self._tell = local, begin, tell
+
+    def receive(self, connection: socket.socket) -> Admitted:
+        try:
+            return answer(self._local, connection, _terms)
+        except _ERRORS as error:
+            if self.is_open:
+                self._tell(str(error))
+            raise
+
+    def settle(self, guest: Admitted) -> None:
+        self._begin(guest)
+
+    def close(self, guest: Admitted) -> None:
+        guest.connection.close()
 
 
 class Links:
@@ -76,11 +103,11 @@ class Links:
         self._local, self._port, self._tell, self._here = local, port, tell, here
         self._members = members_of(local, players)
         self._ports = {name: check_address("players", at)[1] for name, at in players.items()}
-        self._visitors = threading.BoundedSemaphore(VISITORS)
         self._ways: dict[int, _Way] = {}
         self._clients, self._change = threading.Lock(), threading.Lock()
         self._over = threading.Event()
         self._open: set[socket.socket] = set()
+        self._doors = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -95,7 +122,9 @@ class Links:
                     for _ in range(_SPARE):
                         self._begin(self._reachable_by, member)
             if own.role == "server":
-                self._listen(*check_address("address", own.address), self._admit)
+                listener = self._bound(*check_address("address", own.address))
+                port = _OpenPort(listener, self._local, self._take, self._tell)
+                self._doors.enter_context(port)
             stack.pop_all()
         return self
 
@@ -105,6 +134,7 @@ class Links:
     def close(self) -> None:
         """Ends all links."""
         self._over.set()
+        self._doors.close()
         with self._change:
             for each in self._open:
                 with suppress(OSError):
@@ -113,13 +143,17 @@ class Links:
     def _begin(self, work: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=work, args=arguments, daemon=True).start()
 
-    def _listen(self, host: str, port: int, take: Callable[[socket.socket], None]) -> socket.socket:
+    @staticmethod
+    def _bound(host: str, port: int) -> socket.socket:
         try:
-            listener = socket.create_server((host, port))
+            return socket.create_server((host, port))
         except OSError as error:
             raise ArgumentError(
                 "players", f"{host}:{port}", "a port that is free on this host", f"{error}."
             ) from error
+
+    def _listen(self, host: str, port: int, take: Callable[[socket.socket], None]) -> socket.socket:
+        listener = self._bound(host, port)
         with self._change:
             self._open.add(listener)
         self._begin(self._accept, listener, take)
@@ -169,14 +203,12 @@ class Links:
 
         return take
 
-    def _admit(self, connection: socket.socket) -> None:
-        """Takes a connection at the open port."""
-        if not self._visitors.acquire(blocking=False):
-            return
-        try:
-            link = answer(self._local, connection, _terms)
-        finally:
-            self._visitors.release()
+    def _take(self, guest: Admitted) -> None:
+        """A member came in at the open port."""
+        self._begin(self._attend, lambda _: self._admit(guest), guest.connection)
+
+    def _admit(self, link: Admitted) -> None:
+        """Joins a member's link to what it is for."""
         with link.connection:
             if link.member.role not in ("server", "client"):
                 raise ArgumentError("role", link.member.role, "server or client", link.member.name)
