@@ -86,6 +86,13 @@ class Cabled:
     doors: list[Door]
     meshes: list[Mesh] = field(default_factory=list)
 
+    def give_up(self) -> None:
+        """Their connection ends, for good."""
+        for mesh in self.meshes:
+            mesh.stop_returning()
+        self.cable.is_out = True
+        self.cable.reset()
+
     def dial(self, rank: int, seconds: float, run: bytes = RUN) -> Any:
         """Returns a connection to party 0, through the cable."""
         member = self.locals[0].member

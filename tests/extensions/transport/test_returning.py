@@ -25,6 +25,13 @@ def exchanged(link, draws, rounds, largest):
     texts = [[draws.bytes(size) for size in both] for both in sizes]
 
     def party(rank):
+        try:
+            return work(rank)
+        except BaseException:
+            link.give_up()  # the other one waits for nothing
+            raise
+
+    def work(rank):
         mesh, other = link.meshes[rank], 1 - rank
         for number, both in enumerate(texts):
             into, sent = bytearray(len(both[other])), bytearray(both[rank])
