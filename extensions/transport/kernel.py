@@ -68,5 +68,8 @@ def cut(connection: socket.socket) -> None:
 def _info(connection: socket.socket) -> _Info | None:
     if not hasattr(socket, "TCP_INFO") or connection.family not in INTERNET:
         return None
-    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    except OSError:  # it was closed here
+        return None
     return _Info(*_INFO.unpack(info)) if len(info) == _INFO.size else None
