@@ -103,12 +103,17 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
 
 
-def main() -> None:
-    """Goes on as the module, on the host."""
-    with open(_NAMED / sys.argv.pop(1)) as there:
+def enter(space: str) -> None:
+    """This thread is on the host from now on; what it opens stays there."""
+    with open(_NAMED / space) as there:
         if ctypes.CDLL(None, use_errno=True).setns(there.fileno(), _CLONE_NEWNET):
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
+
+
+def main() -> None:
+    """Goes on as the module, on the host."""
+    enter(sys.argv.pop(1))
     importlib.import_module(sys.argv.pop(1)).main()
 
 
