@@ -233,7 +233,7 @@ class Owners:
 
     def train(self, host, steps, *options):
         """Starts a training of so many steps at a host."""
-        noise = ("--noise-multiplier", 1, "--delta", 1e-5)
+        noise = ("--noise-multiplier", 10, "--delta", 1e-5)
         return self._type(
             *(host, "client", "train", "--backend", "tfe", "--steps", steps), *noise, *options
         )
