@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from extensions.owners.data import VARIABLE
+from extensions.transport.wire import Wire
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import (
     SERVERS,
@@ -105,6 +106,20 @@ class Pools:
         """Ends all parties."""
         for parties, over in list(self._open):
             self._close(parties, over)
+
+
+@pytest.fixture
+def handshakes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """With whom handshakes of TLS began, one after another."""
+    begun: list[str] = []
+    secure = Wire.secure
+
+    def counting(self: Wire, *arguments: Any, **options: Any) -> None:
+        begun.append(self.who)
+        secure(self, *arguments, **options)
+
+    monkeypatch.setattr(Wire, "secure", counting)
+    return begun
 
 
 @pytest.fixture

@@ -22,12 +22,15 @@ from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.ring.fixed_point import Integers
 from extensions.transport import Local
+from extensions.transport.stream import VANISHED
 
 BACKLOG = 1024
 """Connections that wait to be let in, so that a crowd of strangers does not keep parties out."""
 AHEAD = 2
 """Steps whose corrections are sent before they begin, one of them while the step before works."""
 _LONGEST_REASON = 300
+_LOOK = 5.0
+"""Seconds between two looks at whether all parties are there, while none says anything."""
 _PATIENCE = 60.0
 """Seconds until a message that seemed to have come begins."""
 
@@ -157,13 +160,21 @@ class _Dealer:
                 present.register(link, selectors.EVENT_READ, rank)
             while present.get_map():
                 busy = self._plan is not None and self._plan.steps > 0
-                readable = present.select(0 if busy else None)
+                readable = present.select(0 if busy else _LOOK)
                 for key, _ in readable:
                     if self._hear_all(key.data):
                         present.unregister(key.fileobj)
                         self._links.pop(key.data).close()
                 if busy and not readable:
                     self._stream()
+                elif not readable:
+                    self._look()
+
+    def _look(self) -> None:
+        """Raises PartyLostError if a party's host is not there any more."""
+        for rank, link in self._links.items():
+            if link.stream.has_vanished:
+                raise PartyLostError(rank, f"stopped answering the dealer for {VANISHED:g} s")
 
     def _hear_all(self, rank: int) -> bool:
         """Returns whether one of the messages of this party that are here was its goodbye."""

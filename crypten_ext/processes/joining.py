@@ -23,10 +23,13 @@ from extensions.runs.manifest import Manifest
 from extensions.runs.options import Meeting
 from extensions.transport import Local
 from extensions.transport.board import BoardLostError
+from extensions.transport.returning import RETURN
 
 import crypten
 
 _ASKING = 0.2
+TLS_SILENCE = 1.5 * RETURN
+"""Seconds without a status after which a party is lost that may lose its connection and be back."""
 
 
 def together(meeting: Meeting, manifest: Manifest) -> AbstractContextManager[None]:
@@ -83,7 +86,12 @@ def joined(
 
 @contextmanager
 def joined_by_tls(
-    local: Local, manifest: Manifest, seconds: float, *, silence: float = SILENCE
+    local: Local,
+    manifest: Manifest,
+    seconds: float,
+    *,
+    silence: float = TLS_SILENCE,
+    back: float = RETURN,
 ) -> Iterator[None]:
     """As `joined`, over TLS 1.3 with the other parties of a federation.
 
@@ -92,6 +100,7 @@ def joined_by_tls(
         manifest: of the run, as this party states it.
         seconds: within which all parties must have come.
         silence: seconds without a status after which a party is lost; ten statuses.
+        back: seconds within which a party that lost a connection is back, or is lost.
 
     Raises:
         RefusedError: another host and this one refused each other.
@@ -100,10 +109,10 @@ def joined_by_tls(
         ArgumentError: of `introduce`, at every party; or one who is no party.
     """
     rank, deadline = local.rank, time.monotonic() + seconds
-    with ExitStack() as until_met, ExitStack() as until_over:
-        door = until_met.enter_context(at_door(local))
+    with ExitStack() as until_over:
+        door = until_over.enter_context(at_door(local))
         assert rank is not None
-        board = board_of(local, door, seconds)
+        board = board_of(local, door, seconds, back)
         until_over.callback(board.close)
         try:
             missing = introduce(board, rank, manifest, deadline)
@@ -128,11 +137,11 @@ def joined_by_tls(
         with watch:
             left = max(0.0, deadline - time.monotonic())
             run = run_of(board)
-            mesh = connect(local, door, run, left)
+            mesh = connect(local, door, run, left, again=back)
+            until_over.callback(mesh.stop_returning)
             assert watch.connections is not None
             watch.connections.include(mesh.descriptors.values())  # others may have come before it
             begin(mesh, Session(local, run))
-            until_met.close()
             crypten.init()
             yield
 

@@ -114,7 +114,8 @@ class Watch:
         consequence = self._cut and isinstance(error, Exception | KeyboardInterrupt)
         echo = consequence or is_connection_loss(Failure.of(error))
         if echo and error is not self._verdict:
-            lost = self.explain(error)
+            waited = isinstance(error, PartyLostError)  # over TLS, for that party to come back
+            lost = self.explain(error, wait=self._interval if waited else None)
         self._leave("" if echo else farewell_of(error))
         atexit.register(_end_in_time)
         self._cut_connections()
@@ -125,6 +126,7 @@ class Watch:
         """No thread waits for another party any more."""
         if self.connections is not None:
             self._cut = True
+            _end_returning()
             self.connections.cut()
 
     def explain(self, error: BaseException, *, wait: float | None = None) -> LostError:
@@ -219,6 +221,8 @@ class Watch:
             seen = self._exchanges
             if stalled >= self._silence:
                 self._lose_store(f"stopped answering for {self._silence:g} s")
+        if self.connections is not None:
+            _end_returning()
         grace = (4 if self._rank == self._host else 2) * self._interval
         if self._verdict is None or self._in_hand.wait(grace):
             return
@@ -231,6 +235,12 @@ class Watch:
                 return
         os.write(2, f"{self._verdict}\n".encode())
         os._exit(PARTY_LOST_STATUS)
+
+
+def _end_returning() -> None:
+    """Nobody waits any more for a party whose connection broke."""
+    if (mesh := transport.current()) is not None:
+        mesh.stop_returning()
 
 
 def _end_in_time() -> None:

@@ -41,13 +41,14 @@ class Meter:
     def __init__(self) -> None:
         crypten.cfg.communicator.verbose = True  # or CrypTen counts no rounds
         third_party = communicator.get().ttp_initialized
-        if (mesh := current()) is not None:
-            parties = dict(mesh.descriptors)
-            self._third_party = [parties.pop(len(mesh.others))] if third_party else []
-            self._parties = [*parties.values()]
+        self._mesh = current()
+        if self._mesh is not None:
+            others = self._mesh.others
+            self._third_party = [len(others)] if third_party else []
+            self._parties = [one for one in others if one not in self._third_party]
         else:
             self._find_connections(third_party)
-        self._counts = any(carried(self._parties))
+        self._counts = any(self._carried(self._parties))
         self._start = self._now()
 
     def _find_connections(self, third_party: bool) -> None:
@@ -68,8 +69,13 @@ class Meter:
         if not self._counts:
             return Traffic(rounds)
         link = dealer.connection()
-        dealing = self._third_party if link is None else [*self._third_party, link]
-        return Traffic(rounds, [Carried(*carried(self._parties), sum(carried(dealing)))])
+        dealt = sum(self._carried(self._third_party))
+        dealt += 0 if link is None else sum(carried([link]))
+        return Traffic(rounds, [Carried(*self._carried(self._parties), dealt)])
+
+    def _carried(self, ends: list[int]) -> tuple[int, int]:
+        """Bytes by ranks, or by descriptors without a mesh."""
+        return carried(ends) if self._mesh is None else self._mesh.carried(ends)
 
 
 def _of_others(own: list[Connection]) -> set[tuple[int, int]]:

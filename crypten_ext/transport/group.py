@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from crypten_ext.transport.tensors import Combine, combination, room, view
 from extensions.transport import Mesh
-from extensions.transport.mesh import Transfer
+from extensions.transport.end import Transfer
 
 BACKEND = "pea"
 """Its name in torch, and the scheme of the place where its processes have met."""

@@ -6,11 +6,11 @@ import os
 import secrets
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from crypten_ext.transport import communicator, group
@@ -20,7 +20,9 @@ from extensions.runs.processes.seats import own_seat
 from extensions.transport import Door, Local, Member, Mesh, dial
 from extensions.transport.board import Board, FarBoard
 from extensions.transport.door import listening
+from extensions.transport.handshake import Admitted
 from extensions.transport.hello import NO_RUN
+from extensions.transport.returning import RETURN, Returning
 
 import crypten
 
@@ -30,6 +32,7 @@ _RUN = "run"
 _STARTING = 300.0
 _boards: list[Board | FarBoard] = []
 _sessions: list[Session] = []
+_doors: list[ExitStack] = []
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,9 @@ def session() -> Session | None:
 def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> None:
     """CrypTen is initialised for this party, over TLS 1.3 with all others of a federation.
 
-    In place of ``crypten.init()``; afterwards all is as usual, ``crypten.uninit()`` too.
+    In place of ``crypten.init()``; afterwards all is as usual, ``crypten.uninit()`` too. The port
+    stays open until the process ends or calls this again: a party whose connection breaks dials
+    again.
 
     Args:
         federation: file of `pea federation`, the same at every party.
@@ -63,17 +68,23 @@ def init(federation: Path | str, key: Path | str, *, seconds: float = 300.0) -> 
     Raises:
         ArgumentError: files that are none, or a key of nobody in the federation.
         RefusedError: another end and this one refused each other; it says why.
-        PartyLostError: a party did not come in time; it is named.
+        PartyLostError: a party did not come in time; it is named. Later: a connection broke and
+            was not there again within `extensions.transport.returning.RETURN` seconds.
     """
     check_seconds("seconds", seconds)
     local = Local.read(Path(federation), Path(key))
     deadline = time.monotonic() + seconds
-    with at_door(local) as door:
+    while _doors:
+        _doors.pop().close()
+    with ExitStack() as stack:
+        door = stack.enter_context(at_door(local))
         board = board_of(local, door, seconds)
         _boards[:] = [board]
         run = run_of(board)
-        mesh = connect(local, door, run, max(0.0, deadline - time.monotonic()))
+        mesh = connect(local, door, run, max(0.0, deadline - time.monotonic()), again=RETURN)
+        stack.callback(mesh.stop_returning)
         begin(mesh, Session(local, run))
+        _doors.append(stack.pop_all())
     crypten.init()
 
 
@@ -95,29 +106,36 @@ def at_door(local: Local) -> Iterator[Door]:
         yield door
 
 
-def board_of(local: Local, door: Door, seconds: float) -> Board | FarBoard:
+def board_of(local: Local, door: Door, seconds: float, back: float = RETURN) -> Board | FarBoard:
     """Returns the board at which the parties tell each other how they are: party 0 keeps it.
+
+    Args:
+        local: this party.
+        door: where others come in.
+        seconds: in which party 0 must have come.
+        back: in which a connection with it that broke is there again.
 
     Raises:
         RefusedError: party 0 and this one refused each other.
         PartyLostError: party 0 does not answer in time.
     """
-    first, *others = local.federation.parties
+    first = local.federation.parties[0]
+    again = partial(_dialled, local, first, STATUS, NO_RUN)
     if local.rank:
         try:
-            return FarBoard(dial(local, first, STATUS, seconds=seconds).connection)
+            return FarBoard(again(seconds), again, back)
         except TimeoutError as error:
             raise PartyLostError(0, f"did not come: {error}") from error
     found = Board()
     found.set(_RUN, secrets.token_hex(len(NO_RUN)))
-
-    def wait_for(member: Member) -> None:
-        with suppress(TimeoutError):
-            found.serve(door.take(member, STATUS, seconds).connection)
-
-    for member in others:
-        threading.Thread(target=wait_for, args=(member,), daemon=True).start()
+    door.hand_on(STATUS, lambda guest: found.serve(guest.connection))
     return found
+
+
+def _dialled(
+    local: Local, member: Member, purpose: str, run: bytes, seconds: float
+) -> ssl.SSLSocket:
+    return dial(local, member, purpose, run, seconds=seconds).connection
 
 
 def run_of(board: Board | FarBoard) -> bytes:
@@ -125,7 +143,9 @@ def run_of(board: Board | FarBoard) -> bytes:
     return bytes.fromhex(board.get(_RUN).decode())
 
 
-def connect(local: Local, door: Door | None, run: bytes, seconds: float) -> Mesh:
+def connect(
+    local: Local, door: Door | None, run: bytes, seconds: float, *, again: float | None = None
+) -> Mesh:
     """Returns the connections of this party with all others of its federation, one a pair.
 
     Each party calls those before it and is called by those after it.
@@ -135,6 +155,8 @@ def connect(local: Local, door: Door | None, run: bytes, seconds: float) -> Mesh
         door: where others come in; the last party needs none.
         run: in which all take part.
         seconds: in which all must have come.
+        again: seconds within which a connection that broke is dialled again, through a door that
+            stays open; None: whose connection breaks is lost.
 
     Raises:
         RefusedError: another end and this one refused each other.
@@ -160,7 +182,21 @@ def connect(local: Local, door: Door | None, run: bytes, seconds: float) -> Mesh
                 each.close()
             raise PartyLostError(other, f"({member.name}) did not come: {error}") from error
         found[other] = admitted.connection
-    return Mesh(rank, found)
+    if again is None:
+        return Mesh(rank, found)
+    assert door is not None
+    dials = {
+        other: partial(_dialled, local, member, DATA, run)
+        for other, member in enumerate(parties[:rank])
+    }
+    returning = Returning(dials, again)
+    mesh = Mesh(rank, found, returning)
+
+    def give(guest: Admitted) -> None:
+        returning.give(local.federation.rank_of(guest.member), guest.connection)
+
+    door.hand_on(DATA, give)
+    return mesh
 
 
 def begin(mesh: Mesh, session: Session, third_parties: int = 0) -> None:

@@ -6,21 +6,22 @@ It has the methods of torch's stores that parties need to meet and to watch each
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 import struct
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
 from extensions.errors import PeaError
+from extensions.transport.kernel import cut
 
 _LENGTH = struct.Struct(">I")
 LARGEST = 1 << 22
 """Bytes of a message."""
 _MOST = 10_000
-_SECONDS = 60.0
+_SECONDS = 10.0
 """In which the keeper answers."""
 
 
@@ -67,23 +68,28 @@ class Board:
     def serve(self, connection: ssl.SSLSocket) -> None:
         """Answers a reader in a thread of its own, which ends with the connection."""
         connection.settimeout(None)
-        self._readers.append(connection)
+        with self._change:
+            self._readers.append(connection)
         threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def close(self) -> None:
         """No reader is answered any more."""
-        for connection in self._readers:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        with self._change:
+            for connection in self._readers:
+                cut(connection)
 
     def _answer(self, connection: ssl.SSLSocket) -> None:
-        with suppress(OSError, PeaError, ValueError, TypeError, KeyError), connection:
-            while True:
-                name, arguments = _receive(connection)
-                if name not in ("set", "get", "check", "compare_set"):
-                    return
-                result = getattr(self, name)(*arguments)
-                _send(connection, result.decode() if isinstance(result, bytes) else result)
+        try:
+            with suppress(OSError, PeaError, ValueError, TypeError, KeyError, RecursionError):
+                while True:
+                    name, arguments = _receive(connection)
+                    if name not in ("set", "get", "check", "compare_set"):
+                        break
+                    result = getattr(self, name)(*map(_text, arguments))
+                    _send(connection, result.decode() if isinstance(result, bytes) else result)
+        finally:
+            with self._change, connection:
+                self._readers.remove(connection)
 
 
 class FarBoard:
@@ -91,6 +97,9 @@ class FarBoard:
 
     Args:
         connection: to its keeper.
+        again: returns another one, called with the seconds that are left; None: there is none. What
+            is asked may be asked twice then, which changes nothing.
+        seconds: within which a connection that broke is there again.
 
     Cost:
         Two latencies a call.
@@ -99,9 +108,15 @@ class FarBoard:
         BoardLostError: by every method: its keeper is lost.
     """
 
-    def __init__(self, connection: ssl.SSLSocket) -> None:
+    def __init__(
+        self,
+        connection: ssl.SSLSocket,
+        again: Callable[[float], ssl.SSLSocket] | None = None,
+        seconds: float = 0.0,
+    ) -> None:
         connection.settimeout(_SECONDS)
         self._connection = connection
+        self._again, self._seconds = again, seconds
         self._lock = threading.Lock()
 
     def set(self, key: str, value: str) -> None:
@@ -126,15 +141,39 @@ class FarBoard:
 
     def close(self) -> None:
         """The connection to its keeper is closed."""
+        self._again = None
         self._connection.close()
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         with self._lock:
-            try:
-                _send(self._connection, [name, arguments])
-                return _receive(self._connection)
-            except (OSError, ValueError) as error:
-                raise BoardLostError(f"whoever keeps the board is lost: {error}") from error
+            deadline = None
+            while True:
+                try:
+                    _send(self._connection, [name, arguments])
+                    return _receive(self._connection)
+                except (OSError, ValueError) as error:
+                    now = time.monotonic()
+                    deadline = now + self._seconds if deadline is None else deadline
+                    self._connection.close()
+                    self._dial(deadline - now, error)
+
+    def _dial(self, left: float, reason: Exception) -> None:
+        """There is another connection in place of one that broke."""
+        try:
+            if self._again is None or left <= 0.0:
+                raise reason
+            self._connection = self._again(left)
+            self._connection.settimeout(_SECONDS)
+        except (OSError, ValueError, PeaError) as error:
+            raise BoardLostError(f"whoever keeps the board is lost: {error}") from error
+
+
+def _text(argument: Any) -> Any:
+    """Returns a text, or texts; ValueError for anything else."""
+    texts = argument if isinstance(argument, list) else [argument]
+    if not all(isinstance(each, str) for each in texts):
+        raise ValueError("an argument that is no text")
+    return argument
 
 
 def _send(connection: ssl.SSLSocket, value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from extensions.checks import check_address
@@ -59,6 +59,7 @@ class Door(Lobby[Admitted]):
         self._purposes, self._open_ended = purposes, open_ended
         self._run = b""
         self._arrived: dict[tuple[str, str], Admitted] = {}
+        self._takers: dict[str, Callable[[Admitted], None]] = {}
 
     def __exit__(self, *details: object) -> None:
         super().__exit__(*details)
@@ -84,12 +85,22 @@ class Door(Lobby[Admitted]):
         refused = "".join(f" {each}" for each in self.refused)
         raise TimeoutError(f"{member.name} did not come within {seconds:g} s.{refused}")
 
+    def hand_on(self, purpose: str, taker: Callable[[Admitted], None]) -> None:
+        """Connections for a purpose go to a taker from now on, which must not keep the door."""
+        with self.change:
+            self._takers[purpose] = taker
+            for key in [key for key in self._arrived if key[1] == purpose]:
+                taker(self._arrived.pop(key))
+
     def receive(self, connection: socket.socket) -> Admitted:
         """Returns the connection of a member that proved who it is."""
         return answer(self._local, connection, self._terms, ATTEMPT)
 
     def settle(self, guest: Admitted) -> None:
-        """Keeps the newest connection of a member for a purpose."""
+        """Keeps the newest connection of a member for a purpose, or hands it on."""
+        if guest.purpose in self._takers:
+            self._takers[guest.purpose](guest)
+            return
         key = (guest.member.name, guest.purpose)
         if key in self._arrived:
             self._arrived[key].connection.close()

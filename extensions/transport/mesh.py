@@ -1,143 +1,23 @@
 """Messages between hosts that are connected in pairs, sent and received in the calling thread.
 
-A message is a frame: its length, a tag, its bytes. Messages of one connection arrive in the order
-in which they were sent, and are received in the order in which they were asked for. While anything
-is waited for, all that can be sent is sent and all that can be received is received, so that large
-messages in both directions never wait for each other.
+Messages of one connection arrive in the order in which they were sent, and are received in the
+order in which they were asked for. While anything is waited for, all that can be sent is sent and
+all that can be received is received, so that large messages in both directions never wait for each
+other.
 """
 
 from __future__ import annotations
 
 import select
-import socket
 import ssl
-import struct
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping
 
-from extensions.errors import PartyLostError
+from extensions.errors import ArgumentError
+from extensions.transport.end import LARGEST, End, Into, OutOfTurnError, Transfer
+from extensions.transport.returning import Returning
 
-LARGEST = 1 << 32
-"""Bytes of a message."""
-_HEADER = struct.Struct(">QI")
-_RECORD = (1 << 14) - _HEADER.size
-"""What goes with the header in one record of TLS."""
-_SLICE = 1 << 18
-
-Into = Callable[[int], memoryview]
-
-
-class _OutOfTurnError(Exception):
-    """A message came that nobody asked for."""
-
-
-class Transfer:
-    """A message on its way.
-
-    Attributes:
-        done: whether its memory may be used again; of one that is received, whether it is there.
-    """
-
-    def __init__(self, mesh: Mesh, tag: int, into: Into | None = None) -> None:
-        self._mesh = mesh
-        self.tag, self.into = tag, into
-        self.done = False
-
-    def wait(self) -> None:
-        """Returns once it is done.
-
-        Raises:
-            PartyLostError: the connection broke, or another message came.
-        """
-        self._mesh.wait([self])
-
-
-class _End:
-    """One connection, and what is on its way there."""
-
-    def __init__(self, rank: int, connection: ssl.SSLSocket) -> None:
-        self.rank, self.connection = rank, connection
-        self.out: deque[tuple[memoryview, Transfer | None]] = deque()
-        self.due: deque[Transfer] = deque()
-        self.sent = self.received = 0
-        self._header = memoryview(bytearray(_HEADER.size))
-        self._target = self._header
-        self._in_body = False
-        self.wants = 0
-        """Events of poll(2) without which it cannot go on."""
-
-    def progress(self) -> bool:
-        """Sends and receives what can be now; returns whether that was anything."""
-        self.wants = 0
-        try:
-            sent = bool(self.out) and self._send()
-            received = bool(self.due) and self._receive()
-        except _OutOfTurnError as error:
-            raise PartyLostError(self.rank, f"sent {error}") from error
-        except (OSError, ValueError) as error:  # a closed socket raises a ValueError
-            reason = getattr(error, "reason", None) or error
-            raise PartyLostError(self.rank, f"closed its connection: {reason}") from error
-        return sent or received
-
-    def _send(self) -> bool:
-        moved = 0
-        while self.out and moved < _SLICE:
-            data, transfer = self.out[0]
-            try:
-                count = self.connection.send(data[:_SLICE])
-            except ssl.SSLWantWriteError:
-                self.wants |= select.POLLOUT
-                break
-            except ssl.SSLWantReadError:
-                self.wants |= select.POLLIN
-                break
-            moved += count
-            if count < len(data):
-                self.out[0] = (data[count:], transfer)
-                continue
-            self.out.popleft()
-            if transfer is not None:
-                transfer.done = True
-        return moved > 0
-
-    def _receive(self) -> bool:
-        moved = 0
-        while self.due and moved < _SLICE:
-            if self._target:
-                try:
-                    count = self.connection.recv_into(self._target)
-                except ssl.SSLWantReadError:
-                    self.wants |= select.POLLIN
-                    break
-                except ssl.SSLWantWriteError:
-                    self.wants |= select.POLLOUT
-                    break
-                if not count:
-                    raise ConnectionResetError("without a word")
-                moved += count
-                self._target = self._target[count:]
-            if not self._target:
-                self._complete()
-        return moved > 0
-
-    def _complete(self) -> None:
-        transfer = self.due[0]
-        if self._in_body:
-            self.due.popleft()
-            transfer.done = True
-            self._target, self._in_body = self._header, False
-            return
-        length, tag = _HEADER.unpack(self._header)
-        assert transfer.into is not None
-        if length > LARGEST or tag != transfer.tag:
-            raise _OutOfTurnError(f"a message {tag} of {length} bytes out of turn")
-        self._target, self._in_body = transfer.into(length), True
-        if len(self._target) != length:
-            raise _OutOfTurnError(f"{length} bytes where {len(self._target)} were expected")
-        self.received += length
-        if not length:
-            self._complete()
+_LOOK = 200
+"""Milliseconds between two looks for a host whose connection broke."""
 
 
 class Mesh:
@@ -146,19 +26,30 @@ class Mesh:
     Args:
         rank: of this host.
         connections: by rank, which do not block.
+        returning: how connections that break are replaced; None: whose connection breaks is lost.
 
     Attributes:
         rounds: messages that were waited for, those that were waited for together counted once.
 
     Guarantees:
-        no thread is started, and no memory is taken for what was not asked for.
+        no memory is taken for what was not asked for. What was sent is kept until it is
+        acknowledged, `extensions.transport.end.KEPT` bytes a host at most, where connections are
+        replaced, and nowhere else. Every message is received once, in its place.
     """
 
-    def __init__(self, rank: int, connections: Mapping[int, ssl.SSLSocket]) -> None:
+    def __init__(
+        self,
+        rank: int,
+        connections: Mapping[int, ssl.SSLSocket],
+        returning: Returning | None = None,
+    ) -> None:
         self.rank = rank
         self.rounds = 0
-        self._ends = {other: _End(other, one) for other, one in connections.items()}
-        self._by_descriptor = {end.connection.fileno(): end for end in self._ends.values()}
+        self._returning = returning
+        self._ends = {other: End(other, one, returning) for other, one in connections.items()}
+        if returning is not None:
+            for other, one in connections.items():
+                returning.watch(other, one)
 
     @property
     def others(self) -> list[int]:
@@ -167,8 +58,9 @@ class Mesh:
 
     @property
     def descriptors(self) -> dict[int, int]:
-        """The descriptor of each connection's file, by rank."""
-        return {end.rank: descriptor for descriptor, end in self._by_descriptor.items()}
+        """The descriptor of each connection's file, by rank; of those that are open."""
+        ends = self._ends.values()
+        return {end.rank: end.connection.fileno() for end in ends if end.connection is not None}
 
     @property
     def payload(self) -> tuple[int, int]:
@@ -176,22 +68,30 @@ class Mesh:
         ends = self._ends.values()
         return sum(end.sent for end in ends), sum(end.received for end in ends)
 
+    def carried(self, ranks: Collection[int]) -> tuple[int, int]:
+        """Returns the bytes that were sent to and received from these ranks, as the kernel counts.
+
+        Those of connections that broke are in it, and those of handshakes.
+        """
+        counts = [self._ends[rank].carried for rank in ranks]
+        return sum(sent for sent, _ in counts), sum(received for _, received in counts)
+
     def send(self, rank: int, data: memoryview, tag: int = 0) -> Transfer:
         """Begins to send a message, whose bytes stay as they are until that is done.
 
         Cost:
-            Its bytes, 12 more, and 22 a 16 KiB for TLS.
+            Its bytes, 16 more, and 22 a 16 KiB for TLS; and, where connections are replaced, a
+            copy.
+
+        Raises:
+            ArgumentError: it has 4 GiB or more.
         """
-        end, transfer = self._ends[rank], Transfer(self, tag)
+        end, transfer = self._ends[rank], Transfer(self.wait, tag)
         data = _bytes(data)
-        first = memoryview(_HEADER.pack(len(data), tag) + bytes(data[:_RECORD]))
-        rest = data[_RECORD:]
-        end.sent += len(data)
-        if rest:
-            end.out += [(first, None), (rest, transfer)]
-        else:
-            end.out.append((first, transfer))
-        if len(end.out) <= 2:
+        if len(data) > LARGEST:
+            raise ArgumentError("data", f"{len(data)} bytes", f"at most {LARGEST} bytes")
+        end.put(data, transfer)
+        if 0 < len(end.out) <= 2:
             end.progress()
         return transfer
 
@@ -206,15 +106,15 @@ class Mesh:
 
         def take(length: int) -> memoryview:
             if length > limit:
-                raise _OutOfTurnError(f"{length} bytes, more than {limit}")
-            found.extend(bytes(length))
+                raise OutOfTurnError(f"{length} bytes, more than {limit}")
+            found[:] = bytes(length)  # once more if it comes again
             return memoryview(found)
 
         self._receive(rank, take, tag).wait()
         return bytes(found)
 
     def _receive(self, rank: int, into: Into, tag: int) -> Transfer:
-        transfer = Transfer(self, tag, into)
+        transfer = Transfer(self.wait, tag, into)
         self._ends[rank].due.append(transfer)
         return transfer
 
@@ -233,26 +133,45 @@ class Mesh:
         waiting = [one for one in transfers if not one.done]
         self.rounds += any(one.into is not None for one in waiting)
         while waiting := [one for one in waiting if not one.done]:
-            moved = False
+            moved = self._resume()
             for end in self._ends.values():
-                if end.out or end.due:
+                if end.out or end.due or end.is_away:
                     moved |= end.progress()
             if not moved:
                 self._sleep()
 
+    def _resume(self) -> bool:
+        """Goes on over connections that were dialled again; returns whether there were any."""
+        if self._returning is None or not self._returning.arrived:
+            return False
+        for rank, connection in self._returning.take().items():
+            self._ends[rank].resume(connection)
+        return True
+
     def _sleep(self) -> None:
-        poll = select.poll()
-        for descriptor, end in self._by_descriptor.items():
-            if end.wants:
-                poll.register(descriptor, end.wants)
-        poll.poll()
+        poll, patience = select.poll(), None
+        for end in self._ends.values():
+            if end.connection is None:
+                patience = _LOOK
+            elif end.wants:
+                poll.register(end.connection, end.wants)
+        if self._returning is not None:
+            poll.register(self._returning, select.POLLIN)
+        ready = poll.poll(patience)
+        if self._returning is not None and (self._returning.fileno(), select.POLLIN) in ready:
+            self._returning.quiet()
+
+    def stop_returning(self) -> None:
+        """No connection is replaced any more: who waits for one is told that a host is lost."""
+        if self._returning is not None:
+            self._returning.stop()
 
     def close(self) -> None:
         """All connections are closed."""
+        if self._returning is not None:
+            self._returning.close()
         for end in self._ends.values():
-            with suppress(OSError):
-                end.connection.shutdown(socket.SHUT_RDWR)
-            end.connection.close()
+            end.close()
 
 
 def _bytes(data: memoryview) -> memoryview:

@@ -9,17 +9,22 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
+
+from extensions.transport.kernel import cut, silent_for
 
 _CHUNK = 1 << 18
 _VANISHED = {
-    "TCP_KEEPIDLE": 10,
-    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPIDLE": 3,
+    "TCP_KEEPINTVL": 3,
     "TCP_KEEPCNT": 3,
     "TCP_USER_TIMEOUT": 600_000,
 }
-"""When a connection counts as lost: seconds without an answer, milliseconds with unread words."""
+"""Seconds of silence after which a host is asked whether it is there, and asked again; milliseconds
+for which one that is there may leave words unread."""
+VANISHED = 30.0
+"""Seconds after which a host that answers nothing at all is lost."""
+_LOOK = 5.0
 
 _Result = TypeVar("_Result")
 
@@ -72,19 +77,18 @@ class Stream:
             patience: seconds for which the other end may read nothing.
 
         Raises:
-            TimeoutError: it read nothing for so long; some of the message may be on its way.
+            TimeoutError: it read nothing for so long, or its host has vanished; some of the message
+                may be on its way.
             OSError: the connection broke.
         """
         left = memoryview(message)
         while left:
-            deadline = time.monotonic() + patience
-            left = left[
-                self._attempt(
-                    lambda: self._connection.send(left[:_CHUNK]),  # noqa: B023
-                    select.POLLOUT,
-                    deadline,
-                ) :
-            ]
+            left = left[self._send(left[:_CHUNK], time.monotonic() + patience) :]
+
+    @property
+    def has_vanished(self) -> bool:
+        """Whether the other end's host has answered nothing for `VANISHED` seconds."""
+        return silent_for(self._connection) > VANISHED
 
     def is_readable(self) -> bool:
         """Whether something came, or the other end closed."""
@@ -98,9 +102,17 @@ class Stream:
 
     def close(self) -> None:
         """Both directions are closed."""
-        with suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        cut(self._connection)
         self._connection.close()
+
+    def _send(self, data: memoryview, deadline: float) -> int:
+        while True:
+            try:
+                look = min(deadline, time.monotonic() + _LOOK)
+                return self._attempt(lambda: self._connection.send(data), select.POLLOUT, look)
+            except TimeoutError:
+                if time.monotonic() >= deadline or self.has_vanished:
+                    raise
 
     def _attempt(self, step: Callable[[], _Result], event: int, deadline: float | None) -> _Result:
         return attempt(self._connection, step, event, deadline, self._turn)

@@ -2,13 +2,16 @@
 
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from extensions.runs.processes.seats import federation_of
 from extensions.transport import Door, Identity, Local, Mesh, dial, make
+from extensions.transport.returning import SILENCE, Returning
+from tests.helpers.cable import Cable
 from tests.helpers.patience import PATIENCE
 
 RUN = b"one run of these parties, no more"[:32]
@@ -65,3 +68,63 @@ def meshes(folder: Path, parties: int) -> list[Mesh]:
                 taken = doors[low].take(federation.members[high], "run", PATIENCE)
                 found[low][high] = taken.connection
     return [Mesh(rank, found[rank]) for rank in range(parties)]
+
+
+@dataclass
+class Cabled:
+    """Two parties, the cable between them, and what belongs to their connection.
+
+    Attributes:
+        cable: from party 1 to the door of party 0.
+        locals: their ends, and that of a third member.
+        doors: of the two.
+        meshes: likewise.
+    """
+
+    cable: Cable
+    locals: list[Local]
+    doors: list[Door]
+    meshes: list[Mesh] = field(default_factory=list)
+
+    def give_up(self) -> None:
+        """Their connection ends, for good."""
+        for mesh in self.meshes:
+            mesh.stop_returning()
+        self.cable.is_out = True
+        self.cable.reset()
+
+    def dial(self, rank: int, seconds: float, run: bytes = RUN) -> Any:
+        """Returns a connection to party 0, through the cable."""
+        member = self.locals[0].member
+        return dial(self.locals[rank], member, "run", run, seconds=seconds).connection
+
+
+@contextmanager
+def cabled(folder: Path, seconds: float = PATIENCE, silence: float = SILENCE) -> Iterator[Cabled]:
+    """Yields two parties whose connection is dialled again once it breaks."""
+    own, places = identities(folder, "p0", "p1", "p2"), listeners(3)
+    with ExitStack() as stack:
+        cable = stack.enter_context(Cable(places[0].getsockname()))
+        federation = federation_of(own, [cable.listener, *places[1:]])
+        locals_ = [Local(one, federation) for one in own]
+        places.pop().close()
+        doors = [
+            stack.enter_context(Door(local, place, ["run"]))
+            for local, place in zip(locals_, places, strict=False)
+        ]
+        found = Cabled(cable, locals_, doors)
+        doors[0].begin(RUN)
+        dialling = Returning({0: lambda left: found.dial(1, left)}, seconds, silence)
+        answering = Returning({}, seconds, silence)
+        dialled = found.dial(1, PATIENCE)
+        taken = doors[0].take(locals_[1].member, "run", PATIENCE)
+        found.meshes += [
+            Mesh(0, {1: taken.connection}, answering),
+            Mesh(1, {0: dialled}, dialling),
+        ]
+        doors[0].hand_on(
+            "run",
+            lambda one: answering.give(federation.rank_of(one.member), one.connection),
+        )
+        stack.callback(lambda: [mesh.close() for mesh in found.meshes])
+        yield found

@@ -79,6 +79,13 @@ class Hosts:
         for here, there in ((one, other), (other, one)):
             self._neighbour(here, "del", there)
 
+    def slow_down(self, name: str, rate: str) -> None:
+        """What is sent to the host and by it is carried at a rate as of `tc`, such as 8kbit."""
+        queue = ("root", "tbf", "rate", rate, "burst", "2kb", "latency", "60s")
+        number = self._names.index(name) + 1
+        for space, device in ((self._switch, f"port{number}"), (self.space(name), "eth0")):
+            subprocess.run(["tc", "-n", space, "qdisc", "add", "dev", device, *queue], check=True)
+
     def _neighbour(self, here: str, what: str, there: str, *rest: str) -> None:
         end = ("dev", "eth0", *rest)
         _ip("-n", self.space(here), "neigh", what, self.addresses[there], *end)
@@ -96,12 +103,17 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
 
 
-def main() -> None:
-    """Goes on as the module, on the host."""
-    with open(_NAMED / sys.argv.pop(1)) as there:
+def enter(space: str) -> None:
+    """This thread is on the host from now on; what it opens stays there."""
+    with open(_NAMED / space) as there:
         if ctypes.CDLL(None, use_errno=True).setns(there.fileno(), _CLONE_NEWNET):
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
+
+
+def main() -> None:
+    """Goes on as the module, on the host."""
+    enter(sys.argv.pop(1))
     importlib.import_module(sys.argv.pop(1)).main()
 
 

@@ -1,6 +1,6 @@
 """What messages between CrypTen's parties take on the wire: a header, and records of TLS 1.3."""
 
-_HEADER, _RECORD, _MOST = 12, 22, 1 << 14
+_HEADER, _RECORD, _MOST = 16, 22, 1 << 14
 
 
 def on_wire(size: int) -> int:

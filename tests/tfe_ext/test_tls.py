@@ -2,26 +2,35 @@
 
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
 import threading
+import time
+from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 
+import numpy as np
 import pytest
 
+from extensions.checks import check_address
 from extensions.errors import ArgumentError
 from extensions.transport import Federation, Local, Member, make
 from extensions.transport.handshake import RefusedError, dial
+from extensions.transport.lobby import VISITORS
 from tests.helpers.commands import PROGRAM, ROOT
 from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.players import SERVERS, digits, write
+from tests.helpers.strangers import visited_by
 from tests.tfe_ext.test_compat import needs_tensorflow
 from tests.tfe_ext.test_players import REACH, on
 
 pytestmark = needs_tensorflow
 NAMES = ("server0", "server1", "client")
+NAMED_WITHIN = 120.0
+"""Seconds; a minute where the machine is not busy, as without links."""
 HERE = dict(zip(NAMES, ("127.0.0.2", "127.0.0.3", "127.0.0.4"), strict=True))
 """One loopback address for each host, as if it had one of its own."""
 
@@ -75,7 +84,7 @@ def hosts(tmp_path):
     own, found = federation(tmp_path)
     ports = {name: free_port() for name in NAMES}
     players = {name: f"127.0.0.1:{ports[name]}" for name in NAMES[:2]}
-    said = []
+    said = deque(maxlen=100)
     with ExitStack() as stack:
         for name in NAMES:
             stack.enter_context(service(HERE[name], ports[name], name))
@@ -162,6 +171,27 @@ def test_nobody_else_is_let_in(hosts, tmp_path):
     assert reached(HERE["client"], ports["server0"])[0] == "server0"
 
 
+@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.long)])
+def test_no_bytes_break_a_players_open_port(hosts, number, handshakes):
+    own, found, ports, _ = hosts
+    player = found.members[0]
+    place = check_address("address", player.address)
+    begun = len(handshakes)
+    visited_by(number, place, Local(own["client"], found), player)
+    assert 0 < len(handshakes) - begun < number
+    assert reached(HERE["client"], ports["server0"])[0] == "server0"
+
+
+def test_silent_strangers_keep_no_member_out(hosts):
+    _, found, ports, _ = hosts
+    place = check_address("address", found.members[0].address)
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(socket.create_connection(place)) for _ in range(2 * VISITORS)]
+        assert reached(HERE["client"], ports["server0"])[0] == "server0"
+        for gone in crowd[: VISITORS // 2]:
+            assert gone.recv(1) == b""
+
+
 def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):
     from tfe_ext.players.tls.links import Links
 
@@ -175,73 +205,121 @@ def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):
         Links(Local(own["server0"], Federation([party])), {}, 1, print)
 
 
+class Owners:
+    """Three players and a client, each on a host of its own, whose links alone cross the switch."""
+
+    def __init__(self, folder, hosts, stack):
+        self.folder, self.hosts, self._stack = folder, hosts, stack
+        names = [*SERVERS, "client"]
+        self.own = {name: make(name, folder / f"{name}.pem") for name in names}
+        members = [
+            Member(
+                name=name,
+                role="client" if name == "client" else "server",
+                address="" if name == "client" else f"{hosts.addresses[name]}:4550",
+                fingerprint=self.own[name].fingerprint,
+            )
+            for name in names
+        ]
+        Federation(members).write(folder / "federation.toml")
+        ports = {name: f"127.0.0.1:{4440 + i}" for i, name in enumerate(SERVERS)}
+        self._file = write(folder / "players.json", ports)
+        parts = digits(folder / "records")
+        self.players = {
+            name: self._type(
+                *(name, name, "players", "--player", name),
+                *("--records", parts / f"party-{i}.npz"),
+            )
+            for i, name in enumerate(SERVERS)
+        }
+        for name in SERVERS:
+            self.wait_for(name, " listens on port ")
+
+    def train(self, host, steps, *options):
+        """Starts a training of so many steps at a host."""
+        noise = ("--noise-multiplier", 10, "--delta", 1e-5)
+        return self._type(
+            *(host, "client", "train", "--backend", "tfe", "--steps", steps), *noise, *options
+        )
+
+    def wait_for(self, name, words, training=None):
+        """Returns once a player has said the words."""
+
+        def said():
+            assert self.players[name].poll() is None
+            assert training is None or training.poll() is None, training.communicate()
+            return words in (self.folder / f"{name}.txt").read_text()
+
+        wait_until(said)
+
+    def _type(self, host, name, *arguments):
+        known = ("--federation", self.folder / "federation.toml", "--key", self.own[name].path)
+        typed = ("-c", PROGRAM, *arguments, "--players", self._file, *known)
+        with (self.folder / f"{name}.txt").open("w") as said:
+            process = subprocess.Popen(
+                on(self.hosts, host, *map(str, typed)),
+                env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+                stdout=said,
+                stderr=subprocess.PIPE if name == "client" else subprocess.STDOUT,
+                text=True,
+            )
+        self._stack.callback(process.communicate)
+        self._stack.callback(process.kill if name == "client" else process.terminate)
+        return process
+
+
+@pytest.fixture
+def owners(tmp_path):
+    with Hosts([*SERVERS, "client"]) as hosts, ExitStack() as stack:
+        yield Owners(tmp_path, hosts, stack)
+
+
 @pytest.mark.long
 @needs_root
 @pytest.mark.parametrize("where", ["client", "server0"])
-def test_three_owners_train_over_links_on_hosts_of_their_own(tmp_path, where):
+def test_three_owners_train_over_links_on_hosts_of_their_own(owners, where, tmp_path):
     """TensorFlow's port is closed to other hosts, and a peer without the right key is refused."""
-    names = (*SERVERS, "client")
-    own = {name: make(name, tmp_path / f"{name}.pem") for name in names}
-    parts = digits(tmp_path / "records")
-    with Hosts(names) as hosts, ExitStack() as stack:
-        found = Federation(
-            [
-                Member(
-                    name=name,
-                    role="client" if name == "client" else "server",
-                    address="" if name == "client" else f"{hosts.addresses[name]}:4550",
-                    fingerprint=own[name].fingerprint,
-                )
-                for name in names
-            ]
-        )
-        found.write(tmp_path / "federation.toml")
-        file = write(
-            tmp_path / "players.json",
-            {name: f"127.0.0.1:{4440 + i}" for i, name in enumerate(SERVERS)},
-        )
+    report, hosts = tmp_path / "report.json", owners.hosts
+    training = owners.train(where, 2, "--json", report)
+    _, err = training.communicate(timeout=PATIENCE)
+    assert training.returncode == 0, err
+    assert json.loads(report.read_text())["records"] == [480, 479, 479]
+    there = hosts.addresses["server0"]
+    for port, status in ((4440, 1), (4441, 1), (4550, 0)):
+        asked = on(hosts, "client", "-c", REACH, there, str(port))
+        assert subprocess.run(asked, check=False).returncode == status, port
+    stranger = make("client", tmp_path / "stranger.pem")
+    refused = subprocess.run(
+        on(hosts, "client", "-c", DIAL, str(tmp_path / "federation.toml"), str(stranger.path)),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"came {stranger.fingerprint}" in refused.stderr
 
-        def pea_on(host, name, *arguments):
-            known = ("--federation", tmp_path / "federation.toml", "--key", own[name].path)
-            typed = ("-c", PROGRAM, *arguments, "--players", file, *known)
-            process = subprocess.Popen(
-                on(hosts, host, *map(str, typed)),
-                env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            stack.callback(process.communicate)
-            stack.callback(process.terminate)
-            return process
 
-        running = [
-            pea_on(name, name, "players", "--player", name, "--records", parts / f"party-{i}.npz")
-            for i, name in enumerate(SERVERS)
-        ]
-        for one in running:
-            while " listens on port " not in one.stdout.readline():
-                assert one.poll() is None
-        report = tmp_path / "report.json"
-        noise = ("--noise-multiplier", 1, "--delta", 1e-5)
-        training = pea_on(
-            *(where, "client", "train"), "--backend", "tfe", "--steps", 2, *noise, "--json", report
-        )
-        out, _ = training.communicate(timeout=PATIENCE)
-        assert training.returncode == 0, out
-        assert json.loads(report.read_text())["records"] == [480, 479, 479]
-        there = hosts.addresses["server0"]
-        for port, status in ((4440, 1), (4441, 1), (4550, 0)):
-            asked = on(hosts, "client", "-c", REACH, there, str(port))
-            assert subprocess.run(asked, check=False).returncode == status, port
-        stranger = make("client", tmp_path / "stranger.pem")
-        refused = subprocess.run(
-            on(hosts, "client", "-c", DIAL, str(tmp_path / "federation.toml"), str(stranger.path)),
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert f"came {stranger.fingerprint}" in refused.stderr
+@pytest.mark.long
+@needs_root
+@pytest.mark.parametrize("how", ["killed", "stopped", "cut off"])
+def test_a_step_fails_with_the_name_of_a_player_whose_links_break(owners, how):
+    """The other players stay, for the next run."""
+    training = owners.train("client", 500)
+    owners.wait_for("server0", "noise multiplier", training)  # what the client states of its run
+    time.sleep(np.random.default_rng(len(how)).uniform(0, 20))  # while it traces, or trains
+    assert training.poll() is None, training.communicate()
+    victim, begin = owners.players["server1"], time.monotonic()
+    if how == "cut off":
+        owners.hosts.pull("server1")
+    else:
+        os.kill(victim.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+    _, err = training.communicate(timeout=PATIENCE)
+    assert training.returncode == 1
+    assert "player server1 " in err, err
+    assert time.monotonic() - begin < NAMED_WITHIN
+    assert all(owners.players[name].poll() is None for name in ("server0", "server2"))
+    victim.kill()
+    print(f"{how}: named after {time.monotonic() - begin:.0f} s")
 
 
 DIAL = """

@@ -150,7 +150,7 @@ class Door(Lobby[Offer]):
 
     def _dismiss_leavers(self) -> None:
         for rank, link in list(self._links.items()):
-            if link.stream.is_readable():
+            if link.stream.is_readable() or link.stream.has_vanished:
                 self._leave(rank, link)
 
     def _leave(self, rank: int, link: Link) -> None:

@@ -26,6 +26,7 @@ from extensions.transport import Federation, Local, Member, RefusedError, dial
 from tests.helpers.commands import PROGRAM
 from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.strangers import visited_by
 
 pytestmark = pytest.mark.usefixtures("imported")
 
@@ -344,3 +345,14 @@ def test_a_party_has_the_dealer_of_its_federation_and_no_other(place, tmp_path):
     other = replace(place.federation.members[1], role="dealer")
     with pytest.raises(ArgumentError, match="role = 'dealer': must be of one member"):
         Federation([other, place.federation.dealer])
+
+
+@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.long)])
+def test_no_bytes_break_the_dealers_door(place, number, handshakes):
+    thread = place.serve(1)
+    party, dealer = place.parties[0], place.federation.dealer
+    visited_by(number, place.places[2].getsockname(), party, dealer)
+    assert 0 < len(handshakes) < number
+    (first, _), (last, _) = place.deal(RUN)
+    assert bool(((first[0] + last[0]) ** 2 == first[1] + last[1]).all())
+    thread.join(PATIENCE)

@@ -3,10 +3,8 @@
 import socket
 import stat
 import threading
-from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from extensions.cli.main import app
@@ -29,6 +27,7 @@ from extensions.transport import (
 from extensions.transport.hello import Preamble
 from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.strangers import visited_by
 
 LONG = 100_000
 TERMS = handshake.Terms("run", RUN)
@@ -341,21 +340,13 @@ def test_silent_visitors_leave_and_members_come_in(two, monkeypatch):
 @pytest.mark.parametrize(
     "number", [2500, pytest.param(LONG, marks=pytest.mark.long)], ids=["some", "many"]
 )
-def test_no_bytes_break_a_door(two, number):
+def test_no_bytes_break_a_door(two, number, handshakes):
     own, federation, (place, _) = two
     caller = Local(own[1], federation)
-    good = Preamble.of(federation, own[1].certificate, own[0].fingerprint).pack()
-    draws = np.random.default_rng(5)
     with Door(Local(own[0], federation), place, ["run"]) as here:
         here.begin(RUN)
-        for _ in range(number):
-            with socket.create_connection(place.getsockname()) as connection:
-                connection.settimeout(PATIENCE)
-                with suppress(OSError):  # the door may close before it has read all
-                    connection.sendall(_mutant(good, draws))
-                    connection.shutdown(socket.SHUT_WR)
-                    while connection.recv(4096):
-                        pass
+        visited_by(number, place.getsockname(), caller, federation.members[0])
+        assert 0 < len(handshakes) < number
         called = dial(caller, federation.members[0], "run", RUN, seconds=PATIENCE)
         taken = here.take(federation.members[1], "run", PATIENCE)
         assert len(here.refused) <= 20
@@ -364,20 +355,6 @@ def test_no_bytes_break_a_door(two, number):
     assert taken.member.name == "p1"
     called.connection.close()
     taken.connection.close()
-
-
-def _mutant(good: bytes, draws) -> bytes:
-    """Returns bytes that are no handshake: random, cut, altered, or good ones and then no TLS."""
-    kind = draws.integers(4)
-    if kind == 0:
-        return draws.bytes(int(draws.integers(1, 300)))
-    if kind == 1:
-        return good[: int(draws.integers(1, len(good)))]
-    if kind == 2:
-        altered = bytearray(good)
-        altered[int(draws.integers(len(good)))] ^= int(draws.integers(1, 256))
-        return bytes(altered) + b"\0\0" + draws.bytes(int(draws.integers(0, 200)))
-    return good + b"\0\0" + draws.bytes(int(draws.integers(1, 600)))
 
 
 def test_what_hosts_say_fits_their_messages():

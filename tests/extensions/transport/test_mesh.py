@@ -9,7 +9,7 @@ from extensions.errors import PartyLostError
 from extensions.runs.processes.seats import federation_of
 from extensions.runs.processes.wire import carried
 from extensions.transport import Door, Local, Mesh, dial
-from extensions.transport.mesh import _HEADER, LARGEST
+from extensions.transport.end import HEADER
 from tests.helpers.federations import RUN, at_once, identities, listeners, meshes
 from tests.helpers.patience import PATIENCE
 
@@ -70,7 +70,7 @@ def test_payload_is_what_the_kernel_counts_within_a_hundredth(two):
         for payload, wire in zip(mesh.payload, (now[0] - sent, now[1] - received), strict=True):
             assert payload == 8 * MIB
             # A record of TLS 1.3 has 22 bytes more; one more record takes the header.
-            assert wire == payload + 12 + 22 * (8 * MIB // (1 << 14) + 1)
+            assert wire == payload + 16 + 22 * (8 * MIB // (1 << 14) + 1)
             assert wire <= 1.01 * payload
 
 
@@ -104,12 +104,12 @@ def test_a_slow_reader_takes_no_memory_of_the_sender_but_the_message(two):
         (lambda mesh: mesh.send(0, memoryview(bytes(8)), 5), "a message 5 of 8 bytes out of turn"),
         (lambda mesh: mesh.close(), "closed its connection"),
         (
-            lambda mesh: mesh._ends[0].connection.send(_HEADER.pack(LARGEST + 1, 0)),
+            lambda mesh: mesh._ends[0].connection.send(HEADER.pack(8, 0, 1, 0)),
             "out of turn",
         ),
         (lambda mesh: mesh._ends[0].connection.unwrap(), "closed its connection"),
     ],
-    ids=["length", "tag", "closed", "huge", "end of TLS"],
+    ids=["length", "tag", "closed", "number", "end of TLS"],
 )
 def test_another_message_or_none_names_the_party(two, act, reason):
     first, second = two
@@ -122,7 +122,7 @@ def test_another_message_or_none_names_the_party(two, act, reason):
 
 def test_a_message_that_was_cut_off_names_the_party(two):
     first, second = two
-    second._ends[0].connection.send(_HEADER.pack(8, 0) + b"1234")
+    second._ends[0].connection.send(HEADER.pack(8, 0, 0, 0) + b"1234")
     second.close()
     with pytest.raises(PartyLostError, match="party 1 closed its connection"):
         first.receive(1, memoryview(bytearray(8))).wait()
@@ -166,5 +166,6 @@ def _frame(draws) -> bytes:
     kind = draws.integers(4)
     if kind == 0:
         return draws.bytes(int(draws.integers(1, 64)))
-    tag, length = int(draws.integers(2)), int(draws.choice([0, 7, 8, 9, 1 << 31, 1 << 62]))
-    return _HEADER.pack(length, tag) + draws.bytes(int(draws.integers(1, 20)))
+    tag, length = int(draws.integers(2)), int(draws.choice([0, 7, 8, 9, 1 << 31]))
+    number, received = (int(one) for one in draws.choice([0, 0, 0, 1, (1 << 32) - 1], 2))
+    return HEADER.pack(length, tag, number, received) + draws.bytes(int(draws.integers(1, 20)))

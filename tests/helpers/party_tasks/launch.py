@@ -1,5 +1,6 @@
 """What the parties of test_launch.py do; run as a script, one party that was started by hand."""
 
+import itertools
 import os
 import signal
 import sys
@@ -158,7 +159,7 @@ def _meeting(
         return joined(rendezvous, rank, manifest, 900.0, silence=silence)
     own = Identity.read(Path(place).parent / f"p{rank}.pem")
     local = Local(own, Federation.read(Path(place)))
-    return joined_by_tls(local, manifest, 900.0, silence=silence)
+    return joined_by_tls(local, manifest, 900.0, silence=silence, back=silence / 3)
 
 
 def _follow(course: str, rank: int, silence: float) -> None:
@@ -171,6 +172,11 @@ def _follow(course: str, rank: int, silence: float) -> None:
             _exchange_with(3 - rank, rank)
             time.sleep(silence / 20)
         return
+    if course == "join and count":
+        for number in itertools.count():
+            assert sum_of(number) == 3 * number
+            print(number, flush=True)
+            time.sleep(PAUSE)
     while True:
         if course != "join and compute":
             sum_of(1)

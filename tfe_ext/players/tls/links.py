@@ -14,6 +14,7 @@ from extensions.transport import Local, Member, dial
 from extensions.transport.door import listening
 from extensions.transport.handshake import ATTEMPT, Admitted, Terms, answer
 from extensions.transport.hello import NO_RUN, Claim
+from extensions.transport.kernel import cut
 from extensions.transport.stream import Stream
 from tfe_ext.players.addresses import is_here
 from tfe_ext.players.tls.members import ROLES, members_of
@@ -96,8 +97,7 @@ class Links:
         self._ports_open.close()
         with self._change:
             for each in self._open:
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                cut(each)
 
     def _enter(self, port: Port[Guest]) -> None:
         self._ports_open.enter_context(port)

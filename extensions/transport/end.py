@@ -1,0 +1,288 @@
+"""One end of a connection of frames, which may go on over another connection once that broke.
+
+A frame is a header of 16 bytes and a message. The header has the message's length and tag, the
+frame's number, and how many frames of the other end were received: those are acknowledged. Frames
+of an end are received in the order of their numbers, each once. Over another connection each end
+says first how many it has received, and the other end sends again from there.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from extensions.errors import PartyLostError
+from extensions.transport.kernel import carried_by, cut
+from extensions.transport.returning import Returning
+
+LARGEST = (1 << 32) - 1
+"""Bytes of a message."""
+KEPT = 32 << 20
+"""Bytes of frames that are kept for an end until they are acknowledged."""
+HEADER = struct.Struct(">IIII")
+_RECORD = (1 << 14) - HEADER.size
+"""What goes with the header in one record of TLS."""
+_SLICE = 1 << 18
+_SPARE = 512
+"""Bytes that keeping a frame takes beside its own."""
+_NUMBERS = 1 << 32
+"""Numbers of frames begin again there."""
+_RECEIVED = 0xFFFFFFFF
+"""Tag of the frame without a number that says how many frames were received."""
+
+Into = Callable[[int], memoryview]
+
+
+class OutOfTurnError(Exception):
+    """A message came that nobody asked for."""
+
+
+class Transfer:
+    """A message on its way.
+
+    Attributes:
+        done: whether its memory may be used again; of one that is received, whether it is there.
+    """
+
+    def __init__(
+        self, wait: Callable[[Iterable[Transfer]], None], tag: int, into: Into | None = None
+    ) -> None:
+        self._wait = wait
+        self.tag, self.into = tag, into
+        self.done = False
+
+    def wait(self) -> None:
+        """Returns once it is done.
+
+        Raises:
+            PartyLostError: the connection broke, or another message came.
+        """
+        self._wait([self])
+
+
+@dataclass(slots=True, eq=False)
+class _Frame:
+    parts: list[memoryview]
+    transfer: Transfer
+    size: int
+    is_copied: bool
+
+
+class End:
+    """One host's end of its connection with another, and what is on its way there.
+
+    Args:
+        rank: of the other host.
+        connection: with it, which does not block.
+        returning: how another connection takes its place; None if none does.
+
+    Attributes:
+        sent: bytes of messages.
+        received: likewise.
+        wants: events of poll(2) without which it cannot go on.
+
+    Guarantees:
+        at most `KEPT` bytes are kept. A frame for which there is no room stays where it is until
+        the kernel has it, and cannot be sent again from then on, nor can those before it.
+    """
+
+    def __init__(self, rank: int, connection: ssl.SSLSocket, returning: Returning | None) -> None:
+        self.rank, self._returning = rank, returning
+        self.connection: ssl.SSLSocket | None = connection
+        self.out: deque[tuple[memoryview, _Frame | None]] = deque()
+        self.due: deque[Transfer] = deque()
+        self.sent = self.received = self.wants = 0
+        self._header = memoryview(bytearray(HEADER.size))
+        self._target, self._length = self._header, 0
+        self._in_body = self._is_resuming = False
+        self._numbered = self._complete = 0
+        """Frames that were put here, and frames that were received."""
+        self._kept: deque[_Frame] = deque()
+        self._kept_bytes = self._kept_from = 0
+        self._earlier = (0, 0)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it waits for another connection, or for what the other end has received."""
+        return self.connection is None or self._is_resuming
+
+    @property
+    def carried(self) -> tuple[int, int]:
+        """Bytes that its connections sent and received, by the kernel's count."""
+        sent, received = (0, 0) if self.connection is None else carried_by(self.connection)
+        return self._earlier[0] + sent, self._earlier[1] + received
+
+    def put(self, data: memoryview, transfer: Transfer) -> None:
+        """Begins to send a message, whose bytes stay as they are until that is done."""
+        said = (len(data), transfer.tag, self._numbered % _NUMBERS, self._complete % _NUMBERS)
+        first, rest = memoryview(HEADER.pack(*said) + bytes(data[:_RECORD])), data[_RECORD:]
+        self._numbered += 1
+        self.sent += len(data)
+        size = HEADER.size + len(data) + _SPARE
+        is_copied = self._returning is not None and self._kept_bytes + size <= KEPT
+        if rest and is_copied:
+            rest = memoryview(bytes(rest))
+        frame = _Frame([first, rest] if rest else [first], transfer, size, is_copied)
+        if self._returning is not None:
+            self._kept.append(frame)
+            self._kept_bytes += size * is_copied
+        if not self.is_away:
+            self._queue(frame)
+
+    def progress(self) -> bool:
+        """Sends and receives what can be now; returns whether that was anything.
+
+        Raises:
+            PartyLostError: the connection broke and none takes its place, or another message came.
+        """
+        self.wants = 0
+        if self.connection is None:
+            assert self._returning is not None
+            if verdict := self._returning.verdict(self.rank):
+                raise PartyLostError(self.rank, verdict)
+            return False
+        try:
+            sent = bool(self.out) and self._send(self.connection)
+            received = (bool(self.due) or self._is_resuming) and self._receive(self.connection)
+        except OutOfTurnError as error:
+            raise PartyLostError(self.rank, f"sent {error}") from error
+        except (OSError, ValueError) as error:  # a closed socket raises a ValueError
+            reason = f"closed its connection: {getattr(error, 'reason', None) or error}"
+            if self._returning is None:
+                raise PartyLostError(self.rank, reason) from error
+            self._returning.lose(self.rank, reason)
+            self._leave()
+            return True
+        return sent or received
+
+    def resume(self, connection: ssl.SSLSocket) -> None:
+        """Goes on over another connection: what was not received is sent again."""
+        assert self._returning is not None
+        self._returning.watch(self.rank, connection)
+        self._leave()
+        self.connection, self._is_resuming = connection, True
+        self._target, self._in_body = self._header, False
+        said = (0, _RECEIVED, self._numbered % _NUMBERS, self._complete % _NUMBERS)
+        self.out.append((memoryview(HEADER.pack(*said)), None))
+
+    def close(self) -> None:
+        """The connection is closed."""
+        if self.connection is not None:
+            cut(self.connection)
+            self.connection.close()
+
+    def _leave(self) -> None:
+        """The connection is closed, and nothing is on its way any more."""
+        self._earlier = self.carried
+        self.close()
+        self.connection = None
+        self.out.clear()
+
+    def _queue(self, frame: _Frame) -> None:
+        *before, last = frame.parts
+        self.out += [(part, None) for part in before]
+        self.out.append((last, frame))
+
+    def _send(self, connection: ssl.SSLSocket) -> bool:
+        moved = 0
+        while self.out and moved < _SLICE:
+            data, frame = self.out[0]
+            try:
+                count = connection.send(data[:_SLICE])
+            except ssl.SSLWantWriteError:
+                self.wants |= select.POLLOUT
+                break
+            except ssl.SSLWantReadError:
+                self.wants |= select.POLLIN
+                break
+            moved += count
+            if count < len(data):
+                self.out[0] = (data[count:], frame)
+                continue
+            self.out.popleft()
+            if frame is not None:
+                frame.transfer.done = True
+                if not frame.is_copied:
+                    self._forget(frame)
+        return moved > 0
+
+    def _receive(self, connection: ssl.SSLSocket) -> bool:
+        moved = 0
+        while (self.due or self._is_resuming) and moved < _SLICE:
+            if self._target:
+                try:
+                    count = connection.recv_into(self._target)
+                except ssl.SSLWantReadError:
+                    self.wants |= select.POLLIN
+                    break
+                except ssl.SSLWantWriteError:
+                    self.wants |= select.POLLOUT
+                    break
+                if not count:
+                    raise ConnectionResetError("without a word")
+                moved += count
+                self._target = self._target[count:]
+            if not self._target:
+                self._take()
+        return moved > 0
+
+    def _take(self) -> None:
+        """A header is there, or a message."""
+        if self._in_body:
+            self.due.popleft().done = True
+            self.received += self._length
+            self._complete += 1
+            self._target, self._in_body = self._header, False
+            return
+        length, tag, number, received = HEADER.unpack(self._header)
+        if self._is_resuming:
+            self._go_on(length, tag, number, received)
+            return
+        transfer = self.due[0]
+        assert transfer.into is not None
+        if tag != transfer.tag or number != self._complete % _NUMBERS:
+            raise OutOfTurnError(f"a message {tag} of {length} bytes out of turn")
+        if self._returning is not None:
+            self._acknowledge(received)
+        self._target, self._in_body, self._length = transfer.into(length), True, length
+        if len(self._target) != length:
+            raise OutOfTurnError(f"{length} bytes where {len(self._target)} were expected")
+        if not length:
+            self._take()
+
+    def _go_on(self, length: int, tag: int, number: int, received: int) -> None:
+        """The other end has said how far it came: what it lacks goes again."""
+        ahead = (number - self._complete) % _NUMBERS
+        if length or tag != _RECEIVED or ahead >= _NUMBERS // 2:
+            raise OutOfTurnError(f"a message {tag} of {length} bytes in place of what it received")
+        if not self._acknowledge(received):
+            raise OutOfTurnError("that it lacks frames which are kept no more")
+        self._target, self._is_resuming = self._header, False
+        for frame in self._kept:
+            self._queue(frame)
+
+    def _acknowledge(self, received: int) -> bool:
+        """The other end has so many frames; returns whether all that it lacks are kept."""
+        behind = (received - self._kept_from) % _NUMBERS
+        if behind > len(self._kept):
+            if behind < _NUMBERS // 2:
+                raise OutOfTurnError("that it received what was never sent")
+            return False  # it said so before frames were forgotten, or some were sent again
+        for _ in range(behind):
+            self._pop()
+        return True
+
+    def _forget(self, frame: _Frame) -> None:
+        """This frame and those before it are kept no more."""
+        while self._kept and self._pop() is not frame:
+            pass
+
+    def _pop(self) -> _Frame:
+        frame = self._kept.popleft()
+        self._kept_from += 1
+        self._kept_bytes -= frame.size * frame.is_copied
+        return frame
