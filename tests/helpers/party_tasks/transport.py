@@ -148,8 +148,12 @@ def lost(context: Context) -> None:
 
 
 def again(context: Context) -> str:
-    """CrypTen ends and begins anew over the same connections."""
-    crypten.uninit()
-    crypten.init(party_name=f"init_{context.rank}")
-    communicator.get().all_reduce(torch.ones(1))
-    return str(communicator.get().get_name())
+    """CrypTen ends and begins anew over the same connections, twice: with another name and its own."""
+    before, names = communicator.get().get_name(), []
+    for name in (f"init_{context.rank}", before):
+        crypten.uninit()
+        crypten.init(party_name=name)
+        communicator.get().all_reduce(torch.ones(1))
+        names.append(communicator.get().get_name())
+    assert names[1] == before
+    return str(names[0])
