@@ -148,7 +148,7 @@ def lost(context: Context) -> None:
 
 
 def again(context: Context) -> str:
-    """CrypTen ends and begins anew over the same connections, twice: with another name and its own."""
+    """CrypTen ends and begins anew over the same connections: by another name, and by its own."""
     before, names = communicator.get().get_name(), []
     for name in (f"init_{context.rank}", before):
         crypten.uninit()
