@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from crypten_ext.transport import communicator, group
-from extensions.checks import check_seconds
+from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.runs.processes.seats import own_seat
 from extensions.transport import Door, Local, Member, Mesh, dial
@@ -189,7 +189,11 @@ def connect(
         other: partial(_dialled, local, member, DATA, run)
         for other, member in enumerate(parties[:rank])
     }
-    returning = Returning(dials, again)
+    ports = {  # those of parties after this one need not be open to it
+        other: check_address("address", member.address)
+        for other, member in enumerate(parties[:rank])
+    }
+    returning = Returning(dials, again, ports=ports)
     mesh = Mesh(rank, found, returning)
 
     def give(guest: Admitted) -> None:

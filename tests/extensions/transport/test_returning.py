@@ -9,6 +9,7 @@ import pytest
 from extensions.errors import PartyLostError
 from extensions.transport import RefusedError
 from extensions.transport.end import HEADER, KEPT
+from extensions.transport.returning import Returning
 from tests.helpers.federations import at_once, cabled
 from tests.helpers.patience import PATIENCE, wait_until
 
@@ -219,3 +220,17 @@ def test_a_message_that_had_no_room_is_lost_with_its_connection_and_says_so(tmp_
             other.send(HEADER.pack(0, RECEIVED, 0, 0))
             with pytest.raises(PartyLostError, match="kept no more"):
                 hear(first)
+
+
+def test_a_party_whose_port_refuses_a_connection_is_not_waited_for():
+    """While somebody listens there it may come back; once nobody does its process has ended."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        returning = Returning({}, PATIENCE, ports={1: door.getsockname()})
+        returning.lose(1, "closed its connection: without a word")
+        for _ in range(2):
+            door.accept()[0].close()
+        assert returning.verdict(1) == ""
+    wait_until(lambda: returning.verdict(1), "the verdict")
+    said = "closed its connection: without a word; nobody listens at its port any more"
+    assert returning.verdict(1) == said
+    returning.close()
