@@ -15,6 +15,7 @@ import pytest
 from extensions.machine import cores
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
 from tests.conformance.arenas.arena import ABY3Arena
+from tests.conftest import SHARED
 from tests.extensions.cli.test_cli_checkpoints import LONG_RUN, wait_for
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
 from tests.helpers.commands import PROGRAM, ROOT, pea, started
@@ -125,6 +126,7 @@ def test_memory_of_players_and_script_is_flat(players, tfe_players):
 
 
 @needs_tensorflow
+@pytest.mark.xdist_group(SHARED["tfe_players"])
 def test_players_of_one_host_share_its_cores(players, monkeypatch):
     from tfe_ext.players.launch import THREADS, environment_of
 
