@@ -7,3 +7,8 @@ import sys
 def cores() -> int:
     """Returns the number of cores on which this process may run."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def cores_of_each(processes: int) -> int:
+    """Returns the number of cores that each of so many processes may have for itself, or 1."""
+    return max(1, cores() // processes)

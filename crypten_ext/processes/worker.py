@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from extensions.machine import cores
+from extensions.machine import cores_of_each
 from extensions.runs.processes import Channel, open_channel, serve
 
 PROGRAM = "crypten_ext.processes.worker"
@@ -28,7 +28,7 @@ def environment_of(parties: int, folder: str, own: Mapping[str, str]) -> dict[st
     """
     return {
         **os.environ,
-        "OMP_NUM_THREADS": str(max(1, cores() // parties)),
+        "OMP_NUM_THREADS": str(cores_of_each(parties)),
         **own,
         "DISTRIBUTED_BACKEND": "gloo",
         "GLOO_SOCKET_IFNAME": "lo" if sys.platform == "linux" else "lo0",

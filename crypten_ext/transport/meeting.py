@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from crypten_ext.transport import communicator, group
-from extensions.checks import check_address, check_seconds
+from extensions.checks import check_seconds
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.runs.processes.seats import own_seat
 from extensions.transport import Door, Local, Member, Mesh, dial
@@ -133,9 +133,9 @@ def board_of(local: Local, door: Door, seconds: float, back: float = RETURN) -> 
 
 
 def _dialled(
-    local: Local, member: Member, purpose: str, run: bytes, seconds: float
+    local: Local, member: Member, purpose: str, run: bytes, seconds: float, *, anew: bool = False
 ) -> ssl.SSLSocket:
-    return dial(local, member, purpose, run, seconds=seconds).connection
+    return dial(local, member, purpose, run, seconds=seconds, anew=anew).connection
 
 
 def run_of(board: Board | FarBoard) -> bytes:
@@ -186,14 +186,10 @@ def connect(
         return Mesh(rank, found)
     assert door is not None
     dials = {
-        other: partial(_dialled, local, member, DATA, run)
+        other: partial(_dialled, local, member, DATA, run, anew=True)
         for other, member in enumerate(parties[:rank])
     }
-    ports = {  # those of parties after this one need not be open to it
-        other: check_address("address", member.address)
-        for other, member in enumerate(parties[:rank])
-    }
-    returning = Returning(dials, again, ports=ports)
+    returning = Returning(dials, again)
     mesh = Mesh(rank, found, returning)
 
     def give(guest: Admitted) -> None:

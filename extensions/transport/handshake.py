@@ -103,7 +103,13 @@ class Terms:
 
 
 def dial(
-    local: Local, member: Member, purpose: str, run: bytes = NO_RUN, *, seconds: float
+    local: Local,
+    member: Member,
+    purpose: str,
+    run: bytes = NO_RUN,
+    *,
+    seconds: float,
+    anew: bool = False,
 ) -> Admitted:
     """Returns a connection to a member; while nobody answers there, it is tried again.
 
@@ -113,6 +119,8 @@ def dial(
         purpose: of the connection, 16 characters at most.
         run: in which both take part, 32 bytes.
         seconds: in which somebody must answer.
+        anew: whether the member has listened there before, as long as it takes part: if its host
+            refuses a connection now, it has ended, and is not tried again.
 
     Cost:
         Five one-way latencies, with TCP's.
@@ -120,6 +128,7 @@ def dial(
     Raises:
         RefusedError: either end refused the other.
         TimeoutError: nobody answered, or broke off; it says what was met last.
+        ConnectionRefusedError: nobody listens there any more.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -130,6 +139,9 @@ def dial(
             with Wire(connection, f"{member.name} at {member.address}", left) as wire:
                 return _dial_on(wire, local, member, purpose, run)
         except (OSError, MalformedError) as error:
+            if anew and isinstance(error, ConnectionRefusedError):
+                text = f"nobody listens at {member.address} any more"
+                raise ConnectionRefusedError(text) from error
             if time.monotonic() + _PAUSE >= deadline:
                 raise TimeoutError(
                     f"{member.name} does not answer at {member.address} "

@@ -23,8 +23,6 @@ RETURN = 30.0
 SILENCE = 10.0
 """Seconds after which a connection is broken off whose other host answers nothing at all."""
 _LOOK = 1.0
-_NOWHERE: Mapping[int, tuple[str, int]] = {}
-
 Dial = Callable[[float], ssl.SSLSocket]
 
 
@@ -36,8 +34,6 @@ class Returning:
             left.
         seconds: within which a connection is there again, from when the other end was last heard.
         silence: seconds without an answer of the other host after which a connection is broken off.
-        ports: host and port at which each rank listens as long as it takes part: one whose
-            connection broke, and whose host refuses another one there, does not come back.
 
     Attributes:
         arrived: connections that are there again, by rank.
@@ -47,15 +43,11 @@ class Returning:
     """
 
     def __init__(
-        self,
-        dials: Mapping[int, Dial],
-        seconds: float = RETURN,
-        silence: float = SILENCE,
-        ports: Mapping[int, tuple[str, int]] = _NOWHERE,
+        self, dials: Mapping[int, Dial], seconds: float = RETURN, silence: float = SILENCE
     ) -> None:
         check_seconds("seconds", seconds)
-        self._ports = ports
         self._dials, self._seconds, self._silence = dials, seconds, silence
+        self._late = f"and was not back within {seconds:g} s."
         self._lock, self._stir = threading.Lock(), threading.Event()
         self._ranks: set[int] = set()
         self._watched: dict[int, ssl.SSLSocket] = {}
@@ -63,7 +55,6 @@ class Returning:
         self._why: dict[int, str] = {}
         self._never: dict[int, str] = {}
         self._dialling: set[int] = set()
-        self._gone: set[int] = set()
         self.arrived: dict[int, ssl.SSLSocket] = {}
         self._woken, self._wakes = socket.socketpair()
         for one in (self._woken, self._wakes):
@@ -82,7 +73,6 @@ class Returning:
             self._watched[rank] = connection
             for each in (self._since, self._why, self._never):
                 each.pop(rank, None)
-            self._gone.discard(rank)
 
     def lose(self, rank: int, reason: str) -> None:
         """The connection with this rank broke: another one is waited for."""
@@ -102,10 +92,7 @@ class Returning:
                 return self._why[rank]
             if rank not in self._never and away < self._seconds:
                 return ""
-            why = self._never.get(rank, "")
-            if rank in self._gone:
-                return f"{self._why[rank]}; {why}"
-            return f"{self._why[rank]}; and was not back within {self._seconds:g} s. {why}".rstrip()
+            return f"{self._why[rank]}; {self._never.get(rank, self._late)}"
 
     def give(self, rank: int | None, connection: ssl.SSLSocket) -> None:
         """A host has dialled again; of several connections the newest counts."""
@@ -174,25 +161,8 @@ class Returning:
                     if rank in self._dials and not self._is_dealt_with(rank)
                 ]
                 self._dialling.update(due)
-                asked = [rank for rank in self._since if rank not in self._gone]
             for rank in due:
                 threading.Thread(target=self._dial_again, args=(rank,), daemon=True).start()
-            for rank in asked:
-                self._ask(rank)
-
-    def _ask(self, rank: int) -> None:
-        """A host that is there, but nobody who listens, says so at once."""
-        if rank not in self._ports:
-            return
-        try:
-            socket.create_connection(self._ports[rank], _LOOK).close()
-        except ConnectionRefusedError:
-            with self._lock:
-                if rank in self._since and rank not in self.arrived:
-                    self._gone.add(rank)
-                    self._never[rank] = "nobody listens at its port any more"
-        except OSError:
-            pass
 
     def _is_dealt_with(self, rank: int) -> bool:
         return rank in self._dialling or rank in self.arrived or rank in self._never
@@ -212,8 +182,9 @@ class Returning:
             left = since + self._seconds - time.monotonic()
             connection = self._dials[rank](max(0.0, left))
         except (PeaError, OSError) as error:
+            gone = isinstance(error, ConnectionRefusedError)
             with self._lock:
-                self._never[rank] = str(error)
+                self._never[rank] = str(error) if gone else f"{self._late} {error}"
         else:
             self._settle(rank, connection)
         finally:

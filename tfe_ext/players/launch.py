@@ -10,7 +10,7 @@ from pathlib import Path
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
-from extensions.machine import cores
+from extensions.machine import cores_of_each
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
 from extensions.transport import Local
@@ -144,7 +144,7 @@ def environment_of(players: int) -> dict[str, str]:
     cores: players that all use all of them wait for each other's threads. Operations still run
     beside each other, on all cores.
     """
-    return {THREADS: str(max(1, cores() // players)), **os.environ}
+    return {THREADS: str(cores_of_each(players)), **os.environ}
 
 
 def _wait(running: Mapping[str, Process]) -> None:

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from extensions.errors import PartyLostError
-from extensions.transport import RefusedError
+from extensions.runs.processes.seats import federation_of
+from extensions.transport import Local, RefusedError, dial
 from extensions.transport.end import HEADER, KEPT
 from extensions.transport.returning import Returning
-from tests.helpers.federations import at_once, cabled
+from tests.helpers.federations import at_once, cabled, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
 
 LONG = [pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 30)]
@@ -222,15 +223,23 @@ def test_a_message_that_had_no_room_is_lost_with_its_connection_and_says_so(tmp_
                 hear(first)
 
 
-def test_a_party_whose_port_refuses_a_connection_is_not_waited_for():
+def test_a_party_whose_port_refuses_a_connection_is_not_waited_for(tmp_path):
     """While somebody listens there it may come back; once nobody does its process has ended."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        returning = Returning({}, PATIENCE, ports={1: door.getsockname()})
-        returning.lose(1, "closed its connection: without a word")
+    own = identities(tmp_path, "p0", "p1")
+    door, other = listeners(2)
+    with door, other:
+        place = "{}:{}".format(*door.getsockname())
+        federation = federation_of(own, [door, other])
+        local, member = Local(own[1], federation), federation.members[0]
+        returning = Returning(
+            {0: lambda left: dial(local, member, "run", seconds=left, anew=True).connection},
+            PATIENCE,
+        )
+        returning.lose(0, "closed its connection: without a word")
         for _ in range(2):
             door.accept()[0].close()
-        assert returning.verdict(1) == ""
-    wait_until(lambda: returning.verdict(1), "the verdict")
-    said = "closed its connection: without a word; nobody listens at its port any more"
-    assert returning.verdict(1) == said
+        assert returning.verdict(0) == ""
+    wait_until(lambda: returning.verdict(0), "the verdict")
+    said = f"closed its connection: without a word; nobody listens at {place} any more"
+    assert returning.verdict(0) == said
     returning.close()
