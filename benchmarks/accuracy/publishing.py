@@ -25,7 +25,9 @@ def publish(
     """Writes ``accuracy-EXPERIMENT-DATA`` as .json and .md; returns that name."""
     name = f"accuracy-{experiment}-{material.data}"
     named = {
-        label: stated(setting) if isinstance(setting, Setting) else setting
+        label: asdict(setting) | {"features": setting.title}
+        if isinstance(setting, Setting)
+        else setting
         for label, setting in settings.items()
     }
     others = {
@@ -39,11 +41,6 @@ def publish(
     tables.publish(name, rows, **others)
     (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
     return name
-
-
-def stated(setting: Setting) -> dict[str, Any]:
-    """Returns the setting as tables say it."""
-    return asdict(setting) | {"features": setting.title}
 
 
 def bars(name: str, rows: Sequence[dict[str, Any]], label: str) -> None:

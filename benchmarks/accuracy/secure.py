@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import tables
-from benchmarks.accuracy.publishing import against_costs, publish, stated
+from benchmarks.accuracy.publishing import against_costs, publish
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
 from benchmarks.accuracy.settings import ways
@@ -39,7 +39,8 @@ def run(material: Material, backend: str, only: Collection[str] = ()) -> None:
         ArgumentError: these data have no such way.
     """
     engine = find(backend)
-    titles = list(ways(material.data, EPSILONS[0]))
+    known = ways(material.data, EPSILONS[0])
+    titles = list(known)
     if unknown := [way for way in only if way not in titles]:
         raise ArgumentError("way", unknown[0], f"one of {', '.join(titles)}")
     others = set(titles).difference(only or titles)
@@ -47,7 +48,7 @@ def run(material: Material, backend: str, only: Collection[str] = ()) -> None:
     for way in titles:
         if way in others:
             continue
-        settings[way] = stated(ways(material.data, EPSILONS[0])[way])
+        settings[way] = known[way]
         for epsilon in EPSILONS:
             setting = ways(material.data, epsilon)[way]
             features = material.features(setting)

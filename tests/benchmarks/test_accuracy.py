@@ -26,12 +26,17 @@ CONFIG = PLAIN["digits"].config(
 )
 
 
-@pytest.mark.long
-def test_an_experiment_writes_its_table_and_its_figure(tmp_path, monkeypatch):
+@pytest.fixture
+def own_results(tmp_path, monkeypatch):
+    """Results and caches are in the test's folder."""
     for needed in ("matplotlib", "skimage"):
         pytest.importorskip(needed)
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.long
+def test_an_experiment_writes_its_table_and_its_figure(tmp_path, own_results):
     command = ["accuracy", "--data", "digits", "--experiment", "accountant", "--seeds", "2"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
@@ -50,11 +55,7 @@ def test_an_experiment_writes_its_table_and_its_figure(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, monkeypatch):
-    for needed in ("matplotlib", "skimage"):
-        pytest.importorskip(needed)
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, own_results):
     command = ["accuracy", "--data", "digits", "--experiment", "secure", "--seeds", "1", "--way"]
     file, written = tmp_path / "accuracy-secure-crypten-digits.json", []
     for way in ("sufficient statistics", "whitened, open iterates"):
