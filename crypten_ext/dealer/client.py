@@ -124,14 +124,13 @@ class Client:
             raise
         return cls(key, header.rank, header.parties, source=material, leave=material.finish)
 
-    def deal(self, kind: str, *parameters: object) -> list[torch.Tensor]:
+    def deal(self, request: Request) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple: masks, then the words that depend on them.
 
         Raises:
             DealerLostError: the dealer died, is late, or sent what cannot be used.
             MaterialError: another tuple was prepared.
         """
-        request = Request.of(kind, *parameters)
         recipe = recipe_of(request)
         if self._rehearsal is not None:
             self._rehearsal[-1].append(request)

@@ -7,6 +7,7 @@ import torch
 
 from crypten_ext.dealer.client import current
 from crypten_ext.dealer.recipes import requested
+from crypten_ext.dealer.requests import Request
 from crypten_ext.ring.factors import LayerMasks
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import Correlation, Dealt, TruncationPair
@@ -38,6 +39,10 @@ class DealerProvider(TupleProvider):
         """Returns uniform a and b, and c = op(a, b)."""
         options = tuple(sorted(kwargs.items()))
         return _arithmetic(_deal(device, "additive", op, size0, size1, args, options))
+
+    def deal_triple(self, op: str, x: Shape, y: Shape) -> list[torch.Tensor]:
+        """Returns this party's shares of uniform a and b of these shapes, and of op(a, b)."""
+        return _deal(None, "additive", op, x, y, (), ())
 
     def square(self, size: Shape, device: Any = None) -> tuple[Any, ...]:
         """Returns uniform r, and its square."""
@@ -98,15 +103,15 @@ class DealerProvider(TupleProvider):
         alike = all(isinstance(correlation, TruncationPair) for correlation, _ in wanted)
         if len(wanted) > 1 and not alike:
             return [dealt for one in wanted for dealt in self.deal([one])]
-        count, correlations = len(wanted), [correlation for correlation, _ in wanted]
-        shares = _deal(None, *requested(correlations, [value.shape for _, value in wanted]))
+        count, request = len(wanted), requested(tuple((c, v.shape) for c, v in wanted))
+        shares = current().deal(request)
         return [Dealt(*pair) for pair in zip(shares[:count], shares[count:], strict=True)]
 
 
 def _deal(device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:
-    if torch.device(device or "cpu").type != "cpu":
+    if device is not None and torch.device(device).type != "cpu":
         raise ArgumentError("device", str(device), "the CPU", "Call .cpu() first.")
-    return current().deal(kind, *parameters)
+    return current().deal(Request.of(kind, *parameters))
 
 
 def _arithmetic(shares: Sequence[torch.Tensor]) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """How each kind of tuple is dealt: which words are drawn, and which follow from them."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -172,20 +172,21 @@ def _joint(kind: str, *parameters: Any) -> Recipe:
     return _of(joint_of(kind, *parameters))
 
 
-def requested(correlations: Sequence[Correlation], shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns the kind and the parameters of one correlation, or of several truncation pairs."""
-    match correlations:
-        case [RandomWords(products)]:
-            return "random words", *shapes, products
-        case [RandomPlanes(products)]:
-            return "random planes", *shapes, products
-        case [BitWords(positions)]:
-            return "bit words", *shapes, positions
-        case [WordMasks(wires, products)]:
-            return "word masks", *shapes, wires, products
-    pairs = [c for c in correlations if isinstance(c, TruncationPair)]
-    assert len(pairs) == len(correlations)
-    return "truncation pairs", shapes, [pair.shift for pair in pairs]
+@functools.lru_cache(maxsize=1024)
+def requested(wanted: tuple[tuple[Correlation, Any], ...]) -> Request:
+    """Returns what is asked for one correlation and its shape, or several truncation pairs."""
+    match wanted:
+        case [(RandomWords(products), shape)]:
+            return Request.of("random words", shape, products)
+        case [(RandomPlanes(products), shape)]:
+            return Request.of("random planes", shape, products)
+        case [(BitWords(positions), shape)]:
+            return Request.of("bit words", shape, positions)
+        case [(WordMasks(wires, products), shape)]:
+            return Request.of("word masks", shape, wires, products)
+    shifts = [pair.shift for pair, _ in wanted if isinstance(pair, TruncationPair)]
+    assert len(shifts) == len(wanted)
+    return Request.of("truncation pairs", [shape for _, shape in wanted], shifts)
 
 
 _KINDS: dict[str, Callable[..., Recipe]] = {

@@ -43,15 +43,10 @@ class Request:
         """Returns what JSON can carry, from which `parse` makes an equal request."""
         return [self.kind, self.parameters]
 
-    @property
+    @functools.cached_property
     def digest(self) -> bytes:
         """Names this request among all others."""
-        return _digest(self)
-
-
-@functools.lru_cache(maxsize=1024)
-def _digest(request: Request) -> bytes:
-    return hashlib.sha256(json.dumps(request.plain()).encode()).digest()[:DIGEST_BYTES]
+        return hashlib.sha256(json.dumps(self.plain()).encode()).digest()[:DIGEST_BYTES]
 
 
 def _freeze(value: Any) -> Any:

@@ -14,6 +14,8 @@ from extensions.errors import ArgumentError
 KEY_BYTES = 32
 WORD_BYTES = 8
 _BLOCK = bytes(1 << 20)
+_SPARE = 15
+"""Bytes that the cipher wants beside those that it writes."""
 
 
 class Keystream:
@@ -54,10 +56,12 @@ class Keystream:
 
     def bytes(self, count: int) -> bytearray:
         """Returns so many bytes, the next of the stream."""
-        result = bytearray()
-        while missing := count - len(result):
-            piece = min(missing, len(_BLOCK))
-            result += self._cipher.update(memoryview(_BLOCK)[:piece])
+        result = bytearray(count + _SPARE)
+        room, zeros = memoryview(result), memoryview(_BLOCK)
+        for start in range(0, count, len(_BLOCK)):
+            self._cipher.update_into(zeros[: count - start], room[start:])
+        room.release()
+        del result[count:]
         return result
 
 

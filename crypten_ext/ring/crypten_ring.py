@@ -1,6 +1,7 @@
 """CrypTen as a ring: additive shares in torch.int64, one collective a round."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -26,7 +27,8 @@ from crypten.mpc import MPCTensor
 class CrypTenRing(Fused):
     """`extensions.ring.interface.Ring` over the parties of the running CrypTen process group.
 
-    A share is this party's torch.int64 tensor; bits are XOR-shared torch.int64 words.
+    A share is this party's torch.int64 tensor; bits are XOR-shared torch.int64 words. Who deals is
+    whom CrypTen is configured with when a ring needs a tuple for the first time.
 
     Raises:
         InsecureError: CrypTen is configured for a protocol that leaks, or for checks that ours
@@ -36,6 +38,10 @@ class CrypTenRing(Fused):
     def __init__(self, frac_bits: int) -> None:
         check_configuration()
         self.frac_bits = check_frac_bits(frac_bits)
+
+    @cached_property
+    def _source(self) -> tuples.Source:
+        return tuples.source()
 
     @property
     def parties(self) -> int:
@@ -77,19 +83,15 @@ class CrypTenRing(Fused):
     def _matmul(self, x: Operand, y: Operand) -> Product:
         product = None
         if isinstance(x, Factor) and not isinstance(y, Factor):
-            product = x.times(y, tuples.source())
+            product = x.times(y, self._source)
         elif isinstance(y, Factor) and not isinstance(x, Factor):
             product = y.after(x)
         return product or self._triple("matmul", share_of(x), share_of(y))
 
     def _triple(self, op: str, x: torch.Tensor, y: torch.Tensor) -> Product:
         """X y = c + d b + a e + d e for dealt c = a b, and opened d = x - a and e = y - b."""
-        provider = crypten.mpc.get_default_provider()
         compute = getattr(torch, op)
-        dealt = provider.generate_additive_triple(
-            x.size(), y.size(), op, device=torch.device("cpu")
-        )
-        a, b, c = (t.share for t in dealt)
+        a, b, c = self._source.deal_triple(op, x.shape, y.shape)
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             d, e = opened
@@ -112,12 +114,12 @@ class CrypTenRing(Fused):
         return opening.open_xor(words)
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
-        return tuples.source().deal(wanted)
+        return self._source.deal(wanted)
 
     def deal_joint(
         self, hidden: Sequence[torch.Tensor | None], kind: str, *parameters: object
     ) -> list[torch.Tensor] | None:
-        source = tuples.source()
+        source = self._source
         return source.deal_joint(kind, *parameters) if isinstance(source, JointSource) else None
 
     def square_rows(
@@ -136,15 +138,14 @@ class CrypTenRing(Fused):
     def add_dealt_noise(
         self, x: Sequence[torch.Tensor], scale: float, source: NoiseSource
     ) -> list[torch.Tensor]:
-        provider = tuples.source()
-        if not isinstance(provider, NoiseDealer):
+        if not isinstance(self._source, NoiseDealer):
             raise ArgumentError(
                 "dealer_noise",
                 True,
                 "left out with a provider other than the dealer",
                 "Set crypten.cfg.mpc.provider to 'DEALER', or leave it out.",
             )
-        dealt = provider.deal_noise(scale, [value.shape for value in x])
+        dealt = self._source.deal_noise(scale, [value.shape for value in x])
         return [value + own for value, own in zip(x, dealt, strict=True)]
 
 

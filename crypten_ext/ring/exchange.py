@@ -9,7 +9,7 @@ uniform but for their sum.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -24,7 +24,9 @@ from crypten.communicator.communicator import _logging
 DIRECT_BYTES = 1 << 17
 """Above, a ring's smaller traffic outweighs its waiting: three parties send half as much again."""
 
-_COMBINE: dict[Any, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+Combine = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+_COMBINE: dict[Any, Combine] = {
     ReduceOp.SUM: torch.add,
     ReduceOp.BXOR: torch.bitwise_xor,
 }
@@ -37,27 +39,30 @@ _host_all_reduce: Any = DistributedCommunicator.all_reduce
 
 @_logging
 def all_reduce(self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = False) -> Any:
-    """Returns CrypTen's own result; sums and xors of at most `DIRECT_BYTES` are exchanged directly.
+    """Returns CrypTen's own result; sums and xors are exchanged directly.
+
+    So are those of any size by our own transport, which has its own way for many words, but of
+    gloo's only those of at most `DIRECT_BYTES`.
 
     Cost:
         One round; each party sends its words to each of the others, where a ring of n sends
         2 (n - 1) / n times their number. CrypTen's own count tells neither, but each word once.
     """
-    tensors = list(input) if batched else [input]
+    tensors = [tensor.detach() for tensor in (input if batched else [input])]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     kinds = {tensor.dtype for tensor in tensors}
-    if op not in _COMBINE or size > DIRECT_BYTES or len(kinds) != 1:
+    combined = getattr(self.main_group, "combined", None)
+    if op not in _COMBINE or len(kinds) != 1 or (size > DIRECT_BYTES and combined is None):
         return _host_all_reduce.__wrapped__(self, input, op=op, batched=batched)
-    results = _exchange(self, [tensor.detach() for tensor in tensors], _COMBINE[op])
+    own = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    words = (combined or partial(_exchanged, self))(own, _COMBINE[op])
+    parts = torch.split(words, [tensor.numel() for tensor in tensors])
+    results = [part.reshape(each.shape) for part, each in zip(parts, tensors, strict=True)]
     return results if batched else results[0]
 
 
-def _exchange(
-    communicator: Any,
-    tensors: Sequence[torch.Tensor],
-    combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-) -> list[torch.Tensor]:
-    own = torch.cat([tensor.reshape(-1) for tensor in tensors])
+def _exchanged(communicator: Any, own: torch.Tensor, combine: Combine) -> torch.Tensor:
+    """Returns the combination of all parties' words over gloo."""
     rank, world = communicator.get_rank(), communicator.get_world_size()
     others = [other for other in range(world) if other != rank]
     theirs = [torch.empty_like(own) for _ in others]
@@ -69,8 +74,7 @@ def _exchange(
     waiting += [distributed.isend(own, other, group) for other in others]
     for work in waiting:
         work.wait()
-    parts = torch.split(reduce(combine, theirs, own), [tensor.numel() for tensor in tensors])
-    return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+    return reduce(combine, theirs, own)
 
 
 class OwnersRows:

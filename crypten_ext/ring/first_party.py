@@ -12,6 +12,7 @@ import torch
 from crypten_ext.ring.factors import LayerMasks
 from crypten_ext.ring.joint import followed, layer
 from crypten_ext.ring.opening import is_leader
+from crypten_ext.ring.triples import HostsTriples
 from extensions.ring.joint import Joint, correlated, joint_of
 from extensions.ring.tuples import Correlation, Dealt, Sharing
 
@@ -19,7 +20,7 @@ from crypten.common import rng
 from crypten.mpc.primitives import ArithmeticSharedTensor, BinarySharedTensor
 
 
-class FirstParty:
+class FirstParty(HostsTriples):
     """An `extensions.ring.tuples.TupleSource`: party 0 knows every tuple."""
 
     def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:

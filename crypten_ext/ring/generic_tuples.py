@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from crypten_ext.ring.opening import is_leader, open_xor
+from crypten_ext.ring.triples import HostsTriples
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.planes import WIDTHS, planes, without_signs
 from extensions.ring.tuples import (
@@ -22,7 +23,7 @@ import crypten
 from crypten.common import rng
 
 
-class GenericTuples:
+class GenericTuples(HostsTriples):
     """An `extensions.ring.tuples.TupleSource` as trusted as the configured provider.
 
     Cost:

@@ -18,6 +18,14 @@ import crypten
 
 
 @runtime_checkable
+class Source(TupleSource, Protocol):
+    """Who deals tuples of our protocols, and those of products."""
+
+    def deal_triple(self, op: str, x: Sequence[int], y: Sequence[int]) -> list[torch.Tensor]:
+        """Returns this party's shares of uniform a and b of these shapes, and of op(a, b)."""
+
+
+@runtime_checkable
 class NoiseDealer(Protocol):
     """Who deals noise that no party knows."""
 
@@ -25,9 +33,9 @@ class NoiseDealer(Protocol):
         """Returns this party's shares of discrete Gaussians of that standard deviation."""
 
 
-def source() -> TupleSource:
+def source() -> Source:
     """Returns who deals our tuples now."""
     provider = crypten.mpc.get_default_provider()
-    if isinstance(provider, TupleSource):
+    if isinstance(provider, Source):
         return provider
     return FirstParty() if provider.NAME == "TFP" else GenericTuples()

@@ -172,6 +172,20 @@ class Links(_ProcessGroup):
         self._all_to_all(torch.empty(0, dtype=torch.uint8))
         return Pending(self.mesh)
 
+    def combined(self, words: torch.Tensor, combine: Combine) -> torch.Tensor:
+        """Returns the combination of all parties' words; one round, or two.
+
+        As `allreduce`, without what torch does for it, and without a copy of what was sent.
+
+        Args:
+            words: flat and contiguous; nobody changes them from now on.
+            combine: of two parties' words; the order of parties does not matter to it.
+        """
+        if words.numel() > DIRECT_WORDS and self._others:
+            return self._combined_in_two_steps(words, combine)
+        found = self._all_to_all(words, lasting=True)
+        return fold(combine, (found.get(one, words) for one in range(len(self.ranks))))
+
     def send_bytes(self, message: bytes, to: int) -> None:
         """Sends a message of any length."""
         self.mesh.wait([self.mesh.send(self.ranks[to], memoryview(message))])
@@ -185,27 +199,15 @@ class Links(_ProcessGroup):
         queued, self._queued = self._queued, []
         for (_, combine), group in groupby(queued, lambda one: (one[0].dtype, one[1])):
             tensors = [tensor.detach() for tensor, _ in group]
-            if len(tensors) == 1 and tensors[0].is_contiguous():
-                self._combine(tensors[0].view(-1), combine)
-                continue
             words = torch.cat([one.reshape(-1) for one in tensors])
-            self._combine(words, combine)
-            parts = torch.split(words, [one.numel() for one in tensors])
+            parts = torch.split(self.combined(words, combine), [one.numel() for one in tensors])
             for tensor, part in zip(tensors, parts, strict=True):
                 tensor.copy_(part.reshape(tensor.shape))
 
-    def _combine(self, words: torch.Tensor, combine: Combine) -> None:
-        """The words become the combination of all parties', in their own memory."""
-        if words.numel() > DIRECT_WORDS and self._others:
-            self._combine_in_two_steps(words, combine)
-            return
-        found = self._all_to_all(words)
-        words.copy_(fold(combine, (found.get(one, words) for one in range(len(self.ranks)))))
-
-    def _all_to_all(self, own: torch.Tensor) -> dict[int, torch.Tensor]:
+    def _all_to_all(self, own: torch.Tensor, *, lasting: bool = False) -> dict[int, torch.Tensor]:
         """Returns the others' tensors of the same size."""
         found = {one: torch.empty_like(own) for one in self._others}
-        self._exchange(dict.fromkeys(self._others, own), found)
+        self._exchange(dict.fromkeys(self._others, own), found, lasting=lasting)
         return found
 
     def _to_root(self, own: torch.Tensor, root: int) -> list[torch.Tensor] | None:
@@ -217,24 +219,33 @@ class Links(_ProcessGroup):
         self._exchange({}, found)
         return [found.get(one, own) for one in range(len(self.ranks))]
 
-    def _combine_in_two_steps(self, words: torch.Tensor, combine: Combine) -> None:
+    def _combined_in_two_steps(self, words: torch.Tensor, combine: Combine) -> torch.Tensor:
         """Each combines one part of all, and tells the others what it is."""
         parts = torch.tensor_split(words, len(self.ranks))
-        mine = parts[self._rank]
-        theirs = {one: torch.empty_like(mine) for one in self._others}
-        self._exchange({one: parts[one] for one in self._others}, theirs)
-        mine.copy_(fold(combine, (theirs.get(one, mine) for one in range(len(self.ranks)))))
-        into = {one: parts[one] for one in self._others}
-        self._exchange(dict.fromkeys(self._others, mine), into)
+        theirs = {one: torch.empty_like(parts[self._rank]) for one in self._others}
+        self._exchange({one: parts[one] for one in self._others}, theirs, lasting=True)
+        own = parts[self._rank]
+        mine = fold(combine, (theirs.get(one, own) for one in range(len(self.ranks))))
+        result = torch.empty_like(words)
+        rooms = torch.tensor_split(result, len(self.ranks))
+        rooms[self._rank].copy_(mine)
+        into = {one: rooms[one] for one in self._others}
+        self._exchange(dict.fromkeys(self._others, mine), into, lasting=True)
+        return result
 
     def _exchange(
-        self, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]
+        self,
+        send: Mapping[int, torch.Tensor],
+        receive: Mapping[int, torch.Tensor],
+        *,
+        lasting: bool = False,
     ) -> None:
         self._run()
         rooms = {one: room(tensor) for one, tensor in receive.items()}
         self.mesh.exchange(
             {self.ranks[one]: view(tensor) for one, tensor in send.items()},
             {self.ranks[one]: view(into) for one, (into, _) in rooms.items()},
+            lasting=lasting,
         )
         for _, finish in rooms.values():
             finish()

@@ -1,20 +1,10 @@
 """Boolean circuits of few rounds: every level joins four neighbours, by dealt products of masks."""
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from extensions.ring.tuples import Correlation, Dealt, WordMasks
-from extensions.ring.words import (
-    Factor,
-    Monomial,
-    Stack,
-    Term,
-    Word,
-    monomials,
-    shifted,
-    sums_of_products,
-)
+from extensions.ring.tuples import Correlation, Dealt, RandomWords, WordMasks
+from extensions.ring.words import Factor, Sums, Term, Word
 
 P, G = 0, 1
 BORROW_DISTANCES = (4, 16)
@@ -48,14 +38,19 @@ def _propagate_term(distance: int, sign: int = 1) -> Term:
     return tuple(Factor(P, sign * i * distance) for i in range(4))
 
 
-FIRST_GENERATE = _generate_terms(1, (P, True))
-FIRST_PROPAGATE = _propagate_term(1)
+def _borrow(distance: int, generate: tuple[int, bool] = (G, False), *, last: bool = False) -> Sums:
+    """Returns what a group of four lends to the next, and, but at last, whether it passes it on."""
+    passed = () if last else ([_propagate_term(distance)],)
+    return Sums(_generate_terms(distance, generate), *passed)
 
 
-@functools.cache
-def first_monomials() -> tuple[Monomial, ...]:
-    """Returns the products of shifted bits of r that the first level of a subtraction needs."""
-    return monomials([*FIRST_GENERATE, FIRST_PROPAGATE])
+_FIRST = _borrow(1, (P, True))
+SUBTRAHEND = RandomWords(_FIRST.monomials)
+"""A random word r, and the products of its bits that the first level of c - r takes."""
+_BORROWS = tuple(
+    _borrow(distance, last=distance == BORROW_DISTANCES[-1]) for distance in BORROW_DISTANCES
+)
+_SUFFIXES = tuple(Sums([_propagate_term(distance, -1)]) for distance in (1, 4, 16))
 
 
 class Masked(NamedTuple):
@@ -64,7 +59,7 @@ class Masked(NamedTuple):
     Attributes:
         opened: the public words.
         masks: XOR shares of their masks.
-        products: XOR shares of the products that the terms `extensions.ring.words.monomials` name.
+        products: XOR shares of the products `extensions.ring.words.Sums.monomials` of masks.
     """
 
     opened: Word
@@ -72,46 +67,37 @@ class Masked(NamedTuple):
     products: Word
 
 
-def masked(
-    host: WordHost, wires: Word, terms: Sequence[Term], dealt: Dealt | None = None
-) -> Masked:
+def masked(host: WordHost, wires: Word, sums: Sums, dealt: Dealt | None = None) -> Masked:
     """Opens the wires under fresh masks.
 
     Args:
         host: the host.
         wires: words, stacked.
-        terms: what is to be computed of them, by `evaluated`.
-        dealt: `extensions.ring.tuples.WordMasks` for those wires and terms, if they were dealt for
+        sums: what is to be computed of them, by `evaluated`.
+        dealt: `extensions.ring.tuples.WordMasks` for those wires and sums, if they were dealt for
             this opening already; by default they are dealt now.
 
     Cost:
         One round.
     """
-    correlation = WordMasks(wires.shape[0], monomials(terms))
+    correlation = WordMasks(wires.shape[0], sums.monomials)
     masks, products = dealt or host.deal([(correlation, wires[0])])[0]
     (opened,) = host.open_xor([wires ^ masks])
     return Masked(opened, masks, products)
 
 
-def evaluated(
-    host: WordHost, sums: Sequence[Sequence[Term]], wires: Masked, *, ones: bool = False
-) -> list[Word]:
+def evaluated(host: WordHost, sums: Sums, wires: Masked, *, ones: bool = False) -> list[Word]:
     """Returns XOR shares of sums of products of the wires' values; local.
 
     Args:
         host: the host.
-        sums: the terms of each; together all of those that `wires` was opened for.
+        sums: that `wires` was opened for.
         wires: open under masks.
         ones: whether right shifts bring in ones.
     """
-    terms = [term for each in sums for term in each]
-    opened = shifted(wires.opened, terms, host.concatenate, ones=ones)
-    singles = shifted(wires.masks, terms, host.concatenate)
     first = wires.masks[:1]
-    names: list[Monomial] = [(), *((mask,) for mask in singles.places), *monomials(terms)]
-    known = host.concatenate([host.xor_public(first ^ first, -1), singles.words, wires.products])
-    masks = Stack(known, {name: i for i, name in enumerate(names)})
-    return sums_of_products(sums, opened, masks, host.concatenate)
+    of_ones = host.xor_public(first ^ first, -1)
+    return sums.evaluated(*wires, of_ones, host.concatenate, bring_ones=ones)
 
 
 def subtract_words(host: WordHost, minuends: Word, bits: Word, products: Word) -> Word:
@@ -121,23 +107,20 @@ def subtract_words(host: WordHost, minuends: Word, bits: Word, products: Word) -
         host: the host.
         minuends: public c, of the shape of r.
         bits: XOR shares of r.
-        products: shares of the products `first_monomials` of its bits, stacked.
+        products: shares of what `SUBTRAHEND` has of them, stacked.
 
     The first of the three levels is local, because the products of neighbouring bits of r come
     with r. **Cost.** 2 rounds.
     """
     public, shape = ~minuends, (1, *minuends.shape)
     wires = Masked(public.reshape(shape), bits.reshape(shape), products)
-    generate, propagate = evaluated(host, [FIRST_GENERATE, [FIRST_PROPAGATE]], wires)
+    generate, propagate = evaluated(host, _FIRST, wires)
     generate = (bits & public) ^ generate
-    for distance in BORROW_DISTANCES:
-        last = distance == BORROW_DISTANCES[-1]
-        sums = [_generate_terms(distance, (G, False))]
-        sums += [] if last else [[_propagate_term(distance)]]
+    for sums in _BORROWS:
         pair = host.concatenate([propagate.reshape(shape), generate.reshape(shape)])
-        more, *rest = evaluated(host, sums, masked(host, pair, [t for each in sums for t in each]))
+        more, *passed = evaluated(host, sums, masked(host, pair, sums))
         generate = generate ^ more
-        propagate = rest[0] if rest else propagate
+        propagate = passed[0] if passed else propagate
     difference = bits ^ (generate << 1)
     return host.xor_public(difference, minuends)
 
@@ -145,8 +128,7 @@ def subtract_words(host: WordHost, minuends: Word, bits: Word, products: Word) -
 def suffix_or(host: WordHost, word: Word) -> Word:
     """Returns XOR shares of the words whose bit i is the OR of bits i..63; 3 rounds."""
     negated = host.xor_public(word, -1)
-    for distance in (1, 4, 16):
-        term = _propagate_term(distance, -1)
-        wires = masked(host, negated.reshape((1, *negated.shape)), [term])
-        (negated,) = evaluated(host, [[term]], wires, ones=True)
+    for sums in _SUFFIXES:
+        wires = masked(host, negated.reshape((1, *negated.shape)), sums)
+        (negated,) = evaluated(host, sums, wires, ones=True)
     return host.xor_public(negated, -1)

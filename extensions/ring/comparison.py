@@ -5,14 +5,13 @@ the planes of its words (`extensions.ring.planes`) and leaves a quarter of them,
 a word has the signs of 64.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 
 from extensions.ring.circuits import Masked, WordHost, evaluated, masked
 from extensions.ring.planes import LANES, SIGNS, WIDTHS, lanes, padded, planes, quarter
-from extensions.ring.tuples import Dealt, WordMasks
-from extensions.ring.words import Factor, Monomial, Term, Word, monomials
+from extensions.ring.tuples import Dealt, RandomPlanes, WordMasks
+from extensions.ring.words import Factor, Sums, Term, Word
 
 _ALL = tuple(range(LANES))
 _ALL_LENT, _ALL_PASSED = (0, 2, 4, 6), (1, 3, 5, 7)
@@ -33,29 +32,21 @@ def _passed(passing: Sequence[int]) -> Term:
     return tuple(Factor(wire, 0) for wire in reversed(passing))
 
 
-_FIRST = _lent(_ALL, [Factor(wire, 0, gated=True) for wire in _ALL])
-_FIRST_PASSED = _passed(_ALL)
+_FIRST = Sums(_lent(_ALL, [Factor(wire, 0, gated=True) for wire in _ALL]), [_passed(_ALL)])
+SUBTRAHENDS = RandomPlanes(_FIRST.monomials)
+"""Four random words r, and the products of their planes that the first level takes."""
 _LATER = _lent(_PASSING, [Factor(wire, 0) for wire in _LENT])
-_LATER_PASSED = _passed(_PASSING)
-_ENDS: tuple[list[Term], ...] = ([_LATER_PASSED], [])
-"""What the second and the third level compute beside `_LATER`."""
+_WIRES = (*_ALL_LENT[:-1], *_ALL_PASSED[1:])
+_LEVELS = (
+    ([*_WIRES, _ALL_PASSED[0]], Sums(_LATER, [_passed(_PASSING)])),
+    ([*_WIRES], Sums(_LATER)),
+)
+"""Places of the wires of the second and the third level, which passes nothing on."""
+LATER_MASKS = tuple(WordMasks(len(places), sums.monomials) for places, sums in _LEVELS)
+"""What hides those wires.
 
-
-@functools.cache
-def first_products() -> tuple[Monomial, ...]:
-    """Returns the products of the planes of r that the first level needs."""
-    return monomials([*_FIRST, _FIRST_PASSED])
-
-
-@functools.cache
-def later_masks() -> tuple[WordMasks, ...]:
-    """Returns what hides the wires of the second and the third level.
-
-    A level has a quarter of the words of the one before, as `extensions.ring.planes.quarter` says.
-    """
-    return tuple(
-        WordMasks(2 * (LANES - 1) + len(passed), monomials([*_LATER, *passed])) for passed in _ENDS
-    )
+A level has a quarter of the words of the one before, as `extensions.ring.planes.quarter` says.
+"""
 
 
 def signs(
@@ -66,17 +57,19 @@ def signs(
     Args:
         host: the host.
         minuends: public c, four words of shape (kinds, size).
-        dealt: what followed from r by `extensions.ring.tuples.RandomPlanes`, (words, size).
-        later: `later_masks` for this comparison; by default each is dealt when it is needed.
+        dealt: what followed from r by `SUBTRAHENDS`, (words, size).
+        later: `LATER_MASKS` for this comparison; by default each is dealt when it is needed.
 
     Cost:
         2 rounds; 7/16 and 6/64 of a word opened for each c.
     """
     lent, passing = _of_bits(host, planes([~c for c in minuends], WIDTHS[0]), dealt)
     words = [lent, passing]
-    each: Sequence[Dealt | None] = later or [None for _ in _ENDS]
-    for width, passed, masks in zip(WIDTHS[1:], _ENDS, each, strict=True):
-        words = _of_groups(host, words, width, passed, masks)
+    each: Sequence[Dealt | None] = later or [None for _ in _LEVELS]
+    for width, (places, sums), masks in zip(WIDTHS[1:], _LEVELS, each, strict=True):
+        groups = _groups(host, words, width)
+        lent, *words = evaluated(host, sums, masked(host, groups[places], sums, masks))
+        words = [groups[_ALL_LENT[-1]] ^ lent, *words]
     return words[0]
 
 
@@ -93,22 +86,14 @@ def _of_bits(host: WordHost, public: Sequence[Word], dealt: Word) -> list[Word]:
     opened = host.concatenate([*(word.reshape(1, kinds, size) for word in public[:-1]), signed])
     masks = host.concatenate([first, last & ~SIGNS])
     wires = Masked(opened, masks, of_r[LANES:])
-    lent, passing = evaluated(host, [_FIRST, [_FIRST_PASSED]], wires)
+    lent, passing = evaluated(host, _FIRST, wires)
     ends = host.xor_public((last & signed).reshape(kinds, size), ~own & SIGNS)
     return [ends ^ lent, passing]
 
 
-def _of_groups(
-    host: WordHost, words: Sequence[Word], width: int, passed: list[Term], dealt: Dealt | None
-) -> list[Word]:
-    """Joins four groups, of words that they lend and that they pass on; one round."""
+def _groups(host: WordHost, words: Sequence[Word], width: int) -> Word:
+    """Returns four groups of words that they lend and that they pass on, one beside the other."""
     size = quarter(math.prod(words[0].shape))
     both = host.concatenate([padded(word, host.concatenate) for word in words])
     rows = host.concatenate(planes(lanes(both, host.concatenate), width))
-    each = rows.reshape(len(words) * LANES, size)
-    lends, passes = _ALL_LENT, _ALL_PASSED
-    wires = each[[*lends[:-1], *passes[1:], *passes[: len(passed)]]]
-    sums = [_LATER, passed] if passed else [_LATER]
-    opened = masked(host, wires, [*_LATER, *passed], dealt)
-    lent, *others = evaluated(host, sums, opened)
-    return [each[lends[-1]] ^ lent, *others]
+    return rows.reshape(len(words) * LANES, size)

@@ -8,11 +8,11 @@ are dealt with r.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from extensions.ring.comparison import first_products, later_masks
+from extensions.ring.comparison import LATER_MASKS, SUBTRAHENDS
 from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.masked_opening import TOP
 from extensions.ring.planes import LANES, bits_of, quarter, unpacked
-from extensions.ring.tuples import Correlation, Dealer, RandomPlanes, Sharing, TruncationPair
+from extensions.ring.tuples import Correlation, Dealer, Sharing, TruncationPair
 from extensions.ring.words import Word
 
 Words = list[Word]
@@ -86,8 +86,7 @@ def selection(count: int, kinds: int, shift: int) -> Joint:
     size = quarter(count)
     first = quarter(kinds * size)
     words = quarter(first)
-    of_r, later = RandomPlanes(first_products()), later_masks()
-    levels = list(zip(later, (first, words), strict=True))
+    levels = list(zip(LATER_MASKS, (first, words), strict=True))
     flags, elements = Part((kinds, count)), Part((count,))
 
     def follow(masks: Words, dealer: Dealer) -> Words:
@@ -95,8 +94,8 @@ def selection(count: int, kinds: int, shift: int) -> Joint:
         r = lanes.T.reshape(LANES * size)[:count]
         d = unpacked(bits_of(words, dealer.constant), kinds, count)
         own = truncated(r, shift) if shift else [r]
-        pairs = zip(later, own_levels, strict=True)
-        followed = [of_r.follow(lanes, dealer), *(c.follow(m, dealer) for c, m in pairs), d]
+        pairs = zip(LATER_MASKS, own_levels, strict=True)
+        followed = [SUBTRAHENDS.follow(lanes, dealer), *(c.follow(m, dealer) for c, m in pairs), d]
         return [*followed, *(own if shift else []), *(d * each for each in own)]
 
     return Joint(
@@ -106,7 +105,7 @@ def selection(count: int, kinds: int, shift: int) -> Joint:
             *(Part((each.masks, wide), each.masks_by) for each, wide in levels),
         ),
         (
-            Part((of_r.dependents, size), "xor"),
+            Part((SUBTRAHENDS.dependents, size), "xor"),
             *(Part((each.dependents, wide), each.dependents_by) for each, wide in levels),
             flags,
             *([elements, elements, flags, flags] if shift else [flags]),

@@ -14,7 +14,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.ring import circuits
-from extensions.ring.comparison import first_products, signs
+from extensions.ring.comparison import SUBTRAHENDS, signs
 from extensions.ring.composed import Composed
 from extensions.ring.fixed_point import RING_BITS, Integers, wrap
 from extensions.ring.interface import Bits, Share
@@ -23,8 +23,6 @@ from extensions.ring.tuples import (
     BitWords,
     Correlation,
     Dealt,
-    RandomPlanes,
-    RandomWords,
     TruncationPair,
 )
 from extensions.ring.words import Exponent, Word, power, shift_right
@@ -144,7 +142,7 @@ class MaskedOpening(Composed):
 
         x + r is opened, r uniform and dealt with its bits: x = c - r.
         """
-        (((r,), dependents),) = self.deal([(RandomWords(circuits.first_monomials()), x)])
+        (((r,), dependents),) = self.deal([(circuits.SUBTRAHEND, x)])
         (c,) = self.open_sum([x + r])
         return circuits.subtract_words(self, c, dependents[0], dependents[1:])
 
@@ -174,7 +172,7 @@ class MaskedOpening(Composed):
         count = math.prod(x.shape)
         size = quarter(count)
         flat = x.reshape(count)
-        ((masks, dependents),) = self.deal([(RandomPlanes(first_products()), flat[:size])])
+        ((masks, dependents),) = self.deal([(SUBTRAHENDS, flat[:size])])
         (c,) = self.open_sum([flat + masks.T.reshape(LANES * size)[:count]])
         return self.signs_below(c, thresholds, dependents)
 
@@ -205,13 +203,18 @@ class MaskedOpening(Composed):
     def bits_to_arithmetic(self, bits: Bits, positions: Sequence[int]) -> Share:
         """Returns the bits at `positions` as integers; one round, one word opened for all.
 
-        Of an opened bit p and the dealt bit d, the XOR is d - 2 p d + p.
+        Of an opened bit p and the dealt bit d, the XOR is d - 2 p d + p. What is computed here is
+        many times the word: each step takes the memory of the one before, where a host has that.
         """
         ((masks, dealt),) = self.deal([(BitWords(tuple(positions)), bits)])
         (mask,) = masks
         (opened,) = self.open_xor([bits ^ mask])
-        public = (opened >> self._column(positions, bits)) & 1
-        return self.add_public(dealt - dealt * public * 2, public)
+        public = opened >> self._column(positions, bits)
+        public &= 1
+        turned = dealt * public
+        turned *= -2
+        turned += dealt
+        return self.add_public(turned, public)
 
     def _column(self, integers: Sequence[int], x: Share | Bits | Word) -> Any:
         """Returns public integers along a new leading axis before the shape of x."""

@@ -4,10 +4,12 @@ A word is whatever a host computes with: it supports `&`, `^`, `|`, `~`, and `<<
 `>>` by a Python int; along its first axis a list of places picks words.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -19,10 +21,10 @@ Word = Any
 class Exponent(Protocol):
     """A public exponent that a host's program reads whenever it runs."""
 
-    def __add__(self, other: int) -> "Exponent":
+    def __add__(self, other: int) -> Exponent:
         """Returns the exponent that is larger by a constant."""
 
-    def __rsub__(self, other: int) -> "Exponent":
+    def __rsub__(self, other: int) -> Exponent:
         """Returns a constant less the exponent."""
 
     def power(self) -> Word:
@@ -54,7 +56,7 @@ class Factor:
     gated: bool = False
 
     @property
-    def mask(self) -> "Mask":
+    def mask(self) -> Mask:
         """The mask of the operand: that of the wire, shifted likewise."""
         return self.wire, self.shift
 
@@ -112,93 +114,140 @@ def _joined(monomial: Monomial, factor: Factor) -> Monomial:
     return tuple(sorted({*monomial, factor.mask}))
 
 
-class Stack(NamedTuple):
-    """Words of one shape along a leading axis, with the place of each."""
-
-    words: Word
-    places: dict[Any, int]
+Places = slice | list[int]
+"""Rows of stacked words."""
 
 
-def shifted(
-    words: Word,
-    terms: Iterable[Term],
-    concatenate: Callable[[Sequence[Word]], Word],
-    *,
-    ones: bool = False,
-) -> Stack:
-    """Returns the words of all wires, shifted as the terms' factors are, by `Factor.mask`; local.
+class _Step(NamedTuple):
+    """Rows of products that have one factor more, from the rows of those before.
 
-    Args:
-        words: of every wire, stacked.
-        terms: products.
-        concatenate: joins words along their first axis.
-        ones: whether right shifts bring in ones.
+    Attributes:
+        gated: whether the last factor is.
+        public: the last factors' opened words.
+        masked: rows of the products before with the last factors' masks.
+        plain: rows of the products before.
     """
-    by_shift: dict[int, list[Mask]] = {}
-    for mask in sorted({factor.mask for term in terms for factor in term}):
-        by_shift.setdefault(mask[1], []).append(mask)
-    rows = [
-        shift_word(words[[wire for wire, _ in masks]], shift, ones=ones)
-        for shift, masks in by_shift.items()
-    ]
-    places = {mask: i for i, mask in enumerate(itertools.chain(*by_shift.values()))}
-    return Stack(concatenate(rows) if len(rows) > 1 else rows[0], places)
+
+    gated: bool
+    public: Places
+    masked: Places
+    plain: Places
 
 
-def sums_of_products(
-    sums: Sequence[Sequence[Term]],
-    opened: Stack,
-    masks: Stack,
-    concatenate: Callable[[Sequence[Word]], Word],
-) -> list[Word]:
-    """Returns this party's XOR shares of the XOR of all terms of each sum; local.
+class Sums:
+    """XORs of products of wires that are opened under masks, and how shares of them follow.
 
-    With x = E ^ A a product x y is (E & y) ^ (A & y): of a term's factors the first is public, if
-    shares are known of the others' product with every monomial of masks that is still needed. Terms
-    that begin alike go together, and so do all their factors of one place.
+    With x = E ^ A a product x y is (E & y) ^ (A & y): of a product's factors the first is public,
+    if shares are known of the others' product with every monomial of masks that is still needed.
+    Products that begin alike go together, and so do all their factors of one place.
+
+    What is to be done follows from the terms alone and is found once, so that such an object
+    belongs where its terms stand, not where they are evaluated.
 
     Args:
         sums: for each result its terms, products of factors.
-        opened: the public words E = value ^ mask of all wires, by `Factor.mask`.
-        masks: XOR shares of every product of masks of the terms, by monomial; of none, which is a
-            word of ones, and of every single one as well.
-        concatenate: joins words along their first axis.
+
+    Attributes:
+        terms: all of them, each once.
+        monomials: the products of two masks or more that they expand into.
     """
-    terms = sorted({term for each in sums for term in each})
-    start: Term = ()
-    rows, places = masks.words, {(start, monomial): i for monomial, i in masks.places.items()}
-    found: dict[Term, Word] = {}
-    for length in range(1, max(map(len, terms)) + 1):
+
+    def __init__(self, *sums: Sequence[Term]) -> None:
+        self.terms = sorted({term for each in sums for term in each})
+        self.monomials = monomials(self.terms)
+        by_shift: dict[int, list[Mask]] = {}
+        for mask in sorted({factor.mask for term in self.terms for factor in term}):
+            by_shift.setdefault(mask[1], []).append(mask)
+        self._shifts = [
+            (shift, _places([wire for wire, _ in masks])) for shift, masks in by_shift.items()
+        ]
+        singles = list(itertools.chain(*by_shift.values()))
+        self._public = {mask: i for i, mask in enumerate(singles)}
+        names: list[Monomial] = [(), *((mask,) for mask in singles), *self.monomials]
+        rows: _Rows = {((), name): i for i, name in enumerate(names)}
+        self._lengths: list[list[_Step]] = []
+        found: dict[Term, tuple[int, int]] = {}
+        for length in range(1, max(map(len, self.terms)) + 1):
+            steps, rows = self._steps(length, rows)
+            self._lengths.append(steps)
+            of_this = (term for term in self.terms if len(term) == length)
+            found |= {term: (length - 1, rows[term, ()]) for term in of_this}
+        self._results = [[found[term] for term in each] for each in sums]
+
+    def _steps(self, length: int, rows: _Rows) -> tuple[list[_Step], _Rows]:
+        """Returns how products of so many factors follow from shorter ones, and their own rows."""
         needed: dict[Term, set[Monomial]] = {}
-        for term in terms:
+        for term in self.terms:
             if len(term) >= length:
                 needed.setdefault(term[:length], set()).update(_expanded(term[length:]))
         wanted = [(head, m) for head in needed for m in sorted(needed[head])]
-        parts, order = [], []
+        steps, order = [], []
         for gated in (False, True):
             each = [(head, m) for head, m in wanted if head[-1].gated == gated]
             if each:
-                parts.append(_step(each, opened, rows, places, gated=gated))
+                steps.append(self._step(gated, each, rows))
                 order += each
-        rows = concatenate(parts) if len(parts) > 1 else parts[0]
-        places = {pair: i for i, pair in enumerate(order)}
-        found |= {term: rows[places[term, ()]] for term in terms if len(term) == length}
-    return [functools.reduce(operator.xor, (found[term] for term in each)) for each in sums]
+        return steps, {pair: i for i, pair in enumerate(order)}
+
+    def _step(self, gated: bool, wanted: Sequence[tuple[Term, Monomial]], rows: _Rows) -> _Step:
+        factors = [head[-1] for head, _ in wanted]
+        distinct = factors[:1] if len(set(factors)) == 1 else factors
+        return _Step(
+            gated,
+            _places([self._public[factor.mask] for factor in distinct]),
+            _places([rows[head[:-1], _joined(m, head[-1])] for head, m in wanted]),
+            _places([] if gated else [rows[head[:-1], m] for head, m in wanted]),
+        )
+
+    def evaluated(
+        self,
+        opened: Word,
+        masks: Word,
+        products: Word,
+        ones: Word,
+        concatenate: Callable[[Sequence[Word]], Word],
+        *,
+        bring_ones: bool = False,
+    ) -> list[Word]:
+        """Returns this party's XOR shares of each sum; local.
+
+        Args:
+            opened: the public words E = value ^ mask of all wires, stacked.
+            masks: XOR shares of their masks A, stacked.
+            products: XOR shares of the products `monomials` of masks, stacked.
+            ones: XOR shares of a word of ones, on a leading axis of one.
+            concatenate: joins words along their first axis.
+            bring_ones: whether right shifts bring in ones.
+        """
+        public = concatenate(self._shifted(opened, bring_ones))
+        rows = concatenate([ones, *self._shifted(masks, False), products])
+        lengths = []
+        for steps in self._lengths:
+            parts = [_longer(step, public, rows) for step in steps]
+            rows = concatenate(parts) if len(parts) > 1 else parts[0]
+            lengths.append(rows)
+        return [
+            functools.reduce(operator.xor, (lengths[length][row] for length, row in each))
+            for each in self._results
+        ]
+
+    def _shifted(self, words: Word, ones: bool) -> list[Word]:
+        """Returns the words of all wires, shifted as the terms' factors are."""
+        return [shift_word(words[wires], shift, ones=ones) for shift, wires in self._shifts]
 
 
-def _step(
-    wanted: Sequence[tuple[Term, Monomial]],
-    opened: Stack,
-    rows: Word,
-    places: Mapping[tuple[Term, Monomial], int],
-    *,
-    gated: bool,
-) -> Word:
-    """Returns shares of each head's product with the monomial's masks, given shorter heads'."""
-    factors = [head[-1] for head, _ in wanted]
-    distinct = factors[:1] if len(set(factors)) == 1 else factors
-    public = opened.words[[opened.places[factor.mask] for factor in distinct]]
-    masked = rows[[places[head[:-1], _joined(m, head[-1])] for head, m in wanted]]
-    if gated:
-        return masked & public
-    return (rows[[places[head[:-1], m] for head, m in wanted]] & public) ^ masked
+_Rows = dict[tuple[Term, Monomial], int]
+
+
+def _longer(step: _Step, public: Word, rows: Word) -> Word:
+    if step.gated:
+        return rows[step.masked] & public[step.public]
+    product = rows[step.plain] & public[step.public]
+    product ^= rows[step.masked]
+    return product
+
+
+def _places(rows: list[int]) -> Places:
+    """Returns a slice where that says the same, which takes a fraction of the time."""
+    start, stop = (rows[0], rows[0] + len(rows)) if rows else (0, 0)
+    return slice(start, stop) if rows == list(range(start, stop)) else rows

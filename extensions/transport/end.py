@@ -69,7 +69,7 @@ class _Frame:
     parts: list[memoryview]
     transfer: Transfer
     size: int
-    is_copied: bool
+    is_kept: bool
 
 
 class End:
@@ -116,20 +116,23 @@ class End:
         sent, received = (0, 0) if self.connection is None else carried_by(self.connection)
         return self._earlier[0] + sent, self._earlier[1] + received
 
-    def put(self, data: memoryview, transfer: Transfer) -> None:
-        """Begins to send a message, whose bytes stay as they are until that is done."""
+    def put(self, data: memoryview, transfer: Transfer, *, lasting: bool = False) -> None:
+        """Begins to send a message, whose bytes stay as they are until that is done.
+
+        Those of a lasting one stay as they are afterwards.
+        """
         said = (len(data), transfer.tag, self._numbered % _NUMBERS, self._complete % _NUMBERS)
         first, rest = memoryview(HEADER.pack(*said) + bytes(data[:_RECORD])), data[_RECORD:]
         self._numbered += 1
         self.sent += len(data)
         size = HEADER.size + len(data) + _SPARE
-        is_copied = self._returning is not None and self._kept_bytes + size <= KEPT
-        if rest and is_copied:
+        is_kept = self._returning is not None and self._kept_bytes + size <= KEPT
+        if rest and is_kept and not lasting:
             rest = memoryview(bytes(rest))
-        frame = _Frame([first, rest] if rest else [first], transfer, size, is_copied)
+        frame = _Frame([first, rest] if rest else [first], transfer, size, is_kept)
         if self._returning is not None:
             self._kept.append(frame)
-            self._kept_bytes += size * is_copied
+            self._kept_bytes += size * is_kept
         if not self.is_away:
             self._queue(frame)
 
@@ -206,7 +209,7 @@ class End:
             self.out.popleft()
             if frame is not None:
                 frame.transfer.done = True
-                if not frame.is_copied:
+                if not frame.is_kept:
                     self._forget(frame)
         return moved > 0
 
@@ -284,5 +287,5 @@ class End:
     def _pop(self) -> _Frame:
         frame = self._kept.popleft()
         self._kept_from += 1
-        self._kept_bytes -= frame.size * frame.is_copied
+        self._kept_bytes -= frame.size * frame.is_kept
         return frame

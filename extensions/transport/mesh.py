@@ -76,12 +76,18 @@ class Mesh:
         counts = [self._ends[rank].carried for rank in ranks]
         return sum(sent for sent, _ in counts), sum(received for _, received in counts)
 
-    def send(self, rank: int, data: memoryview, tag: int = 0) -> Transfer:
+    def send(self, rank: int, data: memoryview, tag: int = 0, *, lasting: bool = False) -> Transfer:
         """Begins to send a message, whose bytes stay as they are until that is done.
+
+        Args:
+            rank: of the other host.
+            data: the message.
+            tag: that the other end receives it by.
+            lasting: whether its bytes stay as they are for as long as anybody has them.
 
         Cost:
             Its bytes, 16 more, and 22 a 16 KiB for TLS; and, where connections are replaced, a
-            copy.
+            copy, unless they are lasting.
 
         Raises:
             ArgumentError: it has 4 GiB or more.
@@ -90,7 +96,7 @@ class Mesh:
         data = _bytes(data)
         if len(data) > LARGEST:
             raise ArgumentError("data", f"{len(data)} bytes", f"at most {LARGEST} bytes")
-        end.put(data, transfer)
+        end.put(data, transfer, lasting=lasting)
         if 0 < len(end.out) <= 2:
             end.progress()
         return transfer
@@ -118,9 +124,15 @@ class Mesh:
         self._ends[rank].due.append(transfer)
         return transfer
 
-    def exchange(self, send: Mapping[int, memoryview], receive: Mapping[int, memoryview]) -> None:
+    def exchange(
+        self,
+        send: Mapping[int, memoryview],
+        receive: Mapping[int, memoryview],
+        *,
+        lasting: bool = False,
+    ) -> None:
         """Sends and receives one message a rank, all at once: one latency."""
-        waiting = [self.send(rank, data) for rank, data in send.items()]
+        waiting = [self.send(rank, data, lasting=lasting) for rank, data in send.items()]
         waiting += [self.receive(rank, into) for rank, into in receive.items()]
         self.wait(waiting)
 

@@ -9,10 +9,12 @@ from tests.helpers.strategies import uniform_p_value
 TASKS = "tests.helpers.party_tasks.exchange"
 
 
-@pytest.mark.parametrize("parties", [2, 3])
-@pytest.mark.parametrize("words", [1, 1000])
-def test_results_and_counts_are_crypten_s(pools, parties, words):
-    for answers in pools.run(parties, f"{TASKS}:both_ways", words=words):
+@pytest.mark.parametrize(
+    ("over", "parties", "words"),
+    [("tls", 2, 1), ("tls", 3, 1000), ("tls", 3, 20_000), ("gloo", 3, 1), ("gloo", 3, 20_000)],
+)
+def test_results_and_counts_are_crypten_s(pools, over, parties, words):
+    for answers in pools.run(parties, f"{TASKS}:both_ways", words=words, over=over):
         for ours, theirs in answers.values():
             assert ours[1] == theirs[1]
             assert len(ours[0]) == len(theirs[0])
@@ -21,10 +23,12 @@ def test_results_and_counts_are_crypten_s(pools, parties, words):
                 assert torch.equal(own, host)
 
 
-def test_few_words_go_to_every_other_party_and_many_around_the_ring(pools):
+@pytest.mark.parametrize(("over", "many"), [("tls", 4), ("gloo", 0)])
+def test_few_words_go_to_every_other_party_and_many_in_parts(pools, over, many):
+    """In two steps over TLS, around gloo's own ring else."""
     sizes = [8, DIRECT_BYTES, DIRECT_BYTES + 8]
-    for sent in pools.run(3, f"{TASKS}:direct_calls", sizes=sizes):
-        assert sent == [2, 2, 0]
+    for sent in pools.run(3, f"{TASKS}:messages", sizes=sizes, over=over):
+        assert sent == [2, 2, many]
 
 
 def test_each_share_that_a_party_gets_is_uniform(pools):

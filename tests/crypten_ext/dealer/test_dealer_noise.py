@@ -176,8 +176,8 @@ def test_parties_that_ask_for_different_scales_end_the_run():
     def party(address: str, rank: int) -> None:
         client = Client.connected(address, rank, 2)
         try:
-            client.deal("noise", (SCALE + rank).hex(), [[4]])
-            client.deal("square", [4])
+            client.deal(Request.of("noise", (SCALE + rank).hex(), [[4]]))
+            client.deal(Request.of("square", [4]))
         finally:
             client.close()
 
@@ -239,7 +239,7 @@ def test_prepared_noise_is_of_its_law_and_used_once(
     def deal(path: Path) -> torch.Tensor:
         client = Client.prepared(Material(path))
         try:
-            return client.deal(request.kind, *request.parameters)[0]
+            return client.deal(request)[0]
         finally:
             client.close()
 

@@ -43,7 +43,7 @@ def files(folder: Path, parties: int = 3, **settings: object) -> list[Path]:
 def deal(path: Path, requests: list[Request] = REQUESTS) -> list[list[torch.Tensor]]:
     client = Client.prepared(Material(path))
     try:
-        return [client.deal(request.kind, *request.parameters) for request in requests]
+        return [client.deal(request) for request in requests]
     finally:
         client.close()
 

@@ -16,6 +16,7 @@ import pytest
 from crypten_ext.dealer import messages, serve_runs
 from crypten_ext.dealer.client import Client
 from crypten_ext.dealer.connection import connect_member, members
+from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.server import Dealt
 from crypten_ext.processes.launch import Parties
 from crypten_ext.transport import Session
@@ -71,7 +72,7 @@ class Place:
 
         def use(come: Callable[[], Client]) -> Any:
             client = come()
-            found = client.deal("square", (4,))
+            found = client.deal(Request.of("square", (4,)))
             client.close()
             return found, client._key
 

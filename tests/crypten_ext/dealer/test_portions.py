@@ -73,7 +73,7 @@ def test_a_large_correction_comes_in_pieces(monkeypatch: pytest.MonkeyPatch):
 
     def party(address: str, rank: int) -> list[list[torch.Tensor]]:
         client = Client.connected(address, rank, PARTIES)
-        shares = [client.deal("square", (size,)) for size in (50, 1, 0)]
+        shares = [client.deal(Request.of("square", (size,))) for size in (50, 1, 0)]
         client.close()
         return shares
 

@@ -15,16 +15,14 @@ from crypten_ext.ring.joint import JointSource, followed
 from crypten_ext.ring.opening import open_sum, open_xor
 from crypten_ext.run.training import train as train_here
 from extensions.errors import ArgumentError
-from extensions.ring.circuits import first_monomials
-from extensions.ring.comparison import first_products
+from extensions.ring.circuits import SUBTRAHEND
+from extensions.ring.comparison import SUBTRAHENDS
 from extensions.ring.joint import joint_of
 from extensions.ring.planes import planes, without_signs
 from extensions.ring.tuples import (
     BitWords,
     Correlation,
     Dealt,
-    RandomPlanes,
-    RandomWords,
     TruncationPair,
     WordMasks,
 )
@@ -91,21 +89,21 @@ def own_tuples(context: Context, provider: str) -> dict[str, bool]:
         (dealt,) = tuples.source().deal([(correlation, torch.empty(shape))])
         return dealt
 
-    (value,), words = deal(RandomWords(first_monomials()), 5, 2)
+    (value,), words = deal(SUBTRAHEND, 5, 2)
     (r,), (bits, *products) = open_sum([value]), open_xor(list(words))
     right["bits of r"] = torch.equal(r, bits)
-    right["products"] = len(products) == len(first_monomials()) and all(
+    right["products"] = len(products) == len(SUBTRAHEND.products) and all(
         torch.equal(products_of([m], [r])[0], w)
-        for m, w in zip(first_monomials(), products, strict=True)
+        for m, w in zip(SUBTRAHEND.products, products, strict=True)
     )
-    masks, words = deal(RandomPlanes(first_products()), 5, 2)
+    masks, words = deal(SUBTRAHENDS, 5, 2)
     drawn, found = open_sum([masks])[0], open_xor(list(words))
     right["planes of r"] = all(
         torch.equal(word, lane) for word, lane in zip(planes(found[:4], 1), drawn, strict=True)
     )
     right["products of planes"] = all(
         torch.equal(products_of([m], without_signs(found[:4]))[0], w)
-        for m, w in zip(first_products(), found[4:], strict=True)
+        for m, w in zip(SUBTRAHENDS.products, found[4:], strict=True)
     )
     shapes, shifts = [(7,), (2, 3)], [16, 0]
     wanted = [(TruncationPair(m), torch.empty(s)) for m, s in zip(shifts, shapes, strict=True)]

@@ -1,6 +1,7 @@
 """What CrypTen's collective returns and counts with openings that are exchanged directly."""
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ from crypten_ext import gaussian_noise, nn, optim, vouch_for
 from crypten_ext.evaluation import count_correct
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import exchange
+from crypten_ext.transport.group import Links
+from extensions.transport import Mesh
 from tests.helpers.party_tasks.protocols import session
 
 import crypten
@@ -53,59 +56,57 @@ def _answer(call: Any) -> Answer:
     return results, {name: statistics[name] for name in ("rounds", "bytes")}
 
 
-def direct_calls(context: Context, *, sizes: list[int]) -> list[int]:
-    """Returns how many tensors this party sends to others, for openings of that many bytes."""
+def messages(context: Context, *, sizes: list[int]) -> list[int]:
+    """Returns how many messages this party sends to others, for openings of that many bytes.
+
+    Over gloo those that it sends itself, without what gloo does for a ring.
+    """
     sent = []
-    isend = exchange.distributed.isend
 
-    def counting(*arguments: Any) -> Any:
-        sent[-1] += 1
-        return isend(*arguments)
+    def counting(send: Any) -> Any:
+        def counted(*arguments: Any, **others: Any) -> Any:
+            sent[-1] += 1
+            return send(*arguments, **others)
 
-    exchange.distributed.isend = counting
-    try:
-        with session():
-            for size in sizes:
-                sent.append(0)
-                communicator.get().all_reduce(torch.zeros(size // 8, dtype=torch.int64))
-    finally:
-        exchange.distributed.isend = isend
+        return counted
+
+    isend = patch.object(exchange.distributed, "isend", counting(exchange.distributed.isend))
+    with session(), isend, patch.object(Mesh, "send", counting(Mesh.send)):
+        for size in sizes:
+            sent.append(0)
+            communicator.get().all_reduce(torch.zeros(size // 8, dtype=torch.int64))
     return sent
 
 
 def received(context: Context) -> npt.NDArray[np.int64]:
     """Returns all words that others sent this party as their shares of sums, where all is zero."""
     words: list[torch.Tensor] = []
-    exchanged, irecv = exchange._exchange, exchange.distributed.irecv
+    combined, all_to_all = Links.combined, Links._all_to_all
     adding = False
 
-    def noting(communicator: Any, tensors: Any, combine: Any) -> Any:
+    def noting(self: Links, own: torch.Tensor, combine: Any) -> torch.Tensor:
         nonlocal adding
         adding = combine is torch.add
-        return exchanged(communicator, tensors, combine)
+        return combined(self, own, combine)
 
-    def keeping(into: torch.Tensor, *arguments: Any) -> Any:
-        if adding:
-            words.append(into)
-        return irecv(into, *arguments)
+    def keeping(self: Links, own: torch.Tensor, **others: Any) -> dict[int, torch.Tensor]:
+        found = all_to_all(self, own, **others)
+        words.extend(found.values() if adding else ())
+        return found
 
-    exchange._exchange, exchange.distributed.irecv = noting, keeping
-    try:
-        with session():
-            x = crypten.cryptensor(torch.zeros(64, 16))
-            y = crypten.cryptensor(torch.eye(4)[torch.zeros(64, dtype=torch.int64)])
-            model = nn.Linear(16, 4).encrypt()
-            optimizer = optim.DPSGD(
-                model, lr=1.0, max_grad_norm=1.0, noise_multiplier=1.0, sample_rate=1.0
-            )
-            xb, yb = vouch_for(x, y, sample_rate=1.0, max_feature_norm=1.0)
-            nn.BCEWithLogitsLoss()(model(xb), yb).backward()
-            optimizer.step()
-            count_correct(model.eval()(x), y)
-            x.inverse_sqrt()
-            gaussian_noise(500, 1.0).reveal()
-            for parameter in model.parameters():
-                parameter.reveal()
-    finally:
-        exchange._exchange, exchange.distributed.irecv = exchanged, irecv
+    with patch.multiple(Links, combined=noting, _all_to_all=keeping), session():
+        x = crypten.cryptensor(torch.zeros(64, 16))
+        y = crypten.cryptensor(torch.eye(4)[torch.zeros(64, dtype=torch.int64)])
+        model = nn.Linear(16, 4).encrypt()
+        optimizer = optim.DPSGD(
+            model, lr=1.0, max_grad_norm=1.0, noise_multiplier=1.0, sample_rate=1.0
+        )
+        xb, yb = vouch_for(x, y, sample_rate=1.0, max_feature_norm=1.0)
+        nn.BCEWithLogitsLoss()(model(xb), yb).backward()
+        optimizer.step()
+        count_correct(model.eval()(x), y)
+        x.inverse_sqrt()
+        gaussian_noise(500, 1.0).reveal()
+        for parameter in model.parameters():
+            parameter.reveal()
     return torch.cat([each.reshape(-1) for each in words]).numpy()

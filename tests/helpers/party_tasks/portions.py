@@ -63,8 +63,8 @@ def asked(context: Context, work: str, size: int) -> list[Request]:
     """Returns what is asked for, of a dealer that deals zeros and sends nothing."""
     found = []
 
-    def deal(self: Any, kind: str, *parameters: object) -> list[torch.Tensor]:
-        found.append(request := Request.of(kind, *parameters))
+    def deal(self: Any, request: Request) -> list[torch.Tensor]:
+        found.append(request)
         recipe = recipe_of(request)
         pieces = (*recipe.masks, *recipe.dependents)
         return [torch.zeros(one.shape_at(context.rank), dtype=torch.int64) for one in pieces]

@@ -1,18 +1,19 @@
 """What the parties of test_provider_budgets.py count."""
 
-from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
 from benchmarks.providers import STEP, measure
 from crypten_ext import dealer
-from crypten_ext.dealer import provider as dealing
+from crypten_ext.dealer.client import Client
+from crypten_ext.dealer.requests import Request
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring import tuples
-from extensions.ring.circuits import first_monomials
-from extensions.ring.tuples import BitWords, RandomWords, TruncationPair, WordMasks
+from extensions.ring.circuits import SUBTRAHEND
+from extensions.ring.tuples import BitWords, TruncationPair, WordMasks
 from tests.helpers.party_tasks.dealer import use
 
 import crypten
@@ -28,7 +29,7 @@ def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
         for op in ("mul", "matmul"):
             source.generate_additive_triple((4, 4), (4, 4), op, device=torch.device("cpu"))
         for correlation in (
-            RandomWords(first_monomials()),
+            SUBTRAHEND,
             TruncationPair(16),
             BitWords((0, 5)),
             WordMasks(2, (((0, 0), (1, 3)),)),
@@ -41,18 +42,15 @@ def cost_of_tuples(context: Context, provider: str) -> tuple[int, int]:
 def words_of_step(context: Context, **sizes: int) -> dict[str, Any]:
     """Returns kind and words of each share of all tuples of steps, and bytes of corrections."""
     asked: list[Asked] = []
-    host: Callable[..., list[torch.Tensor]] = dealing._deal
+    deal = Client.deal
 
-    def deal(device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:
-        shares = host(device, kind, *parameters)
-        asked.append((kind, [share.numel() for share in shares]))
+    def noted(self: Client, request: Request) -> list[torch.Tensor]:
+        shares = deal(self, request)
+        asked.append((request.kind, [share.numel() for share in shares]))
         return shares
 
     use("DEALER")
     before = dealer.corrected_bytes()
-    dealing._deal = deal
-    try:
+    with patch.object(Client, "deal", noted):
         measure(context, work=STEP, provider="dealer", steps=1, **sizes)
-    finally:
-        dealing._deal = host
     return {"asked": asked, "corrected": dealer.corrected_bytes() - before}
