@@ -50,7 +50,7 @@ class Mutant:
 
     def apply(self, tree: Path, *, dry_run: bool = False) -> str:
         """Changes the tree, and returns what `patch` says if it cannot, else nothing."""
-        options = ["--strip=1", "--fuzz=1", "--forward", "--batch", "--reject-file=-"]
+        options = ["--strip=1", "--fuzz=0", "--forward", "--batch", "--reject-file=-"]
         options += ["--no-backup-if-mismatch", f"--directory={tree}"]
         options += ["--dry-run"] if dry_run else []
         run = subprocess.run(["patch", *options], input=self.patch, capture_output=True, text=True)
