@@ -19,7 +19,7 @@ from extensions.privacy.accounting import Ledger
 from fl.clients import ClientRound, LocalSGD
 from fl.training.weights import get_weights, set_weights
 from fl.training.workers import Trainer
-from tests.helpers.federated.tasks import END, mortal_cross_entropy
+from tests.helpers.federated.tasks import MortalCrossEntropy
 from tests.helpers.paths import ROOT
 
 X, Y = load_digits(return_X_y=True)
@@ -155,15 +155,16 @@ def test_seed_decides_and_the_callers_generator_is_left_alone():
     assert np.any(get_weights(other.model) != get_weights(one.model))
 
 
-def test_workers_change_nothing_and_a_lost_one_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setenv(END, f"{tmp_path / 'end'}:{os.getpid()}")
+def test_workers_change_nothing_and_a_lost_one_is_an_error(tmp_path):
+    end = tmp_path / "end"
 
     def end_in_round_3(number: int) -> list[fl.DropOut]:
         if number == 3:
-            (tmp_path / "end").touch()
+            end.touch()
         return []
 
-    run = small(workers=2, loss=mortal_cross_entropy, drop_outs=end_in_round_3)
+    loss = MortalCrossEntropy(end, os.getpid())
+    run = small(workers=2, loss=loss, drop_outs=end_in_round_3)
     with pytest.raises(WorkerLostError, match="a worker died while clients were trained"):
         run.fit(3, FEW, progress=False)
     alone = fitted(2)

@@ -1,18 +1,26 @@
 """What tests of federated learning run in worker processes."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-END = "FL_TEST_END"
-"""Environment variable: the file whose existence ends every process but the tests' own."""
 
+@dataclass(frozen=True)
+class MortalCrossEntropy:
+    """The mean cross-entropy, from a process that may be told to die.
 
-def mortal_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
-    """The mean cross-entropy, from a process that may be told to die."""
-    file, _, parent = os.environ[END].rpartition(":")
-    if Path(file).exists() and os.getpid() != int(parent):
-        os._exit(3)
-    return cross_entropy(outputs, labels)
+    Attributes:
+        end: the file whose existence ends every process but the tests' own.
+        survivor: the process of the tests.
+    """
+
+    end: Path
+    survivor: int
+
+    def __call__(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        if self.end.exists() and os.getpid() != self.survivor:
+            os._exit(3)
+        return cross_entropy(outputs, labels)

@@ -77,6 +77,7 @@ def carried_by_owners(context: Context, *, rows: list[int], inputs: int) -> Carr
     own = np.zeros((rows[context.rank], inputs), dtype=np.int64)
     x = share_rows(rows, [(inputs,)], [own])[0]
     meter = Meter()
+    communicator.get().barrier()  # nobody sends to one who does not count yet
     CrypTenRing(16).matmul(
         [(Factor.of_owners(x, rows, own), torch.zeros((inputs, 1), dtype=torch.int64))]
     )
