@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from extensions.ring.fixed_point import wrap
-from tfe_ext.streams.graphs import constant, gather, reshape
+from tfe_ext.streams.graphs import constant, gather, reshape, rows
 
 Part = Any
 """A tf.Tensor, or None for zeros."""
@@ -63,6 +63,12 @@ class Placed:
         with tf.device(self.servers[self.PLACES[i]]):
             return function(*operands)
 
+    def _placed(self, function: Callable[..., tf.Tensor], argument: Any) -> Self:
+        """Applies a function of a part, an argument and the part's device to every nonzero part."""
+        at = [self.servers[place] for place in self.PLACES]
+        pairs = zip(self.parts, at, strict=True)
+        return self._with([None if p is None else function(p, argument, to) for p, to in pairs])
+
     def _with(self, parts: Sequence[Part]) -> Self:
         return type(self)(self.servers, parts)
 
@@ -97,11 +103,12 @@ class Placed:
     def __getitem__(self, key: Any) -> Self:
         """Returns parts of the parts; a list or an integer picks along the first axis."""
         if isinstance(key, list | int):
-            places, pairs = np.arange(self.shape[0])[key], zip(self.PLACES, self.parts, strict=True)
-            return self._with(
-                [None if p is None else gather(p, places, self.servers[at]) for at, p in pairs]
-            )
-        return self if _is_all(key, self.shape) else self.each(lambda part: part[key])
+            return self._placed(gather, np.arange(self.shape[0])[key])
+        if _is_all(key, self.shape):
+            return self
+        if isinstance(key, slice) and key.step is None:
+            return self._placed(rows, key)
+        return self.each(lambda part: part[key])
 
     def __iter__(self) -> Iterator[Self]:
         """Returns the values along the first axis."""
@@ -114,12 +121,7 @@ class Placed:
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Returns the parts in another shape, given as one sequence or as integers."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return self._with(
-            [
-                None if part is None else reshape(part, wanted, self.servers[place])
-                for place, part in zip(self.PLACES, self.parts, strict=True)
-            ]
-        )
+        return self._placed(reshape, wanted)
 
     @property
     def T(self) -> Self:
@@ -152,7 +154,9 @@ def stack(values: Sequence[P]) -> P:
 
 def concatenate(values: Sequence[P]) -> P:
     """Returns the values along the first axis, one after the other; none of their parts is zero."""
-    first, *_ = values
+    first, *others = values
+    if not others:
+        return first
     columns = zip(*(value.parts for value in values), strict=True)
     parts = []
     for place, column in zip(first.PLACES, columns, strict=True):

@@ -51,6 +51,14 @@ def gather(tensor: tf.Tensor, places: Integers, device: str) -> tf.Tensor:
         return tf.raw_ops.GatherV2(params=tensor, indices=indices, axis=axis)
 
 
+def rows(tensor: tf.Tensor, wanted: slice, device: str) -> tf.Tensor:
+    """Returns a range of the first axis, on the device; TensorFlow copies nothing for it."""
+    begin, end, _ = wanted.indices(tensor.shape[0])
+    bounds = [constant(np.array([bound], np.int32), device) for bound in (begin, end, 1)]
+    with tf.device(device):
+        return tf.strided_slice(tensor, *bounds)
+
+
 def constant(value: Any, device: str) -> Any:
     """Returns public integers on the device: one node of a graph for all that need them there.
 
