@@ -76,8 +76,9 @@ def meet_over_tls(case: Any) -> None:
     Args:
         case: the class of the host's tests that start processes.
     """
-    import crypten
     from crypten_ext.transport.meeting import take_seat
+
+    import crypten
 
     given: list[Seat] = []
     set_up, init = case.setUp, crypten.init
