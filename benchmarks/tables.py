@@ -82,6 +82,20 @@ def cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def published(name: str, **settings: Any) -> dict[str, Any]:
+    """Returns what a table's file has, if it was made with these settings; else nothing.
+
+    Args:
+        name: of the table, as for `publish`.
+        **settings: some of the run's.
+    """
+    network = current()
+    file = RESULTS / f"{name}{'' if network is None else '-' + network['profile']}.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    same = found.get("settings", {}).items() >= settings.items() if found else False
+    return found if same else {}
+
+
 def publish(
     name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
 ) -> None:

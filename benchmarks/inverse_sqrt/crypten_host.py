@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import crypten_ext
-from benchmarks.instruments.hosts import CRYPTEN
+from benchmarks.instruments.hosts import CRYPTEN, TRANSPORTS
 from benchmarks.inverse_sqrt.points import batch_of, points
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, PARTIES, SQRT_RECIPROCAL, Count
 from crypten_ext import dealer
@@ -80,13 +80,16 @@ def call(
 
 
 class HostSession:
-    """Three parties and a dealer, each a process."""
+    """Three parties and a dealer, each a process.
 
-    host = CRYPTEN
+    Args:
+        frac_bits: of all numbers.
+        host: the name that tables have for it, by what carries its messages.
+    """
 
-    def __init__(self, frac_bits: int) -> None:
-        self._frac_bits = frac_bits
-        self._pool = Parties(PARTIES, provider="dealer")
+    def __init__(self, frac_bits: int, host: str = CRYPTEN) -> None:
+        self.host, self._frac_bits = host, frac_bits
+        self._pool = Parties(PARTIES, provider="dealer", transport=TRANSPORTS[host])
 
     def __enter__(self) -> Self:
         self._pool.__enter__()

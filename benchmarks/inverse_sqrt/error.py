@@ -7,9 +7,9 @@ import numpy as np
 import typer
 
 from benchmarks import tables
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
 from benchmarks.inverse_sqrt import figures
-from benchmarks.inverse_sqrt.hosts import TIMED, Host, available
+from benchmarks.inverse_sqrt.hosts import Host, available
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW, points
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER
 from benchmarks.inverse_sqrt.summary import row
@@ -30,7 +30,7 @@ SpuPython = Annotated[
 ]
 
 HostNames = Annotated[
-    list[str] | None, typer.Option(help=f"One of {', '.join(TIMED)}; may be repeated.")
+    list[str] | None, typer.Option(help=f"One of {', '.join(FRAC_BITS)}; may be repeated.")
 ]
 
 
@@ -42,7 +42,9 @@ def main(
     """Error of 1/sqrt(x), x from 0.01 to 1e5, in CrypTen, ABY3 and SPU: a table and two figures."""
     rows: list[dict[str, Any]] = []
     curves: figures.Curves = {}
-    hosts = available(spu_python, host)
+    for name in host or ():
+        check_host(name, FRAC_BITS)
+    hosts = available(spu_python, host or list(FRAC_BITS))
     for frac_bits, one in _runs(hosts):
         x = points(frac_bits, count)
         found, _ = call(

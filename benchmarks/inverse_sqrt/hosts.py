@@ -7,17 +7,26 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.instruments import spu
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, check_host
 from benchmarks.inverse_sqrt import spu_party
 from benchmarks.inverse_sqrt.session import INV_SQRT, OURS, PAPER, SQRT_RECIPROCAL, Session, measure
 from extensions.errors import ArgumentError, PeaError
 
 TIMED = {
     CRYPTEN: (OURS, PAPER, INV_SQRT, SQRT_RECIPROCAL),
+    GLOO: (OURS,),
     ABY3: (OURS, PAPER, INV_SQRT),
     SPU: tuple(spu_party.METHODS),
 }
 """Methods whose time is taken. The others are settings that buy accuracy with more rounds."""
+
+
+_HERE = (
+    (CRYPTEN, "crypten", "crypten"),
+    (GLOO, "crypten", "crypten"),
+    (ABY3, "tf_encrypted", "tfe"),
+)
+"""Those that this interpreter may have, each with its package and what installs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +60,7 @@ def available(spu_python: str, names: Collection[str] | None = None) -> list[Hos
         if name not in TIMED:
             raise ArgumentError("host", name, f"one of {', '.join(TIMED)}")
     hosts = []
-    for name, package, extra in ((CRYPTEN, "crypten", "crypten"), (ABY3, "tf_encrypted", "tfe")):
+    for name, package, extra in _HERE:
         if name not in wanted:
             continue
         if find_spec(package):
@@ -84,6 +93,8 @@ def timings(
 ) -> list[dict[str, Any]]:
     """Returns what `measure` finds for each method, batch and number of calls of the plan."""
     session: Session
+    if host == GLOO:
+        options["host"] = GLOO
     with _module(host).HostSession(frac_bits, **options) as session:
         return [measure(session, *step) for step in plan]
 
@@ -91,7 +102,7 @@ def timings(
 def _module(host: str) -> Any:
     check_host(host, TIMED)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    if host == CRYPTEN:
+    if host in (CRYPTEN, GLOO):
         from benchmarks.inverse_sqrt import crypten_host
 
         return crypten_host

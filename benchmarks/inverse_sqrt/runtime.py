@@ -1,20 +1,24 @@
 """The time of 1/sqrt(x) on loopback, LAN and WAN, beside the hosts' own and the paper's figures."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from benchmarks.instruments.hosts import ABY3
-from benchmarks.inverse_sqrt.error import FRAC_BITS, HostNames, SpuPython
+from benchmarks.inverse_sqrt.error import FRAC_BITS, SpuPython
 from benchmarks.inverse_sqrt.hosts import TIMED, available
 from benchmarks.inverse_sqrt.table import BATCHES, LARGE, table
 from benchmarks.network import call, link
-from benchmarks.tables import publish
+from benchmarks.tables import publish, published
 from extensions.errors import ArgumentError
 
 NETWORKS = ("loopback", "lan", "wan")
 TIMEOUT = 1200.0
+_Step = tuple[str, int, int]
+"""A method, a batch, and the number of its timed calls."""
 
 
 def main(
@@ -24,20 +28,26 @@ def main(
     batch: Annotated[
         list[int] | None, typer.Option(help="Elements of a call; may be repeated.", min=1)
     ] = None,
-    host: HostNames = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(TIMED)}; may be repeated.")
+    ] = None,
     repeats: Annotated[int, typer.Option(help="Timed calls of each batch.", min=1)] = 5,
     frac_bits: Annotated[int, typer.Option(help="16 or 20.")] = 16,
     spu_python: SpuPython = sys.executable,
 ) -> None:
     """Time, rounds and bytes of 1/sqrt(x) in CrypTen, ABY3 and SPU, a table for each network.
 
-    By default batches are 1, 32, 64 and 128, and 1024 and 65536.
+    By default batches are 1, 32, 64 and 128, and 1024 and 65536. Others, and other hosts, stay in
+    the table as they were recorded before with the same repeats and frac-bits.
     """
     if frac_bits not in FRAC_BITS[ABY3]:
         raise ArgumentError("frac_bits", frac_bits, "16 or 20")
     hosts = available(spu_python, host)
     for chosen in [link(name) for name in network or NETWORKS]:
-        samples: list[dict[str, Any]] = []
+        name, same = f"inverse-sqrt-runtime-{chosen.profile}", {"repeats": repeats}
+        same["frac_bits"] = frac_bits
+        plans = {one.name: _plan(one.name, batch, repeats) for one in hosts}
+        samples, versions = _of_others(plans, name, same)
         for one in hosts:
             measured, state = call(
                 chosen,
@@ -45,12 +55,15 @@ def main(
                 timeout=TIMEOUT,
                 host=one.name,
                 frac_bits=frac_bits,
-                plan=_plan(one.name, batch, repeats),
+                plan=plans[one.name],
                 **one.options,
             )
-            samples += [{**sample, "network": state} for sample in measured]
+            today = datetime.now(UTC).date().isoformat()
+            samples += [{**each, "network": state, "recorded": today} for each in measured]
+            versions |= one.versions
+        samples.sort(key=lambda sample: [*TIMED].index(sample["host"]))
         publish(
-            f"inverse-sqrt-runtime-{chosen.profile}",
+            name,
             table(samples, chosen),
             parties=3,
             frac_bits=frac_bits,
@@ -62,12 +75,29 @@ def main(
             dealt="sent by the dealer to the parties, ahead of the calls if it can",
             floor="rounds x latency + half of what the busiest party sends / rate",
             seed="none: inputs are fixed, masks come from the operating system",
-            versions={name: value for one in hosts for name, value in one.versions.items()},
+            transport="CrypTen's parties speak TLS 1.3, but where gloo is said; ABY3's gRPC and "
+            "SPU's brpc are in the clear",
+            versions=versions,
             samples=samples,
         )
 
 
-def _plan(host: str, batches: list[int] | None, repeats: int) -> list[tuple[str, int, int]]:
+def _of_others(
+    plans: Mapping[str, Sequence[_Step]], name: str, same: dict[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Returns samples of what is not measured now, and versions, as they were published."""
+    measured = {(host, method, batch) for host, plan in plans.items() for method, batch, _ in plan}
+    found = published(name, **same)
+    samples = [
+        {"recorded": found["recorded"], **sample}
+        for sample in found.get("samples", [])
+        if (sample["host"], sample["method"], sample["batch"]) not in measured
+    ]
+    versions: dict[str, str] = dict(found["settings"].get("versions", {})) if samples else {}
+    return samples, versions
+
+
+def _plan(host: str, batches: list[int] | None, repeats: int) -> list[_Step]:
     """Each method with each batch."""
     wanted = batches or (*BATCHES, *LARGE)
     return [(method, batch, repeats) for method in TIMED[host] for batch in wanted]

@@ -2,17 +2,18 @@
 
 import statistics
 import sys
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from benchmarks.instruments import spu
 from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU
+from benchmarks.instruments.hosts import SPU, check_host
 from benchmarks.network import current
-from benchmarks.steps.hosts import Found, measure
+from benchmarks.steps.hosts import HOSTS, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
-from benchmarks.tables import publish
+from benchmarks.tables import publish, published
 
 MB = 1e6
 NAME = "dpsgd-step-3-parties"
@@ -70,16 +71,32 @@ def main(
     spu_python: Annotated[
         str, typer.Option(help="A Python that has SPU, which may be another environment's.")
     ] = sys.executable,
+    host: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
+    ] = None,
 ) -> None:
-    """One step on three parties' shares: rounds, bytes and time, in CrypTen, ABY3 and SPU."""
+    """One step on three parties' shares: rounds, bytes and time, in CrypTen, ABY3 and SPU.
+
+    Other hosts stay in the table as they were recorded before at the same sizes.
+    """
+    wanted = HOSTS if host is None else tuple(host)
+    for name in wanted:
+        check_host(name, HOSTS)
     sizes = {"batch": batch, "features": features, "classes": classes}
-    peer = spu.versions(spu_python)
-    if peer is None:
-        print(f"{SPU} is left out: {spu_python} does not have the package spu.", file=sys.stderr)
-    samples = {
-        host: measure(host, steps, sizes, processes=True, spu_python=spu_python)
-        for host in (CRYPTEN, ABY3, *([SPU] if peer else []))
-    }
+    peer = spu.versions(spu_python) if SPU in wanted else None
+    before = published(NAME, steps=steps, **sizes)
+    samples: dict[str, Found] = dict(before.get("samples", {}))
+    recorded: dict[str, str] = dict.fromkeys(samples, before["recorded"])
+    recorded |= before["settings"].get("recorded", {}) if before else {}
+    for name in wanted:
+        if name == SPU and peer is None:
+            print(
+                f"{SPU} is left out: {spu_python} does not have the package spu.", file=sys.stderr
+            )
+            continue
+        samples[name] = measure(name, steps, sizes, processes=True, spu_python=spu_python)
+        recorded[name] = datetime.now(UTC).date().isoformat()
+    samples = {name: samples[name] for name in HOSTS if name in samples}
     publish(
         NAME,
         [row for host, found in samples.items() for row in rows_of(host, found, current())],
@@ -89,8 +106,17 @@ def main(
         steps=steps,
         seed=0,
         network="loopback, a process for each party",
+        transport="CrypTen's parties speak TLS 1.3, but where gloo is said; ABY3's gRPC and SPU's "
+        "brpc are in the clear",
+        recorded=recorded,
         bytes=f"{BYTES_AND_DEALT}; SPU's as CrypTen's",
         of_spu="18 fractional bits, its sigmoid of three segments, rsqrt of lower accuracy",
         **sizes,
-        **(peer or {}),
+        **(peer or _versions_of_peer(before)),
     )
+
+
+def _versions_of_peer(before: dict[str, Any]) -> dict[str, str]:
+    """Returns those with which SPU was recorded before."""
+    settings = before.get("settings", {})
+    return {name: text for name, text in settings.items() if "spu" in name.split()}

@@ -17,13 +17,13 @@ from benchmarks.instruments.costs import (
     servers_cost,
     shared_in_crypten,
 )
-from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS, check_host
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes, inputs, step_of
 from extensions.ring.interface import Share
 
-HOSTS = (CRYPTEN, ABY3, SPU)
+HOSTS = (CRYPTEN, GLOO, ABY3, SPU)
 
 Found = dict[str, dict[str, Any]]
 """For each kind of step: "rounds" or None, "seconds" of each, "bytes" and others by `over_parties`.
@@ -131,7 +131,7 @@ def sweep(
         return in_spu(points=points, python=spu_python, **options)
     from crypten_ext.processes.launch import Parties
 
-    with Parties(parties, provider="dealer") as pool:
+    with Parties(parties, provider="dealer", transport=TRANSPORTS[host]) as pool:
         task = "benchmarks.steps.hosts:in_crypten"
         runs = [pool.run(task, sizes=sizes, **options) for sizes in points]
     return [{kind: over_parties([one[kind] for one in found]) for kind in kinds} for found in runs]

@@ -5,12 +5,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchmarks.tables import BYTES, publish
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO
+from benchmarks.tables import BYTES, publish, published
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -21,7 +23,12 @@ from extensions.runs.hosts import find, find_for
 from extensions.runs.options import RunOptions
 
 ABY3_SERVERS = 3
-BACKENDS: dict[str, str] = {"crypten": "CrypTen", "tfe": "ABY3", "clear": "plaintext"}
+BACKENDS: dict[str, str] = {
+    CRYPTEN: "crypten",
+    GLOO: "crypten",
+    ABY3: "tfe",
+    "plaintext": "clear",
+}
 _NOT_READ = ("own", "download", "columns", "names", "partition", "seed")
 _AS_USUAL = ("weights", "keep", "max_feature_norm")
 
@@ -30,15 +37,16 @@ def kinds_of(private: TrainConfig) -> dict[str, TrainConfig]:
     """Returns the runs to compare, by name, from the settings of the private run in CrypTen."""
     plain = replace(private, private=False, epsilon=None, delta=None)
     kinds = {}
-    for backend, title in BACKENDS.items():
+    for title, backend in BACKENDS.items():
         if backend != "tfe" or private.parties == ABY3_SERVERS:
             kinds[f"{title}, private"] = replace(private, backend=backend)
             kinds[f"{title}, not private"] = replace(plain, backend=backend)
     return kinds
 
 
-def run(config: TrainConfig, files: Sequence[Path]) -> dict[str, Any]:
-    """Returns the report of one run, with "step_seconds" and without the model."""
+def run(name: str, config: TrainConfig, files: Sequence[Path]) -> dict[str, Any]:
+    """Returns the report of one run of `kinds_of`, with "step_seconds" and without the model."""
+    options = RunOptions(timeout=600.0, transport="gloo" if name.startswith(GLOO) else "tls")
     ticks: list[float] = []
     with console.progress(config) as show:
 
@@ -46,7 +54,7 @@ def run(config: TrainConfig, files: Sequence[Path]) -> dict[str, Any]:
             ticks.append(time.perf_counter())
             show(event)
 
-        report = find_for(config).train(config, files, after_step, RunOptions(timeout=600.0))
+        report = find_for(config).train(config, files, after_step, options)
     seconds = [after - before for before, after in zip(ticks[:-1], ticks[1:], strict=True)]
     return {**report, "parameters": None, "header": None, "step_seconds": seconds}
 
@@ -96,29 +104,48 @@ def main(
     extraction: Annotated[FeatureExtraction, Options(without=_AS_USUAL)],
     seeds: Annotated[int, typer.Option(help="Runs of each kind, with fresh noise.")] = 3,
     parties: int = TrainConfig.parties,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="A run of the table; may be repeated.")
+    ] = None,
 ) -> None:
-    """Accuracy, epsilon, rounds, bytes and time of training, beside plain SGD and plaintext."""
+    """Accuracy, epsilon, rounds, bytes and time of training, beside plain SGD and plaintext.
+
+    With --kind the others stay in the table as they were recorded before with the same settings.
+    """
     if privacy.steps < 2:
         raise ArgumentError("steps", privacy.steps, "at least 2, of which the time is taken")
     data, features = origin.title, extraction.features
     with console.extracting() as show:
         parts = extraction.extract([source.split for source in origin.read(parties)], show)
     private = TrainConfig(parties=parties, data=data, features=features, **vars(privacy))
-    samples: dict[str, list[dict[str, Any]]] = {}
+    kinds = kinds_of(private)
+    for each in kind or ():
+        if each not in kinds:
+            raise ArgumentError("kind", each, f"one of {'; '.join(kinds)}")
+    title, same = f"training-{data}-{parties}-parties", {"seeds": seeds, "lr": privacy.lr}
+    before = published(title, **same, sample_rate=privacy.sample_rate, features=features)
+    samples: dict[str, list[dict[str, Any]]] = dict(before.get("samples", {}))
+    recorded = dict.fromkeys(samples, before["recorded"])
+    recorded |= before["settings"].get("recorded", {}) if before else {}
     with tempfile.TemporaryDirectory() as folder:
         files = write_parts(parts, Path(folder))
-        for name, config in kinds_of(private).items():
+        for name in kind or kinds:
+            config = kinds[name]
             failure = find(config.backend).noise_failure(config, parts[0].train_x.shape[1])
             resolved = config.resolved(failure)
-            samples[name] = [run(resolved, files) for _ in range(seeds)]
+            samples[name] = [run(name, resolved, files) for _ in range(seeds)]
+            recorded[name] = datetime.now(UTC).date().isoformat()
+    samples = {name: samples[name] for name in kinds if name in samples}
     publish(
-        f"training-{data}-{parties}-parties",
+        title,
         [row_of(name, reports) for name, reports in samples.items()],
         samples=samples,
+        recorded=recorded,
         seeds=seeds,
         seed="the operating system's, but for the public split of the data, 0",
         parties=parties,
         network="loopback",
+        transport="CrypTen's parties speak TLS 1.3, but where gloo is said",
         bytes=f"{BYTES}; dealt: what the dealer sent and received",
         data=data,
         features=features,

@@ -61,7 +61,7 @@ def cost(point: dict[str, int], extra: float = 0.0) -> dict[str, Any]:
 
 
 def test_unknown_hosts_are_refused():
-    with pytest.raises(ArgumentError, match="'aby3'.*CrypTen, ABY3, SPU ABY3"):
+    with pytest.raises(ArgumentError, match="'aby3'.*CrypTen, CrypTen over gloo, ABY3, SPU ABY3"):
         measure("aby3", 1, BASE)
     with pytest.raises(ArgumentError, match="'aby3'.*CrypTen, ABY3\\."):
         measure_host("aby3", "benchmarks.steps.losses_cost", {})
@@ -122,11 +122,11 @@ def test_all_three_steps_are_the_same_but_for_privacy():
 def test_training_is_compared_with_and_without_privacy_everywhere():
     private = TrainConfig(parties=3, epsilon=2.0, delta=1e-5)
     kinds = kinds_of(private)
-    assert len(kinds) == 6
+    assert len(kinds) == 8
     assert {config.backend for config in kinds.values()} == {"crypten", "tfe", "clear"}
     for name, config in kinds.items():
         assert config.private == name.endswith(", private")
-    assert len(kinds_of(TrainConfig(parties=2, epsilon=2.0, delta=1e-5))) == 4
+    assert len(kinds_of(TrainConfig(parties=2, epsilon=2.0, delta=1e-5))) == 6
 
 
 @pytest.mark.long
@@ -135,7 +135,7 @@ def test_training_command(tmp_path, monkeypatch):
     arguments = ["dpsgd-train", "--parties", "2", "--seeds", "1", "--steps", "3"]
     found = run(tmp_path, monkeypatch, *arguments)["training-digits-2-parties"]
     rows = {row["run"]: row for row in found["rows"]}
-    assert len(rows) == 4
+    assert len(rows) == 6
     for name, row in rows.items():
         assert (row["rounds"] > 0) == name.startswith("CrypTen")
         assert (row["epsilon"] == "infinite") == name.endswith("not private")
@@ -155,8 +155,8 @@ def test_step_command(tmp_path, monkeypatch):
         arguments += ["--spu-python", SPU_PYTHON]
     found = run(tmp_path, monkeypatch, *arguments)["dpsgd-step-3-parties"]
     ghost = [row for row in found["rows"] if row["step"] == GHOST]
-    assert [row["rounds"] for row in ghost] == [18, 18, "-"][: len(ghost)]
-    assert len(found["rows"]) == len(KINDS) * (3 if SPU_PYTHON else 2)
+    assert [row["rounds"] for row in ghost] == [18, 18, 18, "-"][: len(ghost)]
+    assert len(found["rows"]) == len(KINDS) * (4 if SPU_PYTHON else 3)
     for row in found["rows"]:
         assert row["MB/party"] > 0
         assert len(found["samples"][row["host"]][row["step"]]["seconds"]) == 1

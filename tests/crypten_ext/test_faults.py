@@ -18,7 +18,8 @@ import pytest
 
 from crypten_ext.processes.joining import TLS_SILENCE
 from extensions.transport import Federation, Member
-from tests.helpers.commands import Command, pea
+from tests.helpers.commands import pea
+from tests.helpers.copied import CopiedCommand, template
 from tests.helpers.federations import identities
 from tests.helpers.patience import PATIENCE
 
@@ -32,15 +33,15 @@ PAID = 0.98 * EPSILON
 NAMED = TLS_SILENCE + 45.0
 """Seconds to the end of all others on a busy machine; what may pass is the silence and a fifth."""
 NAMES = ("p0", "p1", "p2", "dealer")
-RUN = ("--world-size", 3, "--epsilon", EPSILON, "--delta", 1e-5, "--steps", 40)
-RUN = (*RUN, "--checkpoint-every", 4, "--evaluate", "opened", "--join-timeout", PATIENCE)
+RUN = ("--world-size", 3, "--epsilon", EPSILON, "--delta", 1e-5, "--steps", 16)
+RUN = (*RUN, "--checkpoint-every", 2, "--evaluate", "opened", "--join-timeout", PATIENCE)
 
 
 class Hospitals:
     """Three parties' files, their federation, and what runs."""
 
-    def __init__(self, folder, stack):
-        self.folder, self._stack = folder, stack
+    def __init__(self, folder, imported, stack):
+        self.folder, self._imported, self._stack = folder, imported, stack
         pea("split", "--data", "digits", "--parties", 3, "--out", folder)
         with ExitStack() as free:
             listeners = [free.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in NAMES]
@@ -62,11 +63,12 @@ class Hospitals:
         key = ("--key", self.folder / f"{NAMES[ROLES.index(role)]}.pem")
         file = self.folder / "federation.toml"
         if role == "the dealer":
-            command = Command("dealer", "--federation", file, *key)
+            words = ("dealer", "--federation", file, *key)
         else:
             rank = ROLES.index(role)
             own = ("--rank", rank, "--rendezvous", f"tls://{file}", "--records", self.records(rank))
-            command = Command("party", *RUN, *own, *key, "--checkpoint", self.kept(rank), *further)
+            words = ("party", *RUN, *own, *key, "--checkpoint", self.kept(rank), *further)
+        command = CopiedCommand(self._imported, *words)
         self._stack.callback(command.stop)
         self.running[role] = command
 
@@ -102,12 +104,22 @@ def harm(hospitals, role, how, draws):
     return f"{delay:.3f} s after change {changes}"
 
 
+@pytest.fixture(scope="module")
+def imported():
+    """What all commands are copies of."""
+    found = template()
+    yield found
+    found.end()
+
+
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_all_others_end_and_say_who_it_was_and_no_budget_is_lost(tmp_path, seed, monkeypatch):
+def test_all_others_end_and_say_who_it_was_and_no_budget_is_lost(
+    tmp_path, seed, monkeypatch, imported
+):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (role, how), draws = KINDS[seed % len(KINDS)], np.random.default_rng(seed)
     with ExitStack() as stack:
-        hospitals = Hospitals(tmp_path, stack)
+        hospitals = Hospitals(tmp_path, imported, stack)
         for each in reversed(ROLES):
             hospitals.start(each)
         moment = harm(hospitals, role, how, draws)
@@ -120,7 +132,7 @@ def test_all_others_end_and_say_who_it_was_and_no_budget_is_lost(tmp_path, seed,
                 assert "epsilon" in result.stdout
                 continue
             assert result.returncode == 1, result
-            assert f"{role} " in result.stderr, (each, result.stderr)
+            assert f"{role} " in result.stdout, (each, result.stdout)
         assert took < NAMED
         for rank in range(3):
             assert hospitals.spent(rank) > 0 or not hospitals.has_checkpoint(rank)
@@ -146,6 +158,6 @@ def finish(hospitals, role):
         hospitals.start(each, *(["--resume"] if resumes else []))
     for rank, each in enumerate(ROLES[:3]):
         result = hospitals.running[each].finish()
-        finished = "was finished" in result.stderr
+        finished = "was finished" in result.stdout
         assert result.returncode == 0 or finished, result
         assert hospitals.spent(rank) >= PAID

@@ -2,21 +2,26 @@
 
 Run as ``python -m tests.hosts.crypten_tests FOLDER RESULTS KIND MODULE[.CLASS[.TEST]] ...``; the
 kind is "enabled", or "stock", which leaves CrypTen as it is. Processes are forked from one that has
-imported all, where the host's tests import anew in each.
+imported all, where the host's tests import anew in each. After "tls:" they meet over TLS.
 """
 
 import importlib
 import logging
 import multiprocessing
+import os
 import sys
+import tempfile
 import unittest
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from extensions.runs.processes.seats import Seat, seats
 from tests.hosts.results import run
 
+_TLS = "tls:"
 PARTS = (
     "test_arithmetic",
     "test_autograd",
@@ -24,6 +29,7 @@ PARTS = (
     "test_binary",
     "test_common",
     "test_communicator",
+    "tls:test_communicator",
     "test_context",
     "test_crypten",
     "test_debug",
@@ -64,9 +70,41 @@ def notice_deaths(case: Any) -> None:
     case._join_processes = join_all
 
 
+def meet_over_tls(case: Any) -> None:
+    """Parties of the host's tests communicate over TLS, with keys that are made for each test.
+
+    Args:
+        case: the class of the host's tests that start processes.
+    """
+    from crypten_ext.transport.meeting import take_seat
+
+    import crypten
+
+    given: list[Seat] = []
+    set_up, init = case.setUp, crypten.init
+
+    def set_up_seats(self: Any, world_size: int = case.DEFAULT_WORLD_SIZE) -> None:
+        if self.rank == self.MAIN_PROCESS_RANK:
+            stack = ExitStack()
+            self.addCleanup(stack.close)
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            given[:] = stack.enter_context(seats("tls", Path(folder), world_size))
+        set_up(self, world_size)
+
+    def meet() -> None:
+        seat = given[int(os.environ["RANK"])]
+        os.environ.update(seat.env)
+        take_seat([*map(str, seat.descriptors)])
+        init()
+        assert os.environ["DISTRIBUTED_BACKEND"] == "pea"
+
+    case.setUp, vars(crypten)["init"] = set_up_seats, meet
+
+
 def main() -> None:
     """Runs what is named."""
-    folder, out, kind, *names = sys.argv[1:]
+    folder, out, kind, *parts = sys.argv[1:]
+    names = [part.removeprefix(_TLS) for part in parts]
     sys.path.insert(0, folder)
     import torch
 
@@ -82,6 +120,8 @@ def main() -> None:
     forked = multiprocessing.get_context("fork")
     vars(cases)["multiprocessing"] = SimpleNamespace(get_context=lambda method: forked)
     notice_deaths(vars(cases)["MultiProcessTestCase"])
+    if names != parts:
+        meet_over_tls(vars(cases)["MultiProcessTestCase"])
     loader = unittest.TestLoader()
     run(unittest.TestSuite(loader.loadTestsFromName(f"test.{name}") for name in names), Path(out))
 
