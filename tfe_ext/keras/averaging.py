@@ -23,7 +23,7 @@ class _Last(NamedTuple):
 
 
 class MeanOfIterates(Callback):
-    """After `Sequential.fit` the model is the mean of its last iterates, from whatever noise.
+    """After `Sequential.fit` the model is the mean of its last iterates.
 
         model.fit(x, y, steps=25, callbacks=[tfe_ext.keras.MeanOfIterates(0.4)])
 
@@ -69,8 +69,10 @@ class MeanOfIterates(Callback):
                 f"at most {self._made - self._counted} without checkpoints of those iterates",
                 "Their mean is not known otherwise.",
             )
-        self._total = self.model.beside.of(TOTAL)
-        self._count = Program(self._add)
+        if self._mean.count > 1:
+            self._total = self.model.beside.of(TOTAL)
+            self._count = Program(self._add)
+            self._count.trace()
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Counts the model before a step, if it is one of the last."""
