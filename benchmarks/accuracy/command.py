@@ -55,6 +55,12 @@ def main(
             "each; by default all."
         ),
     ] = None,
+    missing: Annotated[
+        bool,
+        typer.Option(
+            "--missing", help="Measure those secure runs only that are not published so far."
+        ),
+    ] = False,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with its own seed.", min=1)] = 3,
     epsilon: float = 2.0,
 ) -> None:
@@ -72,7 +78,7 @@ def main(
     )
     for name in experiment or EXPERIMENTS:
         if name == SECURE:
-            secure.run(material, "tfe" if backend == "tfe" else "crypten", way or ())
+            secure.run(material, backend, way or (), missing=missing)
         elif name in KNOWN:
             KNOWN[name](material)
         else:

@@ -25,9 +25,7 @@ def publish(
     """Writes ``accuracy-EXPERIMENT-DATA`` as .json and .md; returns that name."""
     name = f"accuracy-{experiment}-{material.data}"
     named = {
-        label: asdict(setting) | {"features": setting.title}
-        if isinstance(setting, Setting)
-        else setting
+        label: shown(setting) if isinstance(setting, Setting) else setting
         for label, setting in settings.items()
     }
     others = {
@@ -41,6 +39,11 @@ def publish(
     tables.publish(name, rows, **others)
     (tables.RESULTS / f"{name}.md").write_text(tables.markdown(rows) + "\n")
     return name
+
+
+def shown(setting: Setting) -> dict[str, Any]:
+    """Returns the settings as a result has them, without folders."""
+    return asdict(setting) | {"features": setting.title}
 
 
 def bars(name: str, rows: Sequence[dict[str, Any]], label: str) -> None:

@@ -3,37 +3,42 @@
 import json
 import os
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import tables
-from benchmarks.accuracy.publishing import against_costs, publish
+from benchmarks.accuracy.publishing import against_costs, publish, shown
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.runs import summary
-from benchmarks.accuracy.settings import ways
+from benchmarks.accuracy.settings import Setting, ways
 from benchmarks.accuracy.ways import EPSILONS
 from extensions.cli import console
 from extensions.errors import ArgumentError
-from extensions.owners.data import write_parts
+from extensions.owners.data import Split, write_parts
+from extensions.protocols.sums.choices import is_hidden
+from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import Backend, find
 from extensions.runs.options import RunOptions
 
 OPTIONS = RunOptions(timeout=3600.0)
 
 
-def run(material: Material, backend: str, only: Collection[str] = ()) -> None:
+def run(
+    material: Material, backend: str, only: Collection[str] = (), *, missing: bool = False
+) -> None:
     """Time, rounds, bytes, accuracy and epsilon of each way to learn, a run for each seed.
 
-    The table is written anew with each row, so that what was measured is kept if a run ends; way
-    by way, so that what is kept has every epsilon of a way.
+    The table is written anew with each row, so that what was measured is kept if a run ends.
 
     Args:
         material: the records.
         backend: host of the runs.
         only: titles of the ways to measure, all by default; what was published of others stays.
+        missing: what was published of these ways with today's settings stays too.
 
     Raises:
         ArgumentError: these data have no such way.
@@ -43,59 +48,67 @@ def run(material: Material, backend: str, only: Collection[str] = ()) -> None:
     titles = list(known)
     if unknown := [way for way in only if way not in titles]:
         raise ArgumentError("way", unknown[0], f"one of {', '.join(titles)}")
-    others = set(titles).difference(only or titles)
-    rows, settings, loads, seconds = _published(f"secure-{backend}", material.data, others)
-    for way in titles:
-        if way in others:
-            continue
+
+    def kept(way: str, setting: dict[str, Any]) -> bool:
+        if way in (only or titles):
+            return missing and setting == shown(known[way])
+        return way in titles
+
+    rows, settings, loads, seconds = _published(f"secure-{backend}", material.data, kept)
+    there = {(row["way"], _target(row)) for row in rows}
+    for way, epsilon in product(only or titles, EPSILONS):
+        setting = ways(material.data, epsilon)[way]
+        if (way, epsilon) in there or not (is_hidden(setting) or backend == "crypten"):
+            continue  # one program has all records in ABY3 if the model is open
+        features = material.features(setting)
+        run_of_all = f"{way}, {epsilon:g}"
+        config = _config(material, setting, features, epsilon, backend)
+        loads[run_of_all] = os.getloadavg()[0]
+        reports = [_once(config, features, engine) for _ in material.seeds]
+        rows.append(_row(material.data, backend, way, reports))
+        rows.sort(key=lambda row: (titles.index(row["way"]), -row["epsilon"]))
         settings[way] = known[way]
-        for epsilon in EPSILONS:
-            setting = ways(material.data, epsilon)[way]
-            features = material.features(setting)
-            own = setting.config(
-                records=len(features.train_x),
-                classes=material.classes,
-                epsilon=epsilon,
-                backend=backend,
-                data=material.data,
-            )
-            if not own.hidden and backend != "crypten":
-                continue  # one program has all records there
-            columns = features.train_x.shape[1]
-            config = own.resolved(engine.noise_failure(own, columns))
-            run_of_all = f"{way}, {epsilon:g}"
-            loads[run_of_all] = os.getloadavg()[0]
-            reports = [_once(config, features, engine) for _ in material.seeds]
-            rows.append(_row(material.data, backend, way, reports))
-            rows.sort(key=lambda row: titles.index(row["way"]))
-            seconds[run_of_all] = [report["seconds"] for report in reports]
-            name = publish(
-                f"secure-{backend}",
-                material,
-                rows,
-                settings,
-                backend=backend,
-                epsilon=EPSILONS,
-                bytes=f"{tables.BYTES}; dealt: what the dealer sent and received",
-                loads_before=loads,
-                seconds=seconds,
-            )
-            against_costs(name, rows, ("rounds", "GB/party"))
+        seconds[run_of_all] = [report["seconds"] for report in reports]
+        name = publish(
+            f"secure-{backend}",
+            material,
+            rows,
+            settings,
+            backend=backend,
+            epsilon=EPSILONS,
+            bytes=f"{tables.BYTES}; dealt: what the dealer sent and received",
+            loads_before=loads,
+            seconds=seconds,
+        )
+        against_costs(name, rows, ("rounds", "GB/party"))
+
+
+def _config(
+    material: Material, setting: Setting, features: Split, epsilon: float, backend: str
+) -> TrainConfig:
+    """Returns the resolved settings of a run."""
+    own = setting.config(
+        records=len(features.train_x),
+        classes=material.classes,
+        epsilon=epsilon,
+        backend=backend,
+        data=material.data,
+    )
+    return own.resolved(find(backend).noise_failure(own, features.train_x.shape[1]))
 
 
 def _published(
-    experiment: str, data: str, kept: Collection[str]
+    experiment: str, data: str, kept: Callable[[str, dict[str, Any]], bool]
 ) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, float], dict[str, list[float]]]:
-    """Rows, settings, loads and seconds of those ways, as they were published."""
+    """Rows, settings, loads and seconds as they were published, of each way that is `kept`."""
     file = tables.RESULTS / f"accuracy-{experiment}-{data}.json"
     content = json.loads(file.read_text()) if file.exists() else {"rows": []}
-    rows = [row for row in content["rows"] if row["way"] in kept]
-    if not rows:
-        return [], {}, {}, {}
-    found = content["settings"]
-    settings = {way: setting for way, setting in found["tuned"].items() if way in kept}
+    found = content.get("settings", {})
+    tuned = {way: each for way, each in found.get("tuned", {}).items() if kept(way, each)}
+    rows = [row for row in content["rows"] if row["way"] in tuned]
+    settings = {row["way"]: tuned[row["way"]] for row in rows}
     loads, seconds = (
-        {run: each for run, each in found.get(name, {}).items() if _way_of(run) in kept}
+        {run: each for run, each in found.get(name, {}).items() if _way_of(run) in settings}
         for name in ("loads_before", "seconds")
     )
     return rows, settings, loads, seconds
@@ -106,7 +119,12 @@ def _way_of(run: str) -> str:
     return run.rpartition(", ")[0]
 
 
-def _once(config: Any, features: Any, engine: Backend) -> dict[str, Any]:
+def _target(row: dict[str, Any]) -> float:
+    """The epsilon that was asked for, of which a run spends a little less."""
+    return min(EPSILONS, key=lambda epsilon: abs(epsilon - row["epsilon"]))
+
+
+def _once(config: TrainConfig, features: Split, engine: Backend) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pea-") as folder:
         files = write_parts(dealt(features), Path(folder))
         with console.progress(config) as show:

@@ -17,6 +17,7 @@ from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_fact
 from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
+from extensions.ring.words import power
 
 Sums = Sequence[tuple[Share, Share | None]]
 """For each layer that of its weight and that of its bias, None where it has none."""
@@ -234,10 +235,11 @@ def updates_of(
         for j, part in enumerate(parts):
             if part is None:
                 continue
-            shift = exponent + (plan.factor_bits + j * layer.bias_bits)
+            bits = plan.factor_bits + j * layer.bias_bits
+            shift = exponent + bits
             scaled = part * numerator
             if velocity is not None:
-                kept = plan.momentum_numerator << (shift - MOMENTUM_BITS)
+                kept = power(exponent + (bits - MOMENTUM_BITS)) * plan.momentum_numerator
                 scaled = scaled + velocity[i][j] * kept
             items.append((scaled, shift))
     return paired(ring.truncate(items), plan)

@@ -19,6 +19,7 @@ variance vanishes.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from extensions.checks import check_not_negative
@@ -68,6 +69,24 @@ def party_variance(parties: int, colluders: int = 1, noise_shares: NoiseShares =
         return 1.0
     exact = 1.0 / (parties - colluders)
     return max(exact, 3.0 / (2.0 * parties)) if noise_shares == "paper" else exact
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseSplit:
+    """How the parties divide noise among them.
+
+    Attributes:
+        colluders: number t of the m parties that may pool what they know; what is stated of noise
+            remains after any t of them subtract theirs.
+        noise_shares: as in `party_variance`.
+    """
+
+    colluders: int = 1
+    noise_shares: NoiseShares = "exact"
+
+
+EVEN = NoiseSplit()
+"""Against each single party, with no more noise than that takes."""
 
 
 def check_colluders(parties: int, colluders: int, *, dealer_noise: bool = False) -> None:

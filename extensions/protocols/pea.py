@@ -319,7 +319,7 @@ def plans(config: Settings, records: Announced) -> tuple[Network, StepPlan, Mean
     expected = config.sample_rate * sum(records.sizes) * config.rows_per_unit
     network = network_of(config, records.features)
     plan = plan_of(config, network, sum(records.rows(config)), expected)
-    return network, plan, Mean.over(config, plan, largest_weight(config, network, plan))
+    return network, plan, Mean.over(config, plan.frac_bits, largest_weight(config, network, plan))
 
 
 Descent = Callable[[Host, Settings, Announced, State, Ledger, Keep], Parameters]

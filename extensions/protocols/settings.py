@@ -14,7 +14,7 @@ from extensions.network.spec import ModelSpec, Start
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.initialization import MAX_NORM, Strategy, Weighting
-from extensions.protocols.noise import NoiseShares
+from extensions.protocols.noise import NoiseShares, NoiseSplit
 from extensions.protocols.optimizer import Choices, bias_bits, numerators
 
 TRAINING = "training"
@@ -208,6 +208,11 @@ def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
         start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
     ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
     return start + plan.moved(_rates(config, plan)) * (1 + 2.0**-9) + ulps
+
+
+def split_of(config: Settings) -> NoiseSplit:
+    """Returns how the parties of a run divide noise among them."""
+    return NoiseSplit(colluders=config.colluders, noise_shares=config.noise_shares)
 
 
 def account(

@@ -13,7 +13,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, flat, named, pairs
 from extensions.protocols.noise import add_gaussian_noise
-from extensions.protocols.settings import whole_network_of
+from extensions.protocols.settings import split_of, whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
 from extensions.protocols.sums.whitened import TITLE as WHITENING
 from extensions.ring.clear import ClearRing
@@ -155,12 +155,7 @@ class Outputs:
 
         sigma = config.count_noise if config.evaluate == "noisy" else 0.0
         counted = noisy_words(
-            host,
-            counts,
-            [sigma],
-            frac_bits=config.frac_bits,
-            colluders=config.colluders,
-            noise_shares=config.noise_shares,
+            host, counts, [sigma], frac_bits=config.frac_bits, split=split_of(config)
         )
         return [[*one, *other] for one, other in zip(shown, counted, strict=True)]
 

@@ -67,6 +67,14 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     assert second["rows"][3:] == first["rows"]
     for name in ("tuned", "seconds", "loads_before"):
         assert first["settings"][name].items() < second["settings"][name].items()
+    lacking = [row for row in second["rows"] if row["way"] == way and row["epsilon"] > 1.5]
+    lacking += first["rows"]
+    file.write_text(json.dumps(second | {"rows": lacking}))
+    result = CliRunner().invoke(app, [*command, way, "--missing"])
+    assert result.exit_code == 0, result.output
+    third = json.loads(file.read_text())
+    assert [row["epsilon"] for row in third["rows"]] == pytest.approx(2 * [2, 1, 0.5], rel=1e-3)
+    assert [third["rows"][0], *third["rows"][3:]] == lacking
     refused = CliRunner().invoke(app, [*command, "none"])
     assert isinstance(refused.exception, ArgumentError)
     assert refused.exception.argument == "way"

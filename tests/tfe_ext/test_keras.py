@@ -31,6 +31,14 @@ SEED, RATE, LR, NOISE, F, SERVERS = 11, 0.6, 0.75, 2.0, 20, 3
 
 CASES: dict[str, dict[str, Any]] = {
     "linear": {"max_grad_norm": 0.7, "steps": 10, "decay": 0.7},
+    "momentum, falling rates": {
+        "max_grad_norm": 0.7,
+        "steps": 5,
+        "decay": 0.4,
+        "momentum": 0.75,
+        "average": 0.6,
+    },
+    "momentum, rising rates": {"max_grad_norm": 0.7, "steps": 5, "decay": 1.7, "momentum": 0.75},
     "hidden": {"hidden": True, "max_grad_norm": 1.0, "steps": 2},
     "hidden sigmoid, no bias": {
         "hidden": True,
@@ -42,9 +50,12 @@ CASES: dict[str, dict[str, Any]] = {
     "softmax": {"max_grad_norm": 0.7, "steps": 2, "kind": "softmax"},
     "SGD": {"private": False, "steps": 2},
 }
-SHORT = ("linear",)
+SHORT = ("linear", "momentum, falling rates")
 """Each case traces a step for seconds; the others differ in what the core computes."""
 COSTS = {"linear": 19, "hidden": 28, "hidden sigmoid, no bias": 30, "softmax": 25, "SGD": 12}
+COSTS |= dict.fromkeys([case for case in CASES if "momentum" in case], COSTS["linear"])
+LINEAR_SENT = [21064, 21064, 86728]
+"""Bytes of each server in a step of a linear model, with momentum and without."""
 
 
 @pytest.mark.parametrize(
@@ -100,7 +111,14 @@ def replayed_batches(steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def plan_of(
-    widths: list[int], bias: bool, activation: str, steps: int, private: bool, c: float, loss: Loss
+    widths: list[int],
+    bias: bool,
+    activation: str,
+    steps: int,
+    private: bool,
+    c: float,
+    loss: Loss,
+    momentum: float,
 ) -> StepPlan:
     """Returns the public constants that the optimizer is documented to derive."""
     bound = {"relu": relu, "sigmoid": sigmoid}[activation]().bound
@@ -120,6 +138,7 @@ def plan_of(
         max_grad_norm=c,
         noise_multiplier=NOISE if private else 0.0,
         parties=SERVERS,
+        momentum=momentum,
         private=private,
     )
 
@@ -131,10 +150,19 @@ def plan_of(
 def test_steps_are_those_of_the_reference(tfe_process, case):
     """Ten steps of a linear model, two of others; rounds and epsilon are checked on the way.
 
-    With a decay each step has a lower learning rate than the one before, in the same graph.
+    With a decay each step has another learning rate than the one before, in the same graph. With
+    momentum no step is truncated by more bits than an earlier one. The end is the mean of the last
+    iterates.
     """
     options = {"hidden": False, "activation": "relu", "bias": True, "private": True, **CASES[case]}
-    options = {"max_grad_norm": 1.0, "kind": "sigmoid", "decay": 1.0, **options}
+    defaults = {
+        "max_grad_norm": 1.0,
+        "kind": "sigmoid",
+        "decay": 1.0,
+        "momentum": 0.0,
+        "average": 0.0,
+    }
+    options = defaults | options
     widths = [FEATURES, HIDDEN, CLASSES] if options.pop("hidden") else [FEATURES, CLASSES]
     draws, parameters = np.random.default_rng(5), []
     for n, m in itertools.pairwise(widths):
@@ -160,13 +188,17 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         options["private"],
         options["max_grad_norm"],
         options["kind"],
+        options["momentum"],
     )
     activation = {"relu": relu, "sigmoid": sigmoid}[options["activation"]]()
-    source, ulp, clipped = InsecureSeededSource(SEED), 2.0**-F, []
+    source, ulp, clipped, carried, shift = InsecureSeededSource(SEED), 2.0**-F, [], 0.0, 64
     batches = replayed_batches(options["steps"])
     for i, (step, (x, y)) in enumerate(zip(result["steps"], batches, strict=True)):
-        numerator, shift = replace(plan, learning_rate=LR * options["decay"] ** i).step_ratio
-        ratio = math.ldexp(numerator, -shift)
+        rate = LR * options["decay"] ** i
+        own = replace(plan, learning_rate=rate).step_ratio[1]
+        shift = min(own, shift) if options["momentum"] else own
+        exact = math.ldexp(rate / plan.expected_batch_size, shift)
+        ratio = math.ldexp(max(1, round(exact)), -shift)
         step = {when: [np.array(p) for p in values] for when, values in step.items()}
         found = gradients(step["before"], x, y, plan, activation, options["kind"])
         each = [factor.reshape(-1, 1) * found.values for factor in factors(found, plan)]
@@ -174,13 +206,21 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         high = (np.maximum(*each) + found.errors).sum(axis=0)
         noise = noise_of(step, plan, source) if plan.private else 0.0
         before, after = (np.concatenate([p.ravel() for p in step[k]]) for k in ("before", "after"))
-        moved = before - after
+        moved = before - after - carried
+        carried = options["momentum"] * (before - after)
         assert (ratio * (low + noise) - ulp <= moved).all()
         assert (moved <= ratio * (high + noise) + ulp).all()
         assert (high - low).max() < 0.05 * np.abs(low).max()
         clipped.append(float((factors(found, plan)[1] < 1.0).mean()))
+    last = [step["after"] for step in result["steps"]][
+        -max(1, round(options["average"] * options["steps"])) :
+    ]
+    for *column, found in zip(*last, result["end"], strict=True):
+        np.testing.assert_allclose(found, np.mean(column, axis=0), atol=2 * ulp, rtol=2.0**-20)
     assert (max(clipped) > 0) == options["private"]
     assert result["rounds"] == COSTS[case]
+    if COSTS[case] == COSTS["linear"]:
+        assert result["sent"] == LINEAR_SENT
     assert result["graphs"] == 0, "traced after the first step"
     assert result["outside"] == 0
     if options["private"]:

@@ -1,5 +1,6 @@
 """Private training of TF Encrypted's Keras layers on ABY3."""
 
+from tfe_ext.keras.averaging import MeanOfIterates
 from tfe_ext.keras.checkpoints import Checkpoints
 from tfe_ext.keras.losses import BinaryCrossentropy, CategoricalCrossentropy
 from tfe_ext.keras.optimizers import DPSGD, SGD
@@ -12,6 +13,7 @@ __all__ = [
     "BinaryCrossentropy",
     "CategoricalCrossentropy",
     "Checkpoints",
+    "MeanOfIterates",
     "Sequential",
     "vouch_for",
 ]

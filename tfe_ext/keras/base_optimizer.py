@@ -1,5 +1,6 @@
 """What the optimizers of private training have in common: arguments, plans, and counts of steps."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, Self
@@ -38,6 +39,7 @@ class Optimizer:
         self._schedule = schedule
         self._source = source or SystemSource()
         self._drift = Drift(settings.max_weight_norm)
+        self._shift: int | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute that steps take notice of.
@@ -82,6 +84,11 @@ class Optimizer:
     def schedule(self) -> Schedule | None:
         """What gives the learning rate of each step, if it is no number."""
         return self._schedule
+
+    @property
+    def momentum(self) -> float:
+        """What of an update goes into the next one."""
+        return self._settings.momentum
 
     @property
     def iterations(self) -> int:
@@ -130,8 +137,24 @@ class Optimizer:
             parties=ABY3Ring.parties,
             colluders=settings.colluders,
             degree=settings.degree,
+            momentum=settings.momentum,
             private=self.private,
         )
+
+    def ratio(self, plan: StepPlan) -> tuple[int, int]:
+        """Returns the numerator and exponent by which a step multiplies its sum.
+
+        With momentum no later step is truncated by more bits than an earlier one, so that what it
+        carries over keeps to the range that `StepPlan` proves: with a lower learning rate than
+        before the numerator has fewer bits instead, and is never 0. Else they are those of
+        `StepPlan.step_ratio`.
+        """
+        numerator, exponent = plan.step_ratio
+        less = 0 if self._shift is None else exponent + plan.factor_bits - self._shift
+        if less <= 0:
+            return numerator, exponent
+        exact = math.ldexp(plan.learning_rate / plan.expected_batch_size, exponent - less)
+        return max(1, round(exact)), exponent - less
 
     @property
     def ledger(self) -> Ledger | None:
@@ -163,6 +186,8 @@ class Optimizer:
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps."""
         self._drift.count(plan)
+        if plan.momentum_numerator:
+            self._shift = self.ratio(plan)[1] + plan.factor_bits
 
     def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
         """Records what so many of these steps cost the records, whether they are made or not."""
@@ -170,6 +195,7 @@ class Optimizer:
     def get_config(self) -> dict[str, Any]:
         """Returns all arguments but the source, as JSON can hold them; not what was counted."""
         own = _attributes(type(self))
+        own.append("momentum")
         config = {name: value for name, value in asdict(self._settings).items() if name in own}
         if self._schedule is not None:
             config["learning_rate"] = self._schedule.config()
@@ -182,11 +208,12 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what was counted so far, public, as values that JSON can hold."""
-        return {"drift": self._drift.state()}
+        return {"drift": self._drift.state(), "shift": self._shift}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned, with the weights of then."""
         self._drift.restore(state["drift"])
+        self._shift = state.get("shift")
 
 
 def _attributes(optimizer: type) -> list[str]:

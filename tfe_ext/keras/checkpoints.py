@@ -101,7 +101,7 @@ class Checkpoints(Callback):
         """Writes the servers' shares after so many steps, if a checkpoint is due."""
         if not self._parties[0].is_due(step):
             return
-        for party, own in zip(self._parties, weights.shares(self._model.chain), strict=True):
+        for party, own in zip(self._parties, self._model.training_shares(), strict=True):
             party.write(step, own, **self._state())
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
@@ -119,9 +119,9 @@ class Checkpoints(Callback):
             PeaError: another continuation of the run was finished, or the folder cannot be written.
         """
         if not self._outputs:
-            shares = weights.shares(self._model.chain)
-            self._outputs = [*shares] if compute is None else self._words(compute())
-            words = [*zip(shares, self._outputs, strict=True)]
+            model = weights.shares(self._model.chain)
+            self._outputs = model if compute is None else self._words(compute())
+            words = [*zip(self._model.training_shares(), self._outputs, strict=True)]
             store_together(self._parties, _alone, words, **self._state())
         for party in self._parties:
             party.mark()

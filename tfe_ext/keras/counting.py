@@ -15,7 +15,7 @@ from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import Records
-from tfe_ext.keras.step import logits_of, opened
+from tfe_ext.keras.steps.step import logits_of, opened
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Share
 

@@ -14,7 +14,7 @@ from extensions.ring.interface import Share
 from tfe_ext.cost.cost import Cost, cost_of_graph
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.layers import Chain
-from tfe_ext.keras.step import parameters_of, store
+from tfe_ext.keras.steps.step import parameters_of, store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate

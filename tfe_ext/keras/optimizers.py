@@ -34,6 +34,8 @@ class DPSGD(Optimizer):
         colluders: number of servers whose pooled knowledge of noise must not weaken the guarantee;
             ABY3 itself bears only one.
         degree: of the clip factor's polynomial (2, 3 or 4).
+        momentum: what of an update goes into the next one, in 0..0.999; it costs nothing, and stays
+            as it is.
         overflow_probability: probability over one call of `fit` that a sample exceeds its rows; 1 +
             exp(epsilon) times it is taken off delta
             (`extensions.privacy.accounting.allowed_overflow`).
@@ -70,6 +72,7 @@ class DPSGD(Optimizer):
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
         colluders: int = 1,
         degree: int = 2,
+        momentum: float = 0.0,
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
         delta: float | None = None,
@@ -85,6 +88,7 @@ class DPSGD(Optimizer):
             max_weight_norm=max_weight_norm,
             colluders=colluders,
             degree=degree,
+            momentum=momentum,
             overflow_probability=overflow_probability,
             delta=delta,
         )
@@ -151,6 +155,7 @@ class SGD(Optimizer):
         expected_batch_size: float | None = None,
         max_feature_norm: float = 1.0,
         max_weight_norm: float = DEFAULT_WEIGHT_NORM,
+        momentum: float = 0.0,
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
     ) -> None:
@@ -161,6 +166,7 @@ class SGD(Optimizer):
             expected_batch_size=expected_batch_size,
             max_feature_norm=max_feature_norm,
             max_weight_norm=max_weight_norm,
+            momentum=momentum,
             overflow_probability=overflow_probability,
         )
         super().__init__(settings, schedule, source)

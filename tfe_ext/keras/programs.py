@@ -23,6 +23,10 @@ class Program:
         """Runs the graph."""
         return self._traced()
 
+    def trace(self) -> None:
+        """Traces the graph now."""
+        self._traced.get_concrete_function()
+
     @property
     def graph(self) -> Any:
         """The graph."""

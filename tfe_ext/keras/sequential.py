@@ -17,7 +17,7 @@ from tfe_ext.keras.initialization import LocalStart
 from tfe_ext.keras.layers import Chain, chain_of, check_layer
 from tfe_ext.keras.losses import loss_of
 from tfe_ext.keras.records.batches import pair_of
-from tfe_ext.keras.step import logits_of
+from tfe_ext.keras.steps.step import logits_of
 from tfe_ext.keras.trainer import Trainer, steps_of
 from tfe_ext.keras.weights import Weighted
 from tfe_ext.ring.private_tensors import share_of, tensor_of

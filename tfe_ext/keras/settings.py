@@ -6,6 +6,7 @@ from typing import Any
 from extensions.checks import check_not_negative, check_positive
 from extensions.privacy.mechanisms import check_real
 from extensions.privacy.sampling import check_sample_rate
+from extensions.protocols.dpsgd_plan import check_momentum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class Settings:
     max_weight_norm: float
     colluders: int = 1
     degree: int = 2
+    momentum: float = 0.0
     overflow_probability: float
     delta: float | None = None
 
@@ -33,6 +35,7 @@ class Settings:
             check_positive(name, getattr(self, name))
         check_not_negative("noise_multiplier", self.noise_multiplier)
         check_sample_rate(self.sample_rate)
+        check_momentum(self.momentum)
         if self.delta is not None:
             check_real("delta", self.delta)
 

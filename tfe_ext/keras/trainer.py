@@ -27,7 +27,8 @@ from tfe_ext.keras.records.batches import (
 )
 from tfe_ext.keras.records.seen import Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
-from tfe_ext.keras.step import opened, parameters_of, update
+from tfe_ext.keras.steps.iterates import VELOCITY, Iterates
+from tfe_ext.keras.steps.step import opened, parameters_of, update
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.variables import ScalarVariables
@@ -60,6 +61,7 @@ class Trainer:
         self._tables = Kept(MOST_TABLES)
         self._programs = Kept(MOST_PROGRAMS)
         self._ratio = ScalarVariables(ring.servers.devices, (0, 1))
+        self._beside: tuple[Optimizer | None, Iterates] | None = None
         self._step: Program | None = None
 
     def prepare(
@@ -85,15 +87,27 @@ class Trainer:
             expected=rate * records.size,
         )
         fixed = dataclasses.replace(plan, learning_rate=1.0, expected_batch_size=1.0)
+        last = None
+        if plan.momentum_numerator:
+            last = self.beside(chain, optimizer).of(VELOCITY)
 
         def step() -> None:
             batch = records.sample(rows, rate, source)
-            update(self.ring, chain, batch, fixed, source, self._ratio.read())
+            update(self.ring, chain, batch, fixed, source, self._ratio.read(), last)
 
-        key = ("step", id(records), tuple(rows), rate, _own(source), fixed, *_facts(chain))
-        self._step = self._program(key, step)
-        self._ratio.assign(plan.step_ratio)
+        key = ("step", id(records), tuple(rows), rate, _own(source), fixed, id(last))
+        self._step = self._program((*key, *_facts(chain)), step)
+        self._ratio.assign(optimizer.ratio(plan))
         return self._step, plan
+
+    def beside(self, chain: Chain, optimizer: Optimizer | None) -> Iterates:
+        """Returns what this optimizer goes on from with the model; zeros for another one."""
+        if self._beside is not None:
+            whose, found = self._beside
+            if whose is optimizer and found.are_of(chain):
+                return found
+        self._beside = optimizer, Iterates(self.ring, chain)
+        return self._beside[1]
 
     def check_start(self, chain: Chain, plan: StepPlan, max_weight_norm: float) -> None:
         """Checks the weights that training is to start from, if bounds depend on them, and once.

@@ -13,7 +13,8 @@ from extensions.owners.data import write_private
 from extensions.protocols.agreement import common_name
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from tfe_ext.keras.layers import Chain, config_of, layers_of
-from tfe_ext.keras.step import store
+from tfe_ext.keras.steps.iterates import Iterates
+from tfe_ext.keras.steps.step import store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
@@ -33,6 +34,7 @@ class Weighted:
     name: str
     layers: list[Any]
     opened: int
+    optimizer: Any
     _trainer: Trainer
 
     @property
@@ -99,16 +101,28 @@ class Weighted:
         self._trainer.start_fits = None
         load(self._trainer.ring, self.chain, Path(folder))
 
+    @property
+    def beside(self) -> Iterates:
+        """What a training with this optimizer goes on from beside the weights."""
+        return self._trainer.beside(self.chain, self.optimizer)
+
+    def training_shares(self) -> list[dict[str, Integers]]:
+        """Returns all that a training goes on from, as summands of each server; secret."""
+        beside = self.beside.shares()
+        return [own | more for own, more in zip(shares(self.chain), beside, strict=True)]
+
     def resume(self, parts: Sequence[Mapping[str, Integers]]) -> None:
-        """Restores the weights of a training that goes on, with its optimizer's state.
+        """Restores a training that goes on, whose optimizer's state is restored as well.
 
         Args:
-            parts: what `shares` returned.
+            parts: what `training_shares` returned.
 
         Raises:
             ArgumentError: other parameters.
         """
-        restore(self.chain, parts)
+        names = _shapes(self.chain)
+        restore(self.chain, [{name: own[name] for name in names if name in own} for own in parts])
+        self.beside.restore(parts)
         self._trainer.start_fits = 0.0
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from extensions.ring.fixed_point import Integers
 from tfe_ext.ring.scalars import Scalar
-from tfe_ext.ring.shares import Replicated
+from tfe_ext.ring.shares import Replicated, Share
 
 
 class ShareVariable:
@@ -22,10 +23,13 @@ class ShareVariable:
             with tf.device(share.servers[place]):
                 self._parts.append(tf.Variable(part, trainable=False, name="share"))
 
-    def assign(self, share: Replicated) -> None:
-        """Puts another share of the same shape in its place."""
-        for variable, part in zip(self._parts, share.parts, strict=True):
-            variable.assign(part)
+    def assign(self, share: Share) -> None:
+        """Puts another share of the same shape, which is replicated, in its place."""
+        assert isinstance(share, Replicated), type(share)
+        places = zip(self._parts, share.parts, share.PLACES, strict=True)
+        for variable, part, place in places:
+            with tf.device(self._servers[place]):
+                variable.assign(part)
 
     def read(self) -> Replicated:
         """Returns the present value."""
@@ -34,6 +38,10 @@ class ShareVariable:
             with tf.device(self._servers[place]):
                 values.append(variable.read_value())
         return Replicated(self._servers, values)
+
+    def summands(self) -> list[Integers]:
+        """Returns x_0, x_1 and x_2, which this program reads; their sum is the value."""
+        return [variable.numpy() for variable in self._parts[::2]]
 
 
 class ScalarVariables:

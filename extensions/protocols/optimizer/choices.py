@@ -10,12 +10,20 @@ from extensions.protocols.optimizer.schedule import RateSchedule, multipliers
 MOST_BIAS_BITS = 8
 
 
-class Choices(Protocol):
-    """Settings of a run; `extensions.runs.config.TrainConfig` says what they mean."""
+class Averaging(Protocol):
+    """Of which iterates of a run the mean is taken."""
 
     @property
     def steps(self) -> int:
         """Number of updates."""
+
+    @property
+    def average(self) -> float:
+        """The last part of the iterates, whose mean is the model; 0: the last one is."""
+
+
+class Choices(Averaging, Protocol):
+    """Settings of a run; `extensions.runs.config.TrainConfig` says what they mean."""
 
     @property
     def lr_schedule(self) -> RateSchedule:
@@ -24,10 +32,6 @@ class Choices(Protocol):
     @property
     def momentum(self) -> float:
         """What of an update goes into the next one."""
-
-    @property
-    def average(self) -> float:
-        """The last part of the iterates, whose mean is the model; 0: the last one is."""
 
     @property
     def bias_scale(self) -> float:
@@ -41,13 +45,19 @@ def check_choices(choices: Choices) -> None:
         ArgumentError: one is not.
     """
     check_momentum(choices.momentum)
-    if not 0.0 <= choices.average <= 1.0:
-        raise ArgumentError("average", choices.average, "in 0..1, the part of the steps")
+    check_average(choices.average)
     multipliers(choices.lr_schedule, 1)
     bias_bits(choices.bias_scale)
 
 
-def iterates(choices: Choices) -> int:
+def check_average(average: float) -> float:
+    """Returns the part of the steps; ArgumentError if it is none."""
+    if not 0.0 <= average <= 1.0:
+        raise ArgumentError("average", average, "in 0..1, the part of the steps")
+    return average
+
+
+def iterates(choices: Averaging) -> int:
     """Returns how many of the last iterates the mean is taken of; at least the very last."""
     return max(1, round(choices.average * choices.steps))
 

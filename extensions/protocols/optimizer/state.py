@@ -8,9 +8,8 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Parameters
-from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Host, flat, pairs
-from extensions.protocols.optimizer.choices import Choices, iterates
+from extensions.protocols.optimizer.choices import Averaging, Choices, iterates
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 
@@ -123,7 +122,7 @@ class Mean:
     shift: int
 
     @classmethod
-    def over(cls, choices: Choices, plan: StepPlan, largest: float) -> "Mean":
+    def over(cls, choices: Averaging, frac_bits: int, largest: float) -> "Mean":
         """Returns that of a run.
 
         The sum of n weights below `largest`, times a numerator of 2^shift / n + 1/2 at most, is
@@ -131,7 +130,7 @@ class Mean:
 
         Args:
             choices: of the run.
-            plan: of its steps.
+            frac_bits: of weights.
             largest: bound of a weight's magnitude in all of them.
 
         Raises:
@@ -139,7 +138,7 @@ class Mean:
         """
         count, steps = iterates(choices), choices.steps
         reach = np.log2(max(largest, 1.0) * 1.001)
-        shift = min(_MOST_BITS, SAFE_BITS - 1 - plan.frac_bits - int(np.ceil(reach)))
+        shift = min(_MOST_BITS, SAFE_BITS - 1 - frac_bits - int(np.ceil(reach)))
         if count > 1 and shift < MEAN_BITS + np.log2(count):
             raise ArgumentError(
                 "average",
@@ -162,7 +161,16 @@ class Mean:
         Cost:
             One truncation of all weights and biases.
         """
-        both = zip(flat(state.total), flat(state.model), strict=True)
-        sums = [(so_far + last) * self.numerator for so_far, last in both]
-        model = pairs(ring.truncate([(each, self.shift) for each in sums]))
-        return State(model, state.previous, state.total)
+        means = self.of_shares(ring, flat(state.total), flat(state.model))
+        return State(pairs(means), state.previous, state.total)
+
+    def of_shares(self, ring: Ring, total: Sequence[Share], last: Sequence[Share]) -> list[Share]:
+        """Returns the means of weights and biases, with what `of` says.
+
+        Args:
+            ring: the host.
+            total: the sums of those iterates, but for the very last.
+            last: the very last one.
+        """
+        sums = [(so_far + one) * self.numerator for so_far, one in zip(total, last, strict=True)]
+        return ring.truncate([(each, self.shift) for each in sums])

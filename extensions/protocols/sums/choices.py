@@ -10,8 +10,8 @@ Opening = Literal["never", "each-step"]
 Method = Literal["pea", "statistics"]
 
 
-class Choices(optimizer.Choices, Protocol):
-    """Settings of a run; `extensions.runs.config.TrainConfig` says what they mean."""
+class Openness(Protocol):
+    """What of a run is opened; `extensions.runs.config.TrainConfig` says what the settings mean."""
 
     @property
     def open(self) -> Opening:
@@ -20,6 +20,10 @@ class Choices(optimizer.Choices, Protocol):
     @property
     def method(self) -> Method:
         """How it is learnt."""
+
+
+class Choices(optimizer.Choices, Openness, Protocol):
+    """Settings of a run; `extensions.runs.config.TrainConfig` says what they mean."""
 
     @property
     def provider(self) -> str:
@@ -79,7 +83,7 @@ _OF_STEPS = {
 """What no use is made of where sums are opened once, and what it is then."""
 
 
-def is_hidden(choices: Choices) -> bool:
+def is_hidden(choices: Openness) -> bool:
     """Whether nobody sees a model before the end of the run, and owners share their records."""
     return choices.open == "never" and choices.method == "pea"
 

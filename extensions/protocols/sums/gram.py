@@ -20,7 +20,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import row_blocks
-from extensions.protocols.noise import NoiseShares, noise_without
+from extensions.protocols.noise import EVEN, NoiseSplit, noise_without
 from extensions.ring.fixed_point import Integers, Reals
 from extensions.ring.integer_matmul import EXACT_BITS
 
@@ -122,8 +122,7 @@ def noise_norm(
     columns: int,
     *,
     parties: int,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
+    split: NoiseSplit = EVEN,
 ) -> float:
     """Returns the spectral norm of all parties' noise on a Gram matrix, sqrt(2 m v columns) sigma.
 
@@ -131,13 +130,12 @@ def noise_norm(
     the norm 2 s sqrt(columns); here s is sqrt(m v / 2) sigma.
 
     Args:
-        sigma: of noise on the vector that remains after any `colluders` parties subtract theirs.
+        sigma: of noise on the vector that remains after colluding parties subtract theirs.
         columns: of the matrix.
         parties: number m of them, each of which adds the variance v sigma^2.
-        colluders: as in `extensions.protocols.noise.party_variance`, which is v.
-        noise_shares: likewise.
+        split: how they divide it, from which v follows (`extensions.protocols.noise`).
     """
-    widened = noise_without(parties, 0, colluders, noise_shares)
+    widened = noise_without(parties, 0, split.colluders, split.noise_shares)
     return widened * sigma * math.sqrt(2.0 * columns)
 
 

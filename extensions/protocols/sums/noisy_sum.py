@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from extensions.protocols.host import Arrays, Host
-from extensions.protocols.noise import NoiseShares, summand_scale
+from extensions.protocols.noise import EVEN, NoiseSplit, summand_scale
 from extensions.protocols.pea import Keep
 from extensions.ring.fixed_point import Integers
 
@@ -16,8 +16,7 @@ def noisy_sum(
     sigmas: Sequence[float],
     *,
     frac_bits: int,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
+    split: NoiseSplit = EVEN,
 ) -> list[Integers]:
     """Returns to every party the sum of all owners' arrays, with noise.
 
@@ -27,11 +26,10 @@ def noisy_sum(
         name: of the release.
         own: returns an owner's arrays, given its rank: integers with `frac_bits` fractional bits,
             of the same shapes at every owner. It is not called for a release that was made before.
-        sigmas: standard deviation of the noise of each array, which remains after any `colluders`
-            parties subtract theirs.
+        sigmas: standard deviation of the noise of each array, which remains after
+            colluding parties subtract theirs.
         frac_bits: of the arrays.
-        colluders: number of parties that may pool what they know.
-        noise_shares: as in `extensions.protocols.noise.party_variance`.
+        split: how the parties divide the noise.
 
     Guarantees:
         Each owner adds its own summand of the noise before its array leaves it, masked
@@ -48,14 +46,7 @@ def noisy_sum(
     """
 
     def words() -> list[list[Integers]]:
-        return noisy_words(
-            host,
-            own,
-            sigmas,
-            frac_bits=frac_bits,
-            colluders=colluders,
-            noise_shares=noise_shares,
-        )
+        return noisy_words(host, own, sigmas, frac_bits=frac_bits, split=split)
 
     return keep.open(name, words)
 
@@ -66,8 +57,7 @@ def noisy_words(
     sigmas: Sequence[float],
     *,
     frac_bits: int,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
+    split: NoiseSplit = EVEN,
 ) -> list[list[Integers]]:
     """Returns, for each of the host's holders, words that add up to what `noisy_sum` opens.
 
@@ -78,8 +68,8 @@ def noisy_words(
             host.ring.parties,
             sigma,
             frac_bits=frac_bits,
-            colluders=colluders,
-            noise_shares=noise_shares,
+            colluders=split.colluders,
+            noise_shares=split.noise_shares,
         )
         for sigma in sigmas
     ]

@@ -16,7 +16,7 @@ from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, Host, flat, pairs, share_public
 from extensions.protocols.optimizer import State, numerators
 from extensions.protocols.pea import Keep, gradients_of, plans
-from extensions.protocols.settings import TRAINING, Settings, account
+from extensions.protocols.settings import TRAINING, Settings, account, split_of
 from extensions.protocols.sums.noisy_sum import noisy_sum
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers
@@ -70,8 +70,7 @@ def descend_openly(
             partial(sums_of, state.model),
             [plan.sigma] * sum(1 + layer.has_bias for layer in plan.layers),
             frac_bits=plan.frac_bits + plan.factor_bits,
-            colluders=plan.colluders,
-            noise_shares=plan.noise_shares,
+            split=split_of(config),
         )
         ratio = factors[number - 1], exponent
         updates = updates_of(ring, paired(opened, plan), plan, ratio, state.velocity)

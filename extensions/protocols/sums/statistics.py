@@ -22,7 +22,7 @@ from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host, share_public
 from extensions.protocols.optimizer import State
 from extensions.protocols.pea import Keep
-from extensions.protocols.settings import TRAINING, Settings, account
+from extensions.protocols.settings import TRAINING, Settings, account, split_of
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
     check_size,
@@ -152,13 +152,7 @@ def fitted(opened: Sequence[Integers], damping: float) -> Reals:
 
 def damping_of(config: Settings, features: int) -> float:
     """Returns lambda: a part of the norm that the noise has in the products, at least 1."""
-    norm = noise_norm(
-        _sigma(config),
-        features,
-        parties=config.parties,
-        colluders=config.colluders,
-        noise_shares=config.noise_shares,
-    )
+    norm = noise_norm(_sigma(config), features, parties=config.parties, split=split_of(config))
     return max(1.0, DAMPING * norm)
 
 
@@ -210,8 +204,7 @@ def fit(
             lambda rank: own_statistics(own[rank], config.max_feature_norm),
             sigmas(_sigma(config), config.classes),
             frac_bits=2 * FRAC_BITS,
-            colluders=config.colluders,
-            noise_shares=config.noise_shares,
+            split=split_of(config),
         )
         weight = fitted(opened, damping_of(config, records.features)) / config.max_feature_norm
         bias = np.zeros(config.classes)

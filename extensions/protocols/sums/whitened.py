@@ -13,7 +13,7 @@ from extensions.privacy.sampling import OwnRecords, encode_features
 from extensions.protocols.announcement import Announced
 from extensions.protocols.host import Host
 from extensions.protocols.pea import Keep, Own
-from extensions.protocols.settings import Settings
+from extensions.protocols.settings import Settings, split_of
 from extensions.protocols.sums.gram import blocks, unit_rows
 from extensions.protocols.sums.whitening import WHITENING, Whitening, noisy_gram, ridge_of
 from extensions.ring.fixed_point import decode
@@ -142,16 +142,14 @@ def whitened(
         sigma=sigma,
         total=total,
         rows_per_unit=k,
-        colluders=config.colluders,
-        noise_shares=config.noise_shares,
+        split=split_of(config),
     )
     ridge = config.whiten_ridge or ridge_of(
         k * sigma,
         parties=host.ring.parties,
         total=total,
         columns=columns,
-        colluders=config.colluders,
-        noise_shares=config.noise_shares,
+        split=split_of(config),
     )
     whitening = Whitening(parts=parts, ridge=ridge)
     train = mapped(whitening, records.records, config.max_feature_norm)

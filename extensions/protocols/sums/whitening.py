@@ -20,7 +20,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.protocols.host import Host
-from extensions.protocols.noise import NoiseShares
+from extensions.protocols.noise import EVEN, NoiseSplit
 from extensions.protocols.pea import Keep
 from extensions.protocols.sums.gram import (
     FRAC_BITS,
@@ -100,8 +100,7 @@ def noisy_gram(
     sigma: float,
     total: int,
     rows_per_unit: int = 1,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
+    split: NoiseSplit = EVEN,
 ) -> list[Integers]:
     """Returns to every party the sum of x x^T over all owners' records, with noise.
 
@@ -119,8 +118,7 @@ def noisy_gram(
             records, moves the sum.
         total: number of rows of all owners, public.
         rows_per_unit: the most records k of one person.
-        colluders: number of parties that may pool what they know.
-        noise_shares: as in `extensions.protocols.noise.party_variance`.
+        split: how the parties divide the noise.
 
     Guarantees:
         Opened is the sum with Gaussian noise, which is that of one step of sampling rate 1 with
@@ -145,8 +143,7 @@ def noisy_gram(
         lambda rank: pack(gram(of_rank[rank])),
         sigmas(sigma * rows_per_unit),
         frac_bits=2 * FRAC_BITS,
-        colluders=colluders,
-        noise_shares=noise_shares,
+        split=split,
     )
 
 
@@ -156,8 +153,7 @@ def ridge_of(
     parties: int,
     total: int,
     columns: int,
-    colluders: int = 1,
-    noise_shares: NoiseShares = "exact",
+    split: NoiseSplit = EVEN,
 ) -> float:
     """Returns the ridge that suits noise of that size: 0.7 (N^2 total / columns)^(1/3).
 
@@ -169,8 +165,7 @@ def ridge_of(
         parties: number m of parties.
         total: number of rows of all owners.
         columns: of a row.
-        colluders: as in `noisy_gram`.
-        noise_shares: likewise.
+        split: as in `noisy_gram`.
 
     Source:
         Measured: 120, 180 and 300 were best at epsilon 2, 1 and 0.5 for MNIST's 60,000 rows of
@@ -181,7 +176,5 @@ def ridge_of(
     """
     if sigma == 0.0:
         raise ArgumentError("sigma", sigma, "above 0: without noise no ridge follows from it")
-    norm = noise_norm(
-        sigma, columns, parties=parties, colluders=colluders, noise_shares=noise_shares
-    )
+    norm = noise_norm(sigma, columns, parties=parties, split=split)
     return _RIDGE * math.cbrt(norm * norm * max(total, 1) / columns)

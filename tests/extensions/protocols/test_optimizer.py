@@ -289,9 +289,9 @@ def test_steps_that_may_reach_too_far_are_refused():
     assert note.startswith("In 10 steps weights may reach a norm of 4")
     plans(replace(CONFIG, loss="least-squares", lr=100.0, frac_bits=18))
     plan, bound = plans(replace(CONFIG, average=0.4))
-    assert Mean.over(replace(CONFIG, average=0.4), plan, bound).count == 4
+    assert Mean.over(replace(CONFIG, average=0.4), plan.frac_bits, bound).count == 4
     with pytest.raises(ArgumentError, match="^average = 0.4: must be 0 for steps of this size"):
-        Mean.over(replace(CONFIG, average=0.4), plan, 2.0**31)
+        Mean.over(replace(CONFIG, average=0.4), plan.frac_bits, 2.0**31)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -299,7 +299,7 @@ def test_steps_that_may_reach_too_far_are_refused():
 def test_the_mean_is_that_of_the_last_iterates(count, rounding):
     """Right within an ulp and 2^-11 of the largest weight that there may be."""
     config = replace(CONFIG, steps=1000, average=count / 1000, lr=0.01)
-    mean = Mean.over(config, step_plan(frac_bits=F), 50.0)
+    mean = Mean.over(config, F, 50.0)
     assert (mean.count, sum(map(mean.counts, range(1, 1001)))) == (count, count - 1)
     assert [mean.counts(step) for step in (1000 - count + 1, 1000)] == [0, 1]
     models = encode(np.random.default_rng(1).uniform(-50, 50, (count, 6)), F)

@@ -34,6 +34,7 @@ from tfe_ext.keras import (
     BinaryCrossentropy,
     CategoricalCrossentropy,
     Checkpoints,
+    MeanOfIterates,
     Sequential,
     vouch_for,
 )
@@ -98,6 +99,8 @@ def train(
     private,
     kind,
     decay,
+    momentum,
+    average,
 ):
     """The weights before and after each step, and what the run cost and spent.
 
@@ -105,9 +108,9 @@ def train(
     """
     source = InsecureSeededSource(seed)
     if private:
-        optimizer = DPSGD(lr, max_grad_norm, noise, rate, source=source)
+        optimizer = DPSGD(lr, max_grad_norm, noise, rate, momentum=momentum, source=source)
     else:
-        optimizer = SGD(lr, rate, source=source)
+        optimizer = SGD(lr, rate, momentum=momentum, source=source)
     shapes = [np.shape(p) for p in parameters if np.ndim(p) == 2]
     widths = [shapes[0][1], *(out for out, _ in shapes)]
     model = model_of(widths, activation, bias, optimizer, kind)
@@ -123,11 +126,13 @@ def train(
         graphs.append(traced())
         optimizer.learning_rate *= decay
 
+    callbacks = [after_steps(after), MeanOfIterates(average)]
     with counted_graphs() as traced:
-        model.fit(*owned(parts), steps=steps, verbose=False, callbacks=[after_steps(after)])
+        model.fit(*owned(parts), steps=steps, verbose=False, callbacks=callbacks)
     cost = model.step_cost()
     return {
         "steps": [{"before": a, "after": b} for a, b in itertools.pairwise(seen)],
+        "end": weights(),
         "rounds": cost.rounds,
         "sent": cost.sent,
         "outside": cost.outside,
@@ -358,7 +363,8 @@ def a_run_goes_on_from_its_checkpoints():
     x, y = owned(parts)
 
     def begin(folder, resume, cut=None):
-        optimizer = DPSGD(0.5, 1.0, 1.0, 0.5, source=InsecureSeededSource(4))
+        source = InsecureSeededSource(4)
+        optimizer = DPSGD(0.5, 1.0, 1.0, 0.5, momentum=0.75, source=source)
         model = model_of([4, 2], optimizer=optimizer)
         model.set_weights([np.full(shape, 0.1) for shape in ((4, 2), (2,))])
         kept = Checkpoints(
@@ -372,7 +378,7 @@ def a_run_goes_on_from_its_checkpoints():
             if step == cut:
                 raise InterruptedError
 
-        after = [kept, after_steps(interrupt)]
+        after = [kept, MeanOfIterates(1.0), after_steps(interrupt)]
         fit = functools.partial(model.fit, x, y, steps=6, verbose=False, callbacks=after)
         if cut is None:
             fit(initial_step=made or 0)
@@ -405,6 +411,9 @@ def a_run_goes_on_from_its_checkpoints():
             assert np.abs(a - before).max() > 1000 * ULP
         with pytest.raises(ArgumentError, match="of a run that was finished"):
             begin(folder / "copy", True)
+        assert not model.beside.shares()[0].keys() & {"total_0", "total_1"}
+        with pytest.raises(ArgumentError, match="initial_step = 4: must be at most 1"):
+            model.fit(x, y, steps=6, initial_step=4, callbacks=[MeanOfIterates(1.0)])
         with pytest.raises(ArgumentError, match="initial_step = 7"):
             model.fit(x, y, steps=6, initial_step=7, verbose=False)
 

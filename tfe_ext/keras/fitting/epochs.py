@@ -118,6 +118,7 @@ class Fitting:
             _check_callback(callback)
         self._model, self._epochs, self._validation = model, epochs, validation
         facts = {"epochs": len(epochs.ends), "steps": epochs.steps, "verbose": 0}
+        facts["initial_step"] = epochs.initial_step
         self._callbacks = keras.CallbackList([*callbacks], add_history=True, model=model, **facts)
         self._steps = self._counts = 0
         self._padded = 0.0

@@ -1,6 +1,7 @@
 """Whitening: the law of its noise, the map that follows from it, and what it asks of a host."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from extensions.errors import ArgumentError
 from extensions.privacy.accounting import calibrate_noise
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
+from extensions.protocols.noise import NoiseSplit
 from extensions.protocols.sums import gram
 from extensions.protocols.sums.gram import FRAC_BITS, pack, unit_rows
 from extensions.protocols.sums.whitening import SHORTEST, Whitening, noisy_gram, ridge_of
@@ -25,7 +27,7 @@ def rows_of(records: int, columns: int, seed: int = 0) -> np.ndarray:
     return unit_rows(np.rint(x * 2.0**20).astype(np.int64), 2.0**20)
 
 
-def opened(rows: list[np.ndarray], sigma: float, **options: int) -> list[np.ndarray]:
+def opened(rows: list[np.ndarray], sigma: float, **options: Any) -> list[np.ndarray]:
     host = ClearHost(20, parties=len(rows), owners=len(rows), source=SystemSource())
     total = sum(map(len, rows))
     return noisy_gram(host, pea.Keep(host), rows, sigma=sigma, total=total, **options)
@@ -41,7 +43,10 @@ def test_noise_has_the_variances_that_are_accounted(k, colluders):
     """
     sigma, d = 2.0, 300
     zeros = [np.zeros((1, d), dtype=np.int64)] * PARTIES
-    drawn = [opened(zeros, sigma, rows_per_unit=k, colluders=colluders) for _ in range(10)]
+    drawn = [
+        opened(zeros, sigma, rows_per_unit=k, split=NoiseSplit(colluders=colluders))
+        for _ in range(10)
+    ]
     total = {1: 1.5, 2: 3.0}[colluders] * (k * sigma * 4.0**FRAC_BITS) ** 2
     for place, variance in ((0, total), (1, total / 2)):
         values = np.concatenate([each[place] for each in drawn]).astype(np.float64)
@@ -102,7 +107,9 @@ def test_the_ridge_is_within_a_fifth_of_the_best_that_was_measured(epsilon, best
     found = ridge_of(sigma, parties=3, total=60_000, columns=1024)
     assert 0.8 * best < found < 1.2 * best
     assert found < ridge_of(sigma, parties=2, total=60_000, columns=1024)
-    assert found < ridge_of(sigma, parties=3, total=60_000, columns=1024, colluders=2)
+    assert found < ridge_of(
+        sigma, parties=3, total=60_000, columns=1024, split=NoiseSplit(colluders=2)
+    )
 
 
 def test_what_was_opened_has_a_digest():

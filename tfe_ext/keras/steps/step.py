@@ -15,7 +15,8 @@ from tfe_ext.keras.layers import Chain
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.scalars import Scalar
-from tfe_ext.ring.shares import Share
+from tfe_ext.ring.shares import Replicated, Share
+from tfe_ext.ring.variables import ShareVariable
 
 
 def parameters_of(ring: ABY3Ring, chain: Chain) -> Parameters:
@@ -46,6 +47,7 @@ def update(
     plan: StepPlan,
     source: NoiseSource,
     ratio: Sequence[Scalar],
+    last: Sequence[ShareVariable] | None = None,
 ) -> None:
     """Makes one step on the batch: the variables change.
 
@@ -56,15 +58,26 @@ def update(
         plan: the public constants, but for the learning rate and the expected batch size.
         source: of noise.
         ratio: of these two, in the form of `StepPlan.step_ratio`.
+        last: with momentum, what the last step subtracted from each variable; changes too.
 
     Cost:
-        19 rounds for a linear model, from the rows in the clear to the stored weights.
+        19 rounds for a linear model, from the rows in the clear to the stored weights, with
+        momentum too.
     """
     numerator, shift = ratio
     parameters = parameters_of(ring, chain)
     trace = forward(ring, chain.network, parameters, batch.x)
     gradients = trace.backward(batch.y, batch.squared_norms)
-    updates = dpsgd_step(ring, gradients, plan, source, batch.padding, (numerator, shift))
+    velocity = None if last is None else _in_pairs(chain, [share.read() for share in last])
+    updates = dpsgd_step(
+        ring,
+        gradients,
+        plan,
+        source,
+        batch.padding,
+        ratio=(numerator, shift),
+        velocity=velocity,
+    )
     variables, moved = [], []
     for pair, own, change in zip(chain.variables, parameters, updates, strict=True):
         (kernel, bias), (weight, offset), (weight_step, offset_step) = pair, own, change
@@ -73,20 +86,32 @@ def update(
         if bias is not None:
             variables.append(bias)
             moved.append(offset - offset_step)
-    store(ring, variables, moved)
+    before = [share_of(ring, variable) for variable in variables]
+    now = store(ring, variables, moved)
+    if last is not None:
+        for kept, was, share in zip(last, before, now, strict=True):
+            kept.assign(was - share)
 
 
-def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> None:
-    """Stores the shares in the variables, every part on its server.
+def _in_pairs(chain: Chain, shares: Sequence[Share]) -> list[tuple[Share, Share | None]]:
+    """Returns shares of the variables' shapes as weights, (out, in), and biases."""
+    each = iter(shares)
+    return [(next(each).T, None if bias is None else next(each)) for _, bias in chain.variables]
+
+
+def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> list[Replicated]:
+    """Stores the shares in the variables, every part on its server; returns what is stored.
 
     Cost:
         One round for all shares that are not replicated yet.
     """
-    for variable, share in zip(variables, ring.replicate(shares), strict=True):
+    replicated = ring.replicate(shares)
+    for variable, share in zip(variables, replicated, strict=True):
         kept = [part for pair in variable.unwrapped for part in pair]
         for own, part, place in zip(kept, share.parts, share.PLACES, strict=True):
             with tf.device(share.servers[place]):
                 own.variable.assign(part)
+    return replicated
 
 
 def opened(share: Share) -> tf.Tensor:
