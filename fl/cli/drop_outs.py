@@ -11,6 +11,7 @@ _STAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "chain": (("ready",), ("token", "sum")),
     "masked": (("ready",), ("advertise",), ("shares",), ("masked",), ("consent",), ("unmask",)),
     "paillier": (("ready",), ("hello",), ("keys", "update")),
+    "paillier, model hidden": (("hello",), ("keys", "update"), ("applied",)),
     "plain": (("ready",), ("update",)),
 }
 """What a client sends from stage to stage with each aggregator: one of these kinds."""

@@ -95,6 +95,8 @@ class Aggregation:
         key_bits: with paillier: bits of the key (default 2048).
         no_packing: with paillier: one value a ciphertext.
         insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
+        hide_model: with paillier: the server has the model and the mean as ciphertexts alone.
+        model_range: with --hide-model: how far a parameter may move in all (default 64).
         ring_bits: with chain, masked: 32 or 64 bits a value (default 64).
         frac_bits: with all but plain: fractional bits (default 24; paillier: 16).
         range: with all but plain: bound of values (default 16; paillier: 4).
@@ -115,6 +117,8 @@ class Aggregation:
     key_bits: int | None = None
     no_packing: bool = False
     insecure_small_key: bool = False
+    hide_model: bool = False
+    model_range: float | None = None
     ring_bits: int | None = None
     frac_bits: int | None = None
     range: float | None = None

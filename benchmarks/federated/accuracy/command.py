@@ -130,7 +130,10 @@ def main(
 
     With --full a run ends at the last published accuracy of its model and parts.
     """
-    models, partitions = _chosen("model", model, MODELS), _chosen("partition", partition, PARTITIONS)
+    models, partitions = (
+        _chosen("model", model, MODELS),
+        _chosen("partition", partition, PARTITIONS),
+    )
     methods = [one for each in method or METHODS for one in _chosen("method", each, METHODS)]
     theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else PUBLISHED
     shared = {**vars(learning), "ends": sitting.ends()}

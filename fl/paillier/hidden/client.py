@@ -82,7 +82,7 @@ class HidingClient(PaillierClient):
         announced = replace(self.round, weights=dict(zip(clients, weights, strict=True)))
         own, given = self.round.weights[self.party], announced.weights.get(self.party)
         if given != own:
-            raise MessageError(f"a round in which this client weighs {given}, not {own}")
+            raise MessageError(f"'key' gives this client a weight of {given}, not its own {own}")
         self._aggregator.check_round(announced)
         self._public = self._taken(message)
         if "model" in message.body:

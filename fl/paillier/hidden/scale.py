@@ -81,7 +81,9 @@ class Scale:
         if factor < _FEWEST:
             most = 2**MEAN_BITS // _FEWEST
             advice = 'Take weighting="equal".'
-            raise ArgumentError("total weight", weight, f"at most {most} where the model is hidden", advice)
+            raise ArgumentError(
+                "total weight", weight, f"at most {most} where the model is hidden", advice
+            )
         return factor
 
     def model(self, first: Model, moved: Signed) -> Model:

@@ -118,8 +118,10 @@ class HidingServer(PaillierServer):
         assert self._key is not None
         if 2 * len(self._applied) <= len(self._included):
             told = "; ".join(f"client {k}: {why}" for k, why in sorted(self._failed.items()))
-            raise self.failure(f"{len(self._applied)} of {len(self._included)} clients could "
-                               f"apply the mean. {told}")
+            raise self.failure(
+                f"{len(self._applied)} of {len(self._included)} clients could "
+                f"apply the mean. {told}"
+            )
         for client in sorted(self._failed.keys() - self._silent):
             yield Refusal(client, self._failed[client])
         self._stored.moved, self._stored.modulus = self._next, self._key.n

@@ -26,6 +26,7 @@ AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "sparse": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=SPARSE),
     "drawn": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True),
+    "hidden": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True, hide_model=True),
 }
 LONG = "\x1b[31m\u202e" + "x" * 4000
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63) - 1, 2**12280, -(2**12280))
