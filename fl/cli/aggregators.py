@@ -27,7 +27,7 @@ _MAKERS: dict[str, Callable[..., Aggregator]] = {
     "plain": PlainAggregator,
 }
 OWNERS = {
-    "chain": ("chains", "edges", "time_limit", *_OF_RING),
+    "chain": ("chains", "edges", "time_limit", "led_by", *_OF_RING),
     "masked": ("threshold", "colluders", "graph", *_OF_GRAPH, "lanes", *_OF_RING),
     "paillier": (
         *("key_bits", "no_packing", "insecure_small_key", "hide_model", "model_range"),

@@ -85,6 +85,8 @@ class Aggregation:
         chains: with chain: number of chains (default 1).
         edges: with chain: edge nodes that merge chains (default 0).
         time_limit: with chain: virtual seconds until a token goes back (default 600).
+        led_by: with chain: who draws masks and follows tokens: server (default), or client, one of
+            those in a round.
         threshold: with masked: share of clients who must stay (default 2/3).
         colluders: with masked: clients, of all, who may side with the server (default 0).
         graph: with masked: clients have keys with a few others where that saves a third, against a
@@ -108,6 +110,7 @@ class Aggregation:
     chains: int | None = None
     edges: int | None = None
     time_limit: float | None = None
+    led_by: str | None = None
     threshold: float | None = None
     colluders: int | None = None
     graph: str | None = None

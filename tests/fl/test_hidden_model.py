@@ -69,7 +69,7 @@ def test_server_sees_neither_model_nor_mean_and_clients_do():
     included = frozenset(ours.outcome.included)
     one = min(included)
     key = ours.aggregator.held_by(one)
-    (mean,) = [m for m in transcript.received(one, "mean")]
+    (mean,) = transcript.received(one, "mean")
     scale = ours.aggregator._scale
     texts = [paillier.decrypt(key, row) for row in as_integers(mean.body["mean"])]
     values = np.ldexp(scale.packing.unpack(texts, size, key.public.n), -scale.bits)

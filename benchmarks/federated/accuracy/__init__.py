@@ -1,1 +1,1 @@
-"""Accuracy by round of federated averaging, chains and Laplace noise, beside what others publish."""
+"""Accuracy by round of federated averaging, chains and Laplace noise, beside published rounds."""

@@ -7,7 +7,6 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from extensions.errors import MessageError
 from fl.paillier.hidden.scale import Scale
 from fl.paillier.rows import as_rows
 from fl.paillier.server import PaillierServer

@@ -47,6 +47,8 @@ SERVER = fl.SERVER
 
 def read(played: Play, *colluders: int) -> int:
     """Returns how many of the victim's values server and colluders have."""
+    if VICTIM not in played.updates:
+        return 0  # it refused before it trained
     return recovered(played.updates[VICTIM], readings(played, *colluders))
 
 
@@ -445,9 +447,9 @@ ATTACKS: dict[Callable[[fl.Aggregator], int], set[str]] = {
     keys_of_low_order: {"plain"},
     replayed: {"plain"},
     one_pad_twice: {"plain"},
-    inconsistent_models: {"plain", "chain", "paillier"},
+    inconsistent_models: {"plain", "chain", "led", "paillier"},
     announced_weights: set(),
-    few_clients: {"plain", "chain", "paillier", "hidden"},
+    few_clients: {"plain", "chain", "led", "paillier", "hidden"},
     chosen_ciphertexts: {"plain", "paillier"},
     tracker: {"plain", "chain", "paillier"},
     sums_of_two_rounds: set(AGGREGATORS) - {"hidden"},

@@ -34,10 +34,13 @@ def test_client_withdraws_where_it_is_announced_with_another_weight(name):
 
 
 class Stranger(fl.Machine):
-    """Whoever the server made up: it greets, and is ready at once."""
+    """Whoever the server made up: it is ready at once, and greets where rounds begin so."""
+
+    greets = False
 
     def start(self, now: float):
-        yield self.send(fl.SERVER, "hello", exchange=bytes(31) + b"\x09", modulus=0)
+        if self.greets:
+            yield self.send(fl.SERVER, "hello", exchange=b"\x09" + bytes(31), modulus=0)
 
     def receive(self, message: fl.Message, now: float):
         if message.kind == "model":
@@ -48,6 +51,7 @@ class Stranger(fl.Machine):
 def test_client_withdraws_where_clients_are_announced_that_the_run_has_not(name):
     def invite(machines: dict[int, fl.Machine]) -> None:
         machines[CLIENTS] = Stranger(machines[0].round, CLIENTS)
+        machines[CLIENTS].greets = name == "hidden"
 
     played = play(AGGREGATORS[name](), weights={**WEIGHTS, CLIENTS: 1}, change=invite)
     rule = f"client = {CLIENTS}: must be below {CLIENTS}"

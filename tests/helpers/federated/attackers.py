@@ -34,6 +34,7 @@ UNIT = 2.0**-18
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
+    "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
     "masked": lambda: fl.MaskedAggregator(fixed_point=FIXED),
     "sparse": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=SPARSE),
     "drawn": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=DRAWN),
@@ -275,7 +276,7 @@ def mean_seen(played: Play, *colluders: int) -> fl.Vector | None:
     scale, key = played.aggregator._scale, stolen_or_held(played, *colluders)
     sent = [m for m in played.transcript.view(fl.Coalition(server=True)) if m.kind == "mean"]
     rows = as_integers(np.asarray(sent[0].body["mean"]))
-    n = innermost(played.machines[VICTIM])._public.n
+    n = innermost(played.machines[fl.SERVER])._key.n
     texts = [decrypt(key, row) if key else (row - 1) // n for row in rows]
     values = scale.packing.slots_of(texts, n)[: played.round.size]
     return np.ldexp(values.astype(np.float64), -scale.bits)
@@ -307,7 +308,10 @@ def _decrypted(
     aggregator, size = played.aggregator, played.round.size
     assert isinstance(aggregator, fl.PaillierAggregator)
     server = innermost(played.machines[fl.SERVER])
-    packing = aggregator._packing(server.round.weights.values())
+    if aggregator.hide_model:
+        packing = aggregator._scale.packing
+    else:
+        packing = aggregator._packing(server.round.weights.values())
     if (key := stolen_or_held(played, *colluders)) is not None:
         for row in ciphertexts(view, VICTIM, size, packing, key, frac_bits=24):
             yield row / WEIGHTS[VICTIM]

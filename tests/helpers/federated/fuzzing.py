@@ -21,6 +21,7 @@ SPARSE, DRAWN = (Small(against=server, neighbours=2, shares=2) for server in ("c
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
+    "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
     "chains": lambda: fl.ChainAggregator(FIXED, chains=2, edges=1),
     "masked": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED),
     "sparse": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=SPARSE),
