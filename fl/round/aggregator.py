@@ -1,9 +1,10 @@
 """The interface of all aggregators: one machine a party, and a statement of who learns what."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from extensions.errors import ArgumentError, UpdateError
 from fl.round.machines import Machine, Round, Vector
@@ -29,6 +30,27 @@ class Aggregator(ABC):
 
     min_clients: int = 2
     fixed_point: FixedPoint | None = None
+
+    @property
+    def hides_model(self) -> bool:
+        """Whether clients alone have the model, and the server neither it nor a mean."""
+        return False
+
+    def session(
+        self,
+        round: Round,
+        weights: npt.NDArray[np.float32],
+        update: Callable[[int, npt.NDArray[np.float32]], Vector],
+        *,
+        timeout: float,
+        training_seconds: float,
+    ) -> Mapping[Party, Machine] | None:
+        """Returns the machines of a whole round, where the protocol begins before training.
+
+        None, as nearly always: the server sends the model in the clear, and the protocol begins
+        with updates. Arguments are those of `fl.training.session.session_machines`.
+        """
+        return None
 
     @abstractmethod
     def server(self, round: Round) -> Machine:

@@ -235,6 +235,11 @@ def session_machines(
         timeout: seconds that clients have to receive the model and train.
         training_seconds: that a client takes to train.
     """
+    own = aggregator.session(
+        round, weights, update, timeout=timeout, training_seconds=training_seconds
+    )
+    if own is not None:
+        return dict(own)
     others = aggregator.others(round)
     machines: dict[Party, Machine] = {
         SERVER: SessionServer(round, weights, aggregator, others, timeout)
