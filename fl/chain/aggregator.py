@@ -94,6 +94,8 @@ class ChainAggregator(Aggregator):
         released, which is not differentially private.
     """
 
+    between_clients = True
+
     def __init__(
         self,
         fixed_point: FixedPoint | None = None,

@@ -17,8 +17,9 @@ from fl.paillier.packing import Packing
 from fl.paillier.server import PaillierServer
 from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.round.machines import Machine, Round, Vector
-from fl.round.messages import SERVER, Party
+from fl.round.messages import SERVER, Message, Party, Value
 from fl.round.quantization import FixedPoint
+from fl.round.state import texts
 from fl.round.view import Coalition, Outcome
 
 FIXED_POINT = FixedPoint(frac_bits=16, clip=4.0)
@@ -215,6 +216,19 @@ class PaillierAggregator(Aggregator):
         """Returns only if no slot of a sum can overflow."""
         super().check_weights(weights)
         self._packing(weights)
+
+    def kept(self, client: int) -> dict[str, Value]:
+        """Returns the key that the client holds, and the fingerprints of those that it has had."""
+        held = self._held.get(client, Held())
+        key = {} if held.key is None else {"p": held.key.p, "q": held.key.q}
+        return {**key, "ever": sorted(held.ever)}
+
+    def keep(self, client: int, state: Message) -> None:
+        """Goes on from what `kept` returned."""
+        held = self._held[client] = Held(ever=set(texts(state, "ever")))
+        p, q = (state.body.get(name) for name in ("p", "q"))
+        if isinstance(p, int) and isinstance(q, int):
+            held.hold(PrivateKey(p, q))
 
     def held_by(self, client: int) -> PrivateKey | None:
         """Returns the private key that a client holds now; for experiments on what it reads."""

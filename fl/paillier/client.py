@@ -18,6 +18,7 @@ from fl.round.encoding import readable
 from fl.round.machines import Machine, Output, Round
 from fl.round.messages import SERVER, Message, Value
 from fl.round.quantization import RingVector
+from fl.round.state import octets, texts
 
 
 @dataclass
@@ -68,6 +69,15 @@ class PaillierClient(Machine):
         self._held = held
         self._exchange = X25519PrivateKey.generate()
         self._due = {"deal", "key", "decrypt"}
+
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`; what the client holds from round to round is not in it."""
+        return {"due": sorted(self._due), "exchange": self._exchange.private_bytes_raw()}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        self._due = set(texts(state, "due"))
+        self._exchange = X25519PrivateKey.from_private_bytes(octets(state, "exchange"))
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields "hello" with the client's X25519 key."""

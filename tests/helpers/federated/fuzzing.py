@@ -17,7 +17,9 @@ from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, SIZE = 5, 6
 FIXED = fl.FixedPoint(frac_bits=16)
-SPARSE, DRAWN = (Small(against=server, neighbours=2, shares=2) for server in ("curious", "lying"))
+SPARSE, DRAWN = (
+    Small(against=server, neighbours=2, shares=2, corrupt=0.0) for server in ("curious", "lying")
+)
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
