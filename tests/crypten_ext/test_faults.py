@@ -79,7 +79,7 @@ class Hospitals:
         return self.folder / f"kept-{rank}"
 
     def has_checkpoint(self, rank):
-        return any(self.kept(rank).glob("*-step-*"))
+        return any(self.kept(rank).glob("party-*-step-*"))
 
     def spent(self, rank):
         """Returns the epsilon of all runs of a party's records, by its ledger."""
