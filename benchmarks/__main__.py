@@ -25,7 +25,7 @@ class Benchmarks(Commands):
         "dpsgd-scaling": "benchmarks.steps.dpsgd_scaling:main",
         "noise": "benchmarks.noise.command:main",
         "losses": "benchmarks.steps.losses:main",
-        "fl-accuracy": "benchmarks.federated.accuracy:main",
+        "fl-accuracy": "benchmarks.federated.accuracy.command:main",
         "fl-latency": "benchmarks.federated.latency:main",
         "fl-leakage": "benchmarks.federated.leakage.command:main",
         "fl-dp": "benchmarks.federated.privacy.dp:main",

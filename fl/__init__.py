@@ -33,12 +33,13 @@ computes, and the tests prove it on `outcome.transcript.view(coalition)`.
 `InProcessTransport` with a `Network` of delays and bandwidths and with `DropOut`s: a party vanishes
 before or after it sends a message of some kind. `PlainAggregator` is the example to start from;
 `MaskedAggregator` hides every update from the server; in `PaillierAggregator` it adds ciphertexts;
-with `ChainAggregator` clients hand on a masked sum. `latency` has times by formula.
+with `ChainAggregator` clients hand on a masked sum, to those in lists such as `neighbours` makes,
+also without a server. `latency` has times by formula.
 """
 
 from extensions import __version__
 from fl import leakage, paillier
-from fl.chain import ChainAggregator
+from fl.chain import ChainAggregator, neighbours
 from fl.clients import ClientRound
 from fl.masked import MaskedAggregator, SparseGraph
 from fl.paillier import PaillierAggregator
@@ -124,6 +125,7 @@ __all__ = [
     "latency",
     "leakage",
     "models",
+    "neighbours",
     "paillier",
     "partition",
     "party_name",

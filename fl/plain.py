@@ -8,7 +8,7 @@ from extensions.checks import check_positive
 from extensions.errors import MessageError, UpdateError
 from fl.round.aggregator import Aggregator, Leaks, check_update, inherent_leaks
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer, Vector
-from fl.round.messages import SERVER, Message
+from fl.round.messages import SERVER, Message, Value
 from fl.round.view import Coalition, Outcome
 
 
@@ -58,6 +58,9 @@ class _Client(Machine):
     def __init__(self, round: Round, client: int, update: Vector) -> None:
         super().__init__(round, client)
         self._update = update
+
+    def state(self) -> dict[str, Value]:
+        return {}
 
     def start(self, now: float) -> Iterable[Output]:
         yield self.send(SERVER, "update", values=self._update.astype(np.float32))

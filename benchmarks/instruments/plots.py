@@ -18,7 +18,7 @@ STYLES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Curves over the same x."""
+    """Curves over the same x, any of which may end before it does."""
 
     title: str
     x_label: str
@@ -39,7 +39,9 @@ def draw(name: str, panels: Sequence[Panel]) -> Path:
         axes = figure.add_subplot(rows, COLUMNS, i)
         marker = "o" if panel.logarithmic else None
         for (label, values), style in zip(panel.curves.items(), itertools.cycle(STYLES)):
-            axes.plot(panel.x, values, style, marker=marker, markersize=3, label=label)
+            axes.plot(
+                panel.x[: len(values)], values, style, marker=marker, markersize=3, label=label
+            )
         axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
         if panel.logarithmic:
             axes.set_xscale("log", base=2)

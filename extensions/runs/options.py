@@ -77,7 +77,7 @@ class Meeting:
     """
 
     rank: int
-    rendezvous: str
+    rendezvous: str = "tls://federation.toml"
     join_timeout: float = 300.0
     dealer: str | None = None
     key: Path | None = None

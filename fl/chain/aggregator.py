@@ -1,19 +1,24 @@
 """Chained aggregation: a masked sum goes from client to client, and comes back to the server."""
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
-from fl.chain.equations import known_sums
+from fl.chain.equations import known_sums, leading_in, masks_in
+from fl.chain.led import Led, LedObserver, leader_of
 from fl.chain.server import ChainServer
+from fl.chain.terms import LEAD
 from fl.round.aggregator import Aggregator, Leaks
 from fl.round.determined import determined_sums
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import SERVER, Party
 from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
+
+LedBy = Literal["server", "client"]
 
 
 class ChainAggregator(Aggregator):
@@ -43,6 +48,11 @@ class ChainAggregator(Aggregator):
     thereby show a second sum to those after it, or to the server: they then know the difference of
     the two, and `leaks_to` says so.
 
+    **Without a server** (`led_by="client"`) one of the clients, by turns, does all that the server
+    does here, and is on the chain as well; it sends everybody the mean. What is said of the server
+    is then true of the leader; the experiment's server gets the mean as everybody does, and knows
+    no mask. A round whose leader is lost fails, and the next one has another leader.
+
     Authenticity:
         Every message with a sum has an HMAC-SHA256 under a key of its round and link, which the
         server hands out. It binds round, chain, hop and values: only the last holder and the server
@@ -55,7 +65,8 @@ class ChainAggregator(Aggregator):
 
     Cost:
         n + 1 sums of size * bits / 8 bytes a chain, in as many rounds; 64 bytes of keys for each
-        pair of clients of a chain, twice; a short report to the server of every hop.
+        pair of clients of a chain, twice; a short report to the server of every hop. With a client
+        that leads, n means of 8 bytes a value more.
 
     Args:
         fixed_point: how updates become ring elements.
@@ -63,7 +74,10 @@ class ChainAggregator(Aggregator):
         edges: number of edge nodes, which merge the sums of their chains so that the server sees
             the totals alone. None: the server merges, and sees the sum of every chain.
         neighbours: from a client to the clients that it can reach; all unless given.
-        time_limit: seconds after which a holder returns the token.
+            `fl.neighbours` makes such lists.
+        time_limit: seconds after which a holder returns the token. `fl.latency.time_limit` is the
+            published rule for so many to take part.
+        led_by: who draws masks and follows tokens: "server", or "client", one of those in a round.
         timeout: seconds that the server waits for the report of a hop. At least the time of two
             hops: with less, clients that are only slow are treated as lost.
 
@@ -80,6 +94,8 @@ class ChainAggregator(Aggregator):
         released, which is not differentially private.
     """
 
+    between_clients = True
+
     def __init__(
         self,
         fixed_point: FixedPoint | None = None,
@@ -89,11 +105,16 @@ class ChainAggregator(Aggregator):
         neighbours: Neighbours | None = None,
         time_limit: float = 600.0,
         timeout: float = 60.0,
+        led_by: LedBy = "server",
     ) -> None:
         if chains < 1:
             raise ArgumentError("chains", chains, "at least 1")
         if not 0 <= edges <= chains:
             raise ArgumentError("edges", edges, f"in 0..{chains}", "Each needs a chain.")
+        if led_by not in get_args(LedBy):
+            raise ArgumentError("led_by", led_by, f"one of {get_args(LedBy)}")
+        if led_by == "client" and edges:
+            raise ArgumentError("edges", edges, "0 where a client leads", "It merges the chains.")
         check_positive("time_limit", time_limit)
         check_positive("timeout", timeout)
         self.fixed_point: FixedPoint = fixed_point or FixedPoint()
@@ -102,10 +123,16 @@ class ChainAggregator(Aggregator):
         self.neighbours = neighbours
         self.time_limit = time_limit
         self.timeout = timeout
+        self.led_by = led_by
         self.min_clients = 2 * chains
 
     def server(self, round: Round) -> Machine:
-        """Returns the machine that draws the masks and follows the tokens."""
+        """Returns the machine that draws the masks and follows the tokens, or gets the mean."""
+        if self.led_by == "client":
+            return LedObserver(round, self.time_limit + self.timeout * (2 + len(round.weights)))
+        return self._leading(round)
+
+    def _leading(self, round: Round) -> ChainServer:
         return ChainServer(
             round, self.fixed_point, self.chains, self.edges, self.time_limit, self.timeout
         )
@@ -113,7 +140,10 @@ class ChainAggregator(Aggregator):
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that adds the update to the token."""
         encoded = self.fixed_point.encode(update, round.weights[client])
-        return ChainClient(round, client, encoded, self.neighbours, self.edges)
+        own = ChainClient(round, client, encoded, self.neighbours, self.edges)
+        if self.led_by == "server":
+            return own
+        return Led(own, self._leading(round) if leader_of(round) == client else None)
 
     def others(self, round: Round) -> Mapping[Party, Machine]:
         """Returns the edge nodes, parties -2, -3, ..."""
@@ -128,10 +158,14 @@ class ChainAggregator(Aggregator):
         A server or a client that lies may get every single update: a server by tokens of its own,
         a client by complaints that send the chain back, if it comes next to that client.
         """
+        led = self.led_by == "client"
         if coalition.lying and (coalition.server or coalition.clients):
-            others = frozenset(outcome.transcript.receivers("chain")) - coalition.clients
+            received = outcome.transcript.receivers(LEAD + "chain" if led else "chain")
+            others = frozenset(received) - coalition.clients
             return frozenset(frozenset({client}) for client in others)
         known = [*known_sums(outcome.transcript, coalition), outcome.included]
+        if led and leading_in(outcome.transcript) in coalition.clients:
+            known += [(mask,) for mask in masks_in(outcome.transcript)]
         return determined_sums(
             [tuple(name for name in names if name not in coalition.clients) for names in known]
         )

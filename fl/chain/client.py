@@ -1,7 +1,7 @@
 """A client of a chain: it adds its update to the token and hands it on."""
 
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,9 @@ from fl.chain.complaint import Complaint
 from fl.chain.keys import link_keys
 from fl.chain.token import Token
 from fl.round.machines import Machine, Output, Round, keep
-from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import RingVector
+from fl.round.state import keyed, keyed_of, listed, messages, numbers, octets
 
 Neighbours = Callable[[int], Collection[int]]
 """From a client to those that it can reach."""
@@ -41,12 +42,51 @@ class ChainClient(Machine):
         self._encoded = encoded
         self._reach = frozenset(round.clients if neighbours is None else neighbours(client))
         self._collectors = frozenset({SERVER, *edges})
+        self._collector: Party = SERVER
+        self._sending: Mapping[Party, bytes] = {}
+        self._receiving: Mapping[Party, bytes] = {}
         self._early: list[Message] = []
         self._announced = False
         self._attempt = 0
         self._lost: set[int] = set()
         self._taken: set[int] = set()
         self._held: Token | None = None
+
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`."""
+        kept: dict[str, Value] = {
+            "early": listed(self._early),
+            "announced": int(self._announced),
+            "attempt": self._attempt,
+            "lost": numbers(self._lost),
+            "taken": numbers(self._taken),
+        }
+        if self._announced:
+            kept |= {
+                "chain": self._chain,
+                "members": numbers(self._members),
+                "time_limit": self._time_limit,
+                "collector": self._collector,
+                **keyed(self._sending, "sending"),
+                **keyed(self._receiving, "receiving"),
+            }
+        return kept if self._held is None else kept | {"held": self._held.kept(self)}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        self._early = messages(state, "early")
+        self._announced = bool(state.integer("announced"))
+        self._attempt = state.integer("attempt")
+        self._lost, self._taken = set(state.clients("lost")), set(state.clients("taken"))
+        if self._announced:
+            self._chain, self._members = state.integer("chain"), state.clients("members")
+            self._time_limit = state.real("time_limit")
+            self._collector = state.integer("collector")
+            self._sending = keyed_of(state, "sending")
+            self._receiving = keyed_of(state, "receiving")
+        if "held" in state.body:
+            held = Message.decode(octets(state, "held"))
+            self._held = Token.of(held, self, self._encoded.dtype)
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the token for the next client, or the sum for the collector."""
@@ -87,7 +127,7 @@ class ChainClient(Machine):
         self._chain = message.integer("chain")
         self._members = message.clients("members")
         self._time_limit = message.real("time_limit")
-        self._collector: Party = message.integer("collector")
+        self._collector = message.integer("collector")
         self._sending = link_keys(message, "sending")
         self._receiving = link_keys(message, "receiving")
         if not {self.party} <= set(self._members) <= set(self.round.clients):

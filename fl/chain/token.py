@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from extensions.errors import MessageError
 from fl.chain.keys import KEY_BYTES
 from fl.round.machines import Machine
-from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import RingVector
 
 
@@ -39,18 +39,23 @@ class Token:
 
     def message(self, sender: Machine, receiver: Party, kind: str, key: bytes) -> Message:
         """Returns the token as a message with its tag under the key of the link."""
-        bare = sender.send(
-            receiver,
-            kind,
-            chain=self.chain,
-            mask=self.mask,
-            attempt=self.attempt,
-            users=np.array(self.users, dtype=np.int64),
-            participants=self.participants,
-            time_limit=self.time_limit,
-            values=self.values,
-        )
+        bare = sender.send(receiver, kind, **self._body())
         return replace(bare, body={**bare.body, "tag": tag(bare, key)})
+
+    def _body(self) -> dict[str, Value]:
+        return {
+            "chain": self.chain,
+            "mask": self.mask,
+            "attempt": self.attempt,
+            "users": np.array(self.users, dtype=np.int64),
+            "participants": self.participants,
+            "time_limit": self.time_limit,
+            "values": self.values,
+        }
+
+    def kept(self, holder: Machine) -> bytes:
+        """Returns the token for its holder's state, from which `of` makes it again."""
+        return holder.send(holder.party, "token", **self._body()).encode()
 
     @classmethod
     def read(
@@ -78,7 +83,15 @@ class Token:
         expected = tag(replace(message, body=body), key)
         if not isinstance(given, bytes) or not hmac.compare_digest(given, expected):
             raise MessageError(f"a token whose tag is not that of {name} for this link and round")
-        token = cls(
+        token = cls.of(message, machine, dtype)
+        if (token.users[-1] if token.users else SERVER) != message.sender:
+            raise MessageError(f"a token by {name}, who is not its last user")
+        return token
+
+    @classmethod
+    def of(cls, message: Message, machine: Machine, dtype: np.dtype[Any]) -> "Token":
+        """Returns what a message holds, unchecked; raises MessageError if that is no token."""
+        return cls(
             chain=message.integer("chain"),
             mask=message.integer("mask"),
             attempt=message.integer("attempt"),
@@ -87,9 +100,6 @@ class Token:
             time_limit=message.real("time_limit"),
             values=message.array("values", dtype, (machine.round.size,)),
         )
-        if (token.users[-1] if token.users else SERVER) != message.sender:
-            raise MessageError(f"a token by {name}, who is not its last user")
-        return token
 
 
 def tag(message: Message, key: bytes) -> bytes:

@@ -27,9 +27,12 @@ _MAKERS: dict[str, Callable[..., Aggregator]] = {
     "plain": PlainAggregator,
 }
 OWNERS = {
-    "chain": ("chains", "edges", "time_limit", *_OF_RING),
+    "chain": ("chains", "edges", "time_limit", "led_by", *_OF_RING),
     "masked": ("threshold", "colluders", "graph", *_OF_GRAPH, "lanes", *_OF_RING),
-    "paillier": ("key_bits", "no_packing", "insecure_small_key", *_OF_FIXED_POINT),
+    "paillier": (
+        *("key_bits", "no_packing", "insecure_small_key", "hide_model", "model_range"),
+        *_OF_FIXED_POINT,
+    ),
     "plain": (),
 }
 """From aggregators to the options that belong to each."""
@@ -50,6 +53,9 @@ def aggregator_of(options: Aggregation) -> Aggregator:
     }
     if arguments.pop("no_packing", False):
         arguments["packing"] = False
+    if "model_range" in arguments and "hide_model" not in arguments:
+        range_given = arguments["model_range"]
+        raise ArgumentError("model_range", range_given, "left out without --hide-model")
     with as_options(timeout="stage_timeout", clip="range", bits="ring_bits", against="graph"):
         graph = _graph_of(arguments)
         if graph is not None:

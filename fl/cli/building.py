@@ -61,12 +61,14 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
     aggregator = aggregator_of(options.aggregation)
     if training.client_fraction is None:
         fraction = max(CLIENT_FRACTION, min(1.0, aggregator.min_clients / clients))
+        if aggregator.hides_model:
+            fraction = 1.0
         training = replace(training, client_fraction=fraction)
     mechanism = mechanism_of(options.privacy, aggregator, training)
     taken = () if mechanism.training is None else ("lr",)  # by what trains clients instead
     links = _network(network.delay_ms, network.mbit)
-    assert options.aggregation.aggregator is not None
-    drop_outs = RandomDropOuts(options.aggregation.aggregator, network.drop_out, clients, seed)
+    protocol = f"{options.aggregation.aggregator}{', model hidden' * aggregator.hides_model}"
+    drop_outs = RandomDropOuts(protocol, network.drop_out, clients, seed)
     data = read(_origin(records, seed))
     console.classes(data.names)
     model = model_of(records.model, data, seed)

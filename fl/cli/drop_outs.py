@@ -8,9 +8,10 @@ from extensions.errors import ArgumentError
 from fl.round.network import DropOut, When
 
 _STAGES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "chain": (("ready",), ("token", "sum")),
+    "chain": (("ready",), ("token", "sum", "lead.sum")),
     "masked": (("ready",), ("advertise",), ("shares",), ("masked",), ("consent",), ("unmask",)),
     "paillier": (("ready",), ("hello",), ("keys", "update")),
+    "paillier, model hidden": (("hello",), ("keys", "update"), ("applied",)),
     "plain": (("ready",), ("update",)),
 }
 """What a client sends from stage to stage with each aggregator: one of these kinds."""

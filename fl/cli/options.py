@@ -85,6 +85,8 @@ class Aggregation:
         chains: with chain: number of chains (default 1).
         edges: with chain: edge nodes that merge chains (default 0).
         time_limit: with chain: virtual seconds until a token goes back (default 600).
+        led_by: with chain: who draws masks and follows tokens: server (default), or client, one of
+            those in a round.
         threshold: with masked: share of clients who must stay (default 2/3).
         colluders: with masked: clients, of all, who may side with the server (default 0).
         graph: with masked: clients have keys with a few others where that saves a third, against a
@@ -95,6 +97,8 @@ class Aggregation:
         key_bits: with paillier: bits of the key (default 2048).
         no_packing: with paillier: one value a ciphertext.
         insecure_small_key: with paillier: allow keys below 2048 bits: INSECURE.
+        hide_model: with paillier: the server has the model and the mean as ciphertexts alone.
+        model_range: with --hide-model: how far a parameter may move in all (default 64).
         ring_bits: with chain, masked: 32 or 64 bits a value (default 64).
         frac_bits: with all but plain: fractional bits (default 24; paillier: 16).
         range: with all but plain: bound of values (default 16; paillier: 4).
@@ -106,6 +110,7 @@ class Aggregation:
     chains: int | None = None
     edges: int | None = None
     time_limit: float | None = None
+    led_by: str | None = None
     threshold: float | None = None
     colluders: int | None = None
     graph: str | None = None
@@ -115,6 +120,8 @@ class Aggregation:
     key_bits: int | None = None
     no_packing: bool = False
     insecure_small_key: bool = False
+    hide_model: bool = False
+    model_range: float | None = None
     ring_bits: int | None = None
     frac_bits: int | None = None
     range: float | None = None

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from extensions.errors import ArgumentError
 from fl.chain.equations import names_of
+from fl.chain.terms import LEAD
 from fl.paillier import Packing, PrivateKey, PublicKey, decrypt
 from fl.paillier.rows import as_integers
 from fl.round.machines import Vector
@@ -53,7 +54,7 @@ def running_sums(
     seen: dict[frozenset[object], npt.NDArray[Any]] = {
         frozenset(names_of(message)): row
         for message in view
-        if message.kind in ("token", "sum")
+        if message.kind.removeprefix(LEAD) in ("token", "sum")
         for row in _rows(message, size)
     }
     found = dict(seen)

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Collection
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing import Any
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
@@ -18,6 +17,7 @@ from fl.masked.sparse.server import SparseServer
 from fl.masked.sparse.terms import SparseTerms
 from fl.masked.terms import Terms
 from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
+from fl.round.identities import FreshIdentities, Identities
 from fl.round.machines import Machine, Round, Vector
 from fl.round.messages import SERVER
 from fl.round.quantization import FixedPoint
@@ -79,8 +79,9 @@ class MaskedAggregator(Aggregator):
     With `graph` a client has keys with some of the others alone, in rounds in which that saves a
     third of them: `SparseGraph` says how, what then holds against whom, and what it costs.
 
-    The signing keys stand for a public-key infrastructure: each client's is made once, by this
-    object, and every machine gets its own private key and the public ones alone.
+    The signing keys stand for a public-key infrastructure: unless `identities` are handed in, each
+    client's is made once, by this object. A client's machine gets its own private key and the
+    public ones alone.
 
     Cost:
         Five messages from each client to the server and four back, one after the other. In a round
@@ -101,6 +102,7 @@ class MaskedAggregator(Aggregator):
         graph: a sparse graph; None: all clients have keys with all.
         lanes: values in an element of the ring, in whose bits / lanes bits a round's sum has to
             fit: so many times fewer bytes of values, and of masks to expand.
+        identities: the keys that clients sign with, such as those of a `KeyFolder`.
 
     Raises:
         ArgumentError: a threshold below 1/2, for which two lists of survivors could be signed;
@@ -117,6 +119,8 @@ class MaskedAggregator(Aggregator):
         share.
     """
 
+    signs = True
+
     def __init__(
         self,
         *,
@@ -127,6 +131,7 @@ class MaskedAggregator(Aggregator):
         colluders: int = 0,
         graph: SparseGraph | None = None,
         lanes: int = 1,
+        identities: Identities | None = None,
     ) -> None:
         if not 0.5 <= threshold < 1.0:
             advice = "With less, a lying server could get an update."
@@ -143,7 +148,7 @@ class MaskedAggregator(Aggregator):
         self.graph = graph
         self.lanes = lanes
         check_lanes([1], fixed_point, lanes)
-        self._identities: dict[int, Ed25519PrivateKey] = {}
+        self.identities: Identities = identities or FreshIdentities()
         self._latest: Terms | None = None
 
     def needed(self, clients: int) -> int:
@@ -196,7 +201,7 @@ class MaskedAggregator(Aggregator):
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that sends the update masked."""
         values = pack(self.fixed_point.encode(update, round.weights[client]), self.lanes)
-        terms, identity = self._terms(round), self._identity(client)
+        terms, identity = self._terms(round), self.identities.signer(client)
         if isinstance(terms, SparseTerms):
             party = SparseClient if terms.against == "curious" else GuardedClient
             return party(terms, client, values, identity)
@@ -242,20 +247,21 @@ class MaskedAggregator(Aggregator):
         stated = (round, self.needed(_size(round)), self.fixed_point)
         last = self._latest
         if last is None or (last.round, last.threshold, last.fixed_point) != stated:
-            public = {client: self._identity(client).public_key() for client in round.clients}
+            known = self.identities
+            public = {client: known.verifier(client) for client in round.clients}
+            kept: dict[str, Any] = {"lanes": self.lanes, "signature_bytes": known.signature_bytes}
             degree = self._degree(round)
             if degree is None or self.graph is None:
-                last = Terms(*stated, public, lanes=self.lanes)
+                last = Terms(*stated, public, **kept)
             else:
                 against = self.graph.against
-                last = SparseTerms(*stated, public, degree, against, lanes=self.lanes)
+                last = SparseTerms(*stated, public, degree, against, **kept)
             self._latest = last
         return last
 
-    def _identity(self, client: int) -> Ed25519PrivateKey:
-        if client not in self._identities:
-            self._identities[client] = Ed25519PrivateKey.generate()
-        return self._identities[client]
+    def identify(self, identities: Identities) -> None:
+        """Takes these keys from now on."""
+        self.identities, self._latest = identities, None
 
 
 def _size(round: Round) -> int:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.errors import MessageError
 from fl.masked import shamir
@@ -22,19 +21,21 @@ from fl.masked.ciphers import (
     unseal,
 )
 from fl.masked.terms import (
+    ADVERT,
     MASK_KEY,
     SEALED,
     SECRETS,
     SEED,
-    SIGNATURE_BYTES,
     Bytes,
     Roster,
     Terms,
     as_bytes,
 )
+from fl.round.identities import Signer
 from fl.round.machines import Machine, Output, Refusal
-from fl.round.messages import SERVER, Message
+from fl.round.messages import SERVER, Message, Value
 from fl.round.quantization import RingVector
+from fl.round.state import keyed, keyed_of, numbers, octets, texts
 
 Step = Callable[[Message], Message]
 """From a message of the server to the answer; raises MessageError to withdraw."""
@@ -52,9 +53,7 @@ class MaskedClient(Machine):
         identity: the key that it signs with.
     """
 
-    def __init__(
-        self, terms: Terms, client: int, values: RingVector, identity: Ed25519PrivateKey
-    ) -> None:
+    def __init__(self, terms: Terms, client: int, values: RingVector, identity: Signer) -> None:
         super().__init__(terms.round, client)
         self._terms = terms
         self._values = values
@@ -77,6 +76,49 @@ class MaskedClient(Machine):
             "survivors": self._consent,
             "consents": self._open,
         }
+
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`, of a machine that was started."""
+        return {
+            "due": list(self._due),
+            "secrets": [self._secrets[kind] for kind in SECRETS],
+            "share key": self._share_key.private_bytes_raw(),
+            "advert": self._advert,
+            "dealers": numbers(self._dealers),
+            "survivors": numbers(self._survivors),
+            **keyed(self._agreed, "agreed"),
+            **self._known(),
+        }
+
+    def _known(self) -> dict[str, Value]:
+        """Returns what a state has of the roster, once there is one."""
+        if "_roster" not in vars(self):
+            return {}
+        roster = self._roster
+        kept: dict[str, Value] = {"adverts": roster.adverts, "session": roster.session}
+        return kept | {"clients": numbers(roster.clients)}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        self._due = texts(state, "due")
+        secrets = state.body.get("secrets")
+        if not isinstance(secrets, list) or len(secrets) != len(SECRETS):
+            raise MessageError("a state without secrets")
+        pairs = zip(SECRETS, secrets, strict=True)
+        self._secrets = {kind: secret for kind, secret in pairs if isinstance(secret, bytes)}
+        self._mask_key = private_key(self._secrets[MASK_KEY])
+        self._share_key = private_key(octets(state, "share key"))
+        self._advert = state.array("advert", np.uint8, ADVERT)
+        self._dealers, self._survivors = state.clients("dealers"), state.clients("survivors")
+        self._agreed = keyed_of(state, "agreed")
+        if "clients" in state.body:
+            clients = state.clients("clients")
+            adverts = state.array("adverts", np.uint8, (len(clients), *ADVERT))
+            self._roster = self._roster_of(clients, adverts, octets(state, "session"))
+
+    def _roster_of(self, clients: tuple[int, ...], adverts: Bytes, session: bytes) -> Roster:
+        """Returns the roster that was kept, of keys that were verified."""
+        return Roster(clients, adverts, session)
 
     def start(self, now: float) -> Iterable[Output]:
         """Yields the advertisement of fresh keys."""
@@ -174,7 +216,9 @@ class MaskedClient(Machine):
             MessageError: fewer than t survivors signed the list that this client signed.
         """
         signers = self._terms.listed(message, self._survivors)
-        signatures = message.array("signatures", np.uint8, (len(signers), SIGNATURE_BYTES))
+        signatures = message.array(
+            "signatures", np.uint8, (len(signers), self._terms.signature_bytes)
+        )
         self._terms.verify_enough(signers, signatures, self._roster.survivors(self._survivors))
         return self.send(SERVER, "unmask", keys=self._keys())
 

@@ -9,7 +9,7 @@ from extensions.errors import MessageError
 from fl.masked.ciphers import KEY_BYTES, agree, fresh_key, private_key
 from fl.masked.lanes import unpack
 from fl.masked.stages import STAGE, Close, Read, StagedServer
-from fl.masked.terms import ADVERT, SEALED, SIGNATURE_BYTES, Bytes, Roster, Terms, check_keys
+from fl.masked.terms import ADVERT, SEALED, Bytes, Roster, Terms, check_keys
 from fl.masked.unmasking import Unmasking, by_dealer
 from fl.round.machines import Aggregate, Output, Timer
 from fl.round.messages import Message
@@ -46,7 +46,7 @@ class MaskedServer(StagedServer):
 
     def _read_advert(self, message: Message) -> tuple[Bytes, Bytes]:
         advert = message.array("advert", np.uint8, ADVERT)
-        signature = message.array("signature", np.uint8, (SIGNATURE_BYTES,))
+        signature = message.array("signature", np.uint8, (self._terms.signature_bytes,))
         client = message.sender
         self._terms.verify(client, signature, self._terms.advertised(advert))
         for public in advert[:2]:
@@ -109,7 +109,7 @@ class MaskedServer(StagedServer):
         yield from self._open_next(answers, now)
 
     def _read_consent(self, message: Message) -> Bytes:
-        signature = message.array("signature", np.uint8, (SIGNATURE_BYTES,))
+        signature = message.array("signature", np.uint8, (self._terms.signature_bytes,))
         signed = self._roster.survivors(self._unmasking.survivors)
         self._terms.verify(message.sender, signature, signed)
         return signature

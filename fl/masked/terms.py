@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from extensions.errors import MessageError
 from fl.masked import shamir
 from fl.masked.ciphers import KEY_BYTES, TAG_BYTES
 from fl.masked.lanes import words
+from fl.round.identities import ED25519_BYTES, Verifier
 from fl.round.machines import Round
 from fl.round.messages import Message
 from fl.round.quantization import FixedPoint
 
 Bytes = npt.NDArray[np.uint8]
 
-SIGNATURE_BYTES = 64
 ADVERT = (3, KEY_BYTES)
 """Shape of what a client advertises: public key for masks, one for shares, commitment to a seed."""
 
@@ -53,13 +52,15 @@ class Terms:
         fixed_point: how updates become integers of a ring.
         identities: by client, the public key that it is known by.
         lanes: values in an element of the ring.
+        signature_bytes: of a client's signature.
     """
 
     round: Round
     threshold: int
     fixed_point: FixedPoint
-    identities: Mapping[int, Ed25519PublicKey]
+    identities: Mapping[int, Verifier]
     lanes: int = field(default=1, kw_only=True)
+    signature_bytes: int = field(default=ED25519_BYTES, kw_only=True)
 
     @property
     def words(self) -> int:
@@ -188,7 +189,7 @@ class Roster:
             raise MessageError(f"the server names a threshold that is not {terms.threshold}")
         clients = terms.listed(message, terms.round.clients, reader)
         adverts = message.array("adverts", np.uint8, (len(clients), *ADVERT))
-        signatures = message.array("signatures", np.uint8, (len(clients), SIGNATURE_BYTES))
+        signatures = message.array("signatures", np.uint8, (len(clients), terms.signature_bytes))
         for client, advert, signature in zip(clients, adverts, signatures, strict=True):
             terms.verify(client, signature, terms.advertised(advert))
         return cls.of(terms, clients, adverts)

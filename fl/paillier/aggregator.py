@@ -1,21 +1,31 @@
 """The aggregator in which the server adds ciphertexts, and clients hold the key to the sum."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
 
 from extensions.checks import check_positive
+from extensions.errors import ArgumentError
 from fl.paillier.client import Held, PaillierClient
+from fl.paillier.hidden.client import HidingClient
+from fl.paillier.hidden.scale import Model, Scale
+from fl.paillier.hidden.server import HidingServer, Stored
 from fl.paillier.keys import SECURE_BITS, PrivateKey, check_bits
 from fl.paillier.packing import Packing
 from fl.paillier.server import PaillierServer
 from fl.round.aggregator import Aggregator, Leaks, inherent_leaks
 from fl.round.machines import Machine, Round, Vector
-from fl.round.messages import SERVER
+from fl.round.messages import SERVER, Message, Party, Value
 from fl.round.quantization import FixedPoint
+from fl.round.state import texts
 from fl.round.view import Coalition, Outcome
 
 FIXED_POINT = FixedPoint(frac_bits=16, clip=4.0)
 """Of updates, unless another one is given: 19 bits with their sign."""
+MODEL_RANGE = 64.0
+"""How far a parameter of a hidden model may move, unless another range is given."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,12 +69,33 @@ class PaillierAggregator(Aggregator):
         dealt. An update is ceil(size / slots) ciphertexts of key_bits / 4 bytes: 226 of 512 bytes
         for 21,840 values of 3 clients of equal weight at 2048 bits, with 97 slots of 21 bits.
 
+    **With `hide_model`** the server does not learn the mean either, nor any model. It keeps, as
+    ciphertexts, how far the model has moved from the first one, which all clients have, and sends
+    that with the key; clients decrypt it, train, and send their updates. It multiplies the sum by
+    1 / weight in fixed point (`fl.paillier.hidden.scale`), adds it to what it keeps, and sends it
+    to those in it, who decrypt and apply it.
+
+    | kind | from | holds |
+    | --- | --- | --- |
+    | key | server to client | as above; who takes part, with what weight; the model's ciphertexts |
+    | mean | server to each client in it | ciphertexts of the mean |
+    | applied | client to server | nothing: the mean is in range |
+    | end | server to client | who is in the mean |
+
+    It holds against a server that follows the protocol. From one that lies each client decrypts
+    two vectors a round, and tells no more of them than whether they are in range. More than half of
+    the clients of a run must take part in each round, so that one of them has the model's key. Only
+    clients have the model: server optimizers, and mechanisms that change the mean, are refused.
+
     Args:
         key_bits: of n.
         packing: put as many values into a ciphertext as there is room for; else one.
         fixed_point: how updates become integers; the fewer bits, the more slots.
         timeout: seconds that the server waits in each stage for the clients' messages.
         insecure_small_key: allow keys below 2048 bits.
+        hide_model: keep mean and model from the server; for runs alone.
+        model_range: with `hide_model`: how far a parameter may move from its first value, in all
+            rounds.
 
     Raises:
         ArgumentError: a setting out of range.
@@ -78,18 +109,40 @@ class PaillierAggregator(Aggregator):
     fixed_point: FixedPoint = FIXED_POINT
     timeout: float = 60.0
     insecure_small_key: bool = False
+    hide_model: bool = False
+    model_range: float = MODEL_RANGE
     _held: dict[int, Held] = field(default_factory=dict, init=False, repr=False)
+    _stored: Stored = field(default_factory=Stored, init=False, repr=False)
+    _first: Model | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_bits(self.key_bits, insecure_small_key=self.insecure_small_key)
         check_positive("timeout", self.timeout)
         self._packing([1, 1])
 
+    @property
+    def hides_model(self) -> bool:
+        """Whether clients alone have the model."""
+        return self.hide_model
+
+    @property
+    def _scale(self) -> Scale:
+        return Scale(
+            fixed_point=self.fixed_point,
+            range=self.model_range,
+            key_bits=self.key_bits,
+            packed=self.packing,
+        )
+
     def _packing(self, weights: Collection[int]) -> Packing:
+        if self.hide_model:
+            self._scale.factor(sum(weights))
+            return self._scale.packing
         return Packing.of_round(self.key_bits, self.fixed_point, weights, packed=self.packing)
 
     def server(self, round: Round) -> Machine:
         """Returns the machine that adds ciphertexts."""
+        self._check_shown()
         packing = self._packing(round.weights.values())
         return PaillierServer(
             round, self.key_bits, packing, self.fixed_point, self.min_clients, self.timeout
@@ -97,15 +150,85 @@ class PaillierAggregator(Aggregator):
 
     def client(self, round: Round, client: int, update: Vector) -> Machine:
         """Returns the machine that encrypts the update, and may deal the key or decrypt the sum."""
+        self._check_shown()
         held = self._held.setdefault(client, Held())
         packing = self._packing(round.weights.values())
         values = self.fixed_point.encode(update, round.weights[client])
         return PaillierClient(round, client, values, packing, self.key_bits, held)
 
+    def _check_shown(self) -> None:
+        if self.hide_model:
+            advice = "fl.FederatedAveraging has one."
+            raise ArgumentError("hide_model", True, "left out where there is no model", advice)
+
+    def session(
+        self,
+        round: Round,
+        weights: Model,
+        update: Callable[[int, Model], Vector],
+        *,
+        timeout: float,
+        training_seconds: float,
+    ) -> Mapping[Party, Machine] | None:
+        """Returns the machines of a whole round, with `hide_model`.
+
+        A run that begins, or goes on from a file, begins with a model that all its clients have.
+        """
+        if not self.hide_model:
+            return None
+        if not any(
+            held.model is not None and np.array_equal(held.model, weights)
+            for held in self._held.values()
+        ):
+            self._stored, self._first = Stored(), weights
+        assert self._first is not None
+        machines: dict[Party, Machine] = {
+            SERVER: HidingServer(
+                round, self._scale, self._stored, self.min_clients, self.timeout, timeout
+            )
+        }
+        for client in round.clients:
+            machines[client] = HidingClient(
+                replace(round, weights={client: round.weights[client]}),
+                client,
+                self,
+                self._scale,
+                self._first,
+                self._held.setdefault(client, Held()),
+                partial(update, client),
+                training_seconds,
+            )
+        return machines
+
+    def check_round(self, round: Round) -> None:
+        """Returns only if a round may be held; with `hide_model` one that has the model's key."""
+        super().check_round(round)
+        plan = round.plan
+        if self.hide_model and plan is not None and 2 * plan.cohort <= plan.population:
+            raise ArgumentError(
+                "client_fraction",
+                plan.cohort / plan.population,
+                "above 0.5 where the model is hidden",
+                "Any two rounds then have a client in common, who has the key to the model.",
+            )
+
     def check_weights(self, weights: Collection[int]) -> None:
         """Returns only if no slot of a sum can overflow."""
         super().check_weights(weights)
         self._packing(weights)
+
+    def kept(self, client: int) -> dict[str, Value]:
+        """Returns the key that the client holds, and the fingerprints of those that it has had."""
+        held = self._held.get(client, Held())
+        key = {} if held.key is None else {"p": held.key.p, "q": held.key.q}
+        return {**key, "ever": sorted(held.ever)}
+
+    def keep(self, client: int, state: Message) -> None:
+        """Goes on from what `kept` returned."""
+        held = self._held[client] = Held(ever=set(texts(state, "ever")))
+        p, q = (state.body.get(name) for name in ("p", "q"))
+        if isinstance(p, int) and isinstance(q, int):
+            held.hold(PrivateKey(p, q))
 
     def held_by(self, client: int) -> PrivateKey | None:
         """Returns the private key that a client holds now; for experiments on what it reads."""
@@ -115,7 +238,7 @@ class PaillierAggregator(Aggregator):
         """Returns every single client to the server with a client that ever held the key.
 
         A server that lies needs no client: it asks one to decrypt a single update, or has the key
-        sealed for itself.
+        sealed for itself. With `hide_model` the server alone does not know the mean.
         """
         received = outcome.transcript.received(SERVER, "update")
         senders = {message.sender for message in received}
@@ -124,4 +247,6 @@ class PaillierAggregator(Aggregator):
         holders |= {k for k in coalition.clients if outcome.transcript.received(k, "key")}
         if coalition.server and (coalition.lying or holders & coalition.clients):
             return frozenset(frozenset({client}) for client in senders - coalition.clients)
+        if self.hide_model and not holders & coalition.clients:
+            return frozenset()
         return inherent_leaks(coalition, outcome.included)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from extensions.errors import ArgumentError, CiphertextError, MessageError
@@ -17,6 +18,7 @@ from fl.round.encoding import readable
 from fl.round.machines import Machine, Output, Round
 from fl.round.messages import SERVER, Message, Value
 from fl.round.quantization import RingVector
+from fl.round.state import octets, texts
 
 
 @dataclass
@@ -26,10 +28,12 @@ class Held:
     Attributes:
         key: the private key that it has now.
         ever: fingerprints of all keys that it has had.
+        model: the last model that it has, where the server has none (`fl.paillier.hidden`).
     """
 
     key: PrivateKey | None = None
     ever: set[str] = field(default_factory=set)
+    model: npt.NDArray[np.float32] | None = None
 
     def hold(self, key: PrivateKey) -> None:
         """Replaces the key."""
@@ -66,6 +70,15 @@ class PaillierClient(Machine):
         self._exchange = X25519PrivateKey.generate()
         self._due = {"deal", "key", "decrypt"}
 
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`; what the client holds from round to round is not in it."""
+        return {"due": sorted(self._due), "exchange": self._exchange.private_bytes_raw()}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        self._due = set(texts(state, "due"))
+        self._exchange = X25519PrivateKey.from_private_bytes(octets(state, "exchange"))
+
     def start(self, now: float) -> Iterable[Output]:
         """Yields "hello" with the client's X25519 key."""
         modulus = 0 if self._held.key is None else self._held.key.public.n
@@ -76,15 +89,21 @@ class PaillierClient(Machine):
         if message.sender != SERVER or message.kind not in self._due:
             return
         self._due.remove(message.kind)
-        answers = {"deal": self._deal, "key": self._encrypt, "decrypt": self._decrypt}
         try:
-            yield answers[message.kind](message)
+            yield self._answer(message, now)
         except (MessageError, CiphertextError, ArgumentError) as error:
-            yield self.send(SERVER, "withdraw", reason=readable(str(error)))
+            yield self._withdraw(error)
+
+    def _answer(self, message: Message, now: float) -> Output:
+        answers = {"deal": self._deal, "key": self._encrypt, "decrypt": self._decrypt}
+        return answers[message.kind](message)
+
+    def _withdraw(self, error: Exception) -> Message:
+        return self.send(SERVER, "withdraw", reason=readable(str(error)))
 
     def _deal(self, message: Message) -> Message:
         clients = message.clients("clients")
-        if strangers := set(clients) - set(self.round.clients):
+        if strangers := set(clients) - set(self._known()):
             raise MessageError(f"the server asked for keys of strangers {sorted(strangers)}")
         theirs = message.array("exchange", np.uint8, (len(clients), EXCHANGE_BYTES))
         wanted = message.body.get("modulus")
@@ -102,13 +121,24 @@ class PaillierClient(Machine):
         exchange = public_bytes(self._exchange)
         return self.send(SERVER, "keys", modulus=key.public.n, exchange=exchange, sealed=sealed)
 
+    def _known(self) -> Iterable[int]:
+        """Returns the clients to whom this one deals its key."""
+        return self.round.clients
+
     def _encrypt(self, message: Message) -> Message:
+        return self._sent(self._taken(message))
+
+    def _taken(self, message: Message) -> PublicKey:
+        """Takes the key that the server passed on, and returns its public part."""
         modulus, sealed = message.body.get("modulus"), message.body.get("sealed")
         if not is_modulus(modulus, self._bits) or not isinstance(sealed, bytes):
             raise MessageError("the server passed on no key")
         if sealed:
             self._held.hold(self._opened(message, PublicKey(modulus), sealed))
-        public = self._key(modulus).public
+        return self._key(modulus).public
+
+    def _sent(self, public: PublicKey) -> Message:
+        """Returns the update as ciphertexts."""
         encrypt = ShortRandomness(public).encrypt
         ciphertexts = [encrypt(row) for row in self._packing.pack(self._values, public.n)]
         rows = as_rows(ciphertexts, self._bits // 4)
@@ -127,12 +157,16 @@ class PaillierClient(Machine):
         return PrivateKey(p, q)
 
     def _decrypt(self, message: Message) -> Message:
+        plaintexts = as_rows(self._plaintexts(message, "ciphertexts"), self._bits // 8)
+        return self.send(SERVER, "sum", plaintexts=plaintexts)
+
+    def _plaintexts(self, message: Message, name: str) -> list[int]:
+        """Returns what the ciphertexts of that name hold."""
         key, count = self._held.key, self._packing.count(self.round.size)
         if key is None:
             raise MessageError("no key to decrypt with")
-        rows = message.array("ciphertexts", np.uint8, (count, self._bits // 4))
-        plaintexts = [decrypt(key, ciphertext) for ciphertext in as_integers(rows)]
-        return self.send(SERVER, "sum", plaintexts=as_rows(plaintexts, self._bits // 8))
+        rows = message.array(name, np.uint8, (count, self._bits // 4))
+        return [decrypt(key, ciphertext) for ciphertext in as_integers(rows)]
 
     def _key(self, modulus: int) -> PrivateKey:
         key = self._held.key

@@ -1,7 +1,7 @@
 """The server's part: it passes on keys that it cannot open and adds what it cannot read."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from gmpy2 import mpz
@@ -13,7 +13,7 @@ from fl.paillier.rows import as_integers, as_rows, is_modulus
 from fl.paillier.scheme import check_ciphertext
 from fl.paillier.sealing import EXCHANGE_BYTES, is_exchange_key
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Round, Timer
-from fl.round.messages import SERVER, Message
+from fl.round.messages import SERVER, Message, Value
 from fl.round.quantization import FixedPoint
 
 
@@ -104,7 +104,7 @@ class PaillierServer(Machine):
             raise MessageError(message.text("reason", "no reason given"))
         if message.kind != self._stage:
             raise MessageError(f"a message of kind {message.kind!r}, not {self._stage!r}")
-        takes = {
+        takes: dict[str, Callable[[Message], None]] = {
             "hello": self._take_hello,
             "keys": self._take_keys,
             "update": self._take_update,
@@ -122,7 +122,12 @@ class PaillierServer(Machine):
             yield self._aggregate(self._total)
         elif self._included:
             yield from self._ask_to_decrypt(now)
-        elif self._key is not None:
+        else:
+            yield from self._prepare(now)
+
+    def _prepare(self, now: float) -> Iterable[Output]:
+        """Yields what leads to the clients' updates."""
+        if self._key is not None:
             yield from self._pass_keys_on(now)
         else:
             yield from self._ask_to_deal(now)
@@ -138,11 +143,10 @@ class PaillierServer(Machine):
 
     def _ask_to_deal(self, now: float) -> Iterable[Output]:
         members = sorted(self._members)
-        held = Counter(self._moduli[client] for client in members if self._moduli[client])
-        wanted = max(held, key=lambda n: held[n]) if held else 0
+        wanted = self._wanted()
         self._dealer = next(k for k in members if self._moduli[k] == wanted)
         self._lacking = [k for k in members if self._moduli[k] != wanted]
-        if not held:
+        if not wanted:
             self._lacking = members[1:]
         if not self._lacking:
             self._key = PublicKey(wanted)
@@ -157,6 +161,11 @@ class PaillierServer(Machine):
             exchange=np.frombuffer(exchange, dtype=np.uint8).reshape(-1, EXCHANGE_BYTES),
         )
         yield self._wait("keys", [self._dealer], now)
+
+    def _wanted(self) -> int:
+        """Returns n of the key that most clients have; 0 if none has any."""
+        held = Counter(self._moduli[k] for k in sorted(self._members) if self._moduli[k])
+        return max(held, key=lambda n: held[n]) if held else 0
 
     def _take_keys(self, message: Message) -> None:
         modulus, sealed = message.body.get("modulus"), message.body.get("sealed")
@@ -185,8 +194,13 @@ class PaillierServer(Machine):
                 dealer=self._dealer,
                 exchange=self._exchanges[self._dealer],
                 sealed=self._sealed.get(client, b""),
+                **self._beside_key(),
             )
         yield self._wait("update", self._members, now)
+
+    def _beside_key(self) -> dict[str, Value]:
+        """Returns what goes out with the key; here nothing."""
+        return {}
 
     def _take_update(self, message: Message) -> None:
         key = self._key

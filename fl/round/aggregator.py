@@ -1,13 +1,15 @@
 """The interface of all aggregators: one machine a party, and a statement of who learns what."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from extensions.errors import ArgumentError, UpdateError
+from fl.round.identities import Identities
 from fl.round.machines import Machine, Round, Vector
-from fl.round.messages import Party
+from fl.round.messages import Message, Party, Value
 from fl.round.quantization import FixedPoint
 from fl.round.view import Coalition, Outcome
 
@@ -25,10 +27,35 @@ class Aggregator(ABC):
     Attributes:
         min_clients: fewest clients whose mean the protocol releases.
         fixed_point: how updates become integers; None: they stay floating-point.
+        signs: whether clients sign messages with long-lived keys.
+        between_clients: whether clients send each other messages.
     """
 
     min_clients: int = 2
     fixed_point: FixedPoint | None = None
+    signs: bool = False
+    between_clients: bool = False
+
+    @property
+    def hides_model(self) -> bool:
+        """Whether clients alone have the model, and the server neither it nor a mean."""
+        return False
+
+    def session(
+        self,
+        round: Round,
+        weights: npt.NDArray[np.float32],
+        update: Callable[[int, npt.NDArray[np.float32]], Vector],
+        *,
+        timeout: float,
+        training_seconds: float,
+    ) -> Mapping[Party, Machine] | None:
+        """Returns the machines of a whole round, where the protocol begins before training.
+
+        None, as nearly always: the server sends the model in the clear, and the protocol begins
+        with updates. Arguments are those of `fl.training.session.session_machines`.
+        """
+        return None
 
     @abstractmethod
     def server(self, round: Round) -> Machine:
@@ -47,6 +74,24 @@ class Aggregator(ABC):
         The parties are the same whichever of the selected clients take part.
         """
         return {}
+
+    def identify(self, identities: Identities) -> None:
+        """Takes the clients' long-lived keys from outside; a protocol without signatures has none.
+
+        Called before the first round of a run whose parties are on hosts of their own.
+        """
+        return
+
+    def kept(self, client: int) -> dict[str, Value]:
+        """Returns, by name, what a client keeps from round to round, such as a key; it is secret.
+
+        Where every message is answered by a new process, `keep` takes it there.
+        """
+        return {}
+
+    def keep(self, client: int, state: Message) -> None:
+        """Goes on from what `kept` returned; raises MessageError if that is something else."""
+        return
 
     def fewest(self, cohort: int) -> int:
         """Returns how many clients a round needs to begin, of a cohort that settings select."""

@@ -60,6 +60,32 @@ def chain_seconds(hops: Sequence[Transfer], training: Sequence[float] | None = N
     return now
 
 
+def time_limit(participants: int, hop: Transfer, upload: Transfer, training: float = 0.0) -> float:
+    """Returns the Time_limit of a chain for so many clients to take part.
+
+        training + (participants - 1) hop + upload
+
+    `ChainAggregator` counts from the token's first hop on, when all have trained: there training is
+    0, and the first hop takes the place of the last one in the formula. So exactly as many take
+    part where the links to and from the server are alike.
+
+    Args:
+        participants: at least 2: the sum of one is its update.
+        hop: of the token, from one client to another.
+        upload: of the sum, from the last client to the server.
+        training: seconds of the first client.
+
+    Raises:
+        ArgumentError: fewer than 2.
+
+    Source:
+        Li et al., section IV-C, at the end.
+    """
+    if participants < 2:
+        raise ArgumentError("participants", participants, "at least 2")
+    return training + (participants - 1) * transfer_seconds(hop) + transfer_seconds(upload)
+
+
 def chains_seconds(chains: Collection[float], upload: Transfer | None = None) -> float:
     """Returns when the server has the sum of all chains, which run side by side.
 

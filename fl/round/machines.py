@@ -164,6 +164,25 @@ class Machine(ABC):
         """Yields what follows from a timer that the machine asked for."""
         return ()
 
+    def state(self) -> dict[str, Value]:
+        """Returns, by name, what a client's machine needs to go on in another process.
+
+        It is called between two messages; `fl.round.state` makes bytes of it. It holds secrets of
+        the round.
+
+        Raises:
+            MessageError: a machine that stays in its process, as a server's does.
+        """
+        raise MessageError(f"a {type(self).__name__} stays in its process")
+
+    def restore(self, state: Message) -> None:
+        """Goes on from what `state` returned, in a machine that was made with the same arguments.
+
+        Raises:
+            MessageError: what the message holds is no such state.
+        """
+        return
+
     def send(self, receiver: Party, kind: str, /, **body: Value) -> Message:
         """Returns a message of this party."""
         return Message(

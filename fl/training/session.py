@@ -24,7 +24,8 @@ from extensions.errors import ArgumentError, MessageError, UpdateError
 from fl.round.aggregator import Aggregator
 from fl.round.encoding import readable
 from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector, keep
-from fl.round.messages import SERVER, Message, Party
+from fl.round.messages import SERVER, Message, Party, Value
+from fl.round.state import dump, listed, load, messages, numbers, octets
 from fl.training.weights import Weights
 
 TRAINING = "training"
@@ -149,6 +150,26 @@ class SessionMember(Machine):
         else:
             keep(self._early, message)
 
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`."""
+        kept: dict[str, Value] = {"early": listed(self._early)}
+        if self._inner is None:
+            return kept
+        weights = self._inner.round.weights
+        counts = np.array(list(weights.values()), dtype=np.int64)
+        return kept | {
+            "clients": numbers(weights),
+            "weights": counts,
+            "inner": dump(self._inner),
+        }
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        self._early = messages(state, "early")
+        if "inner" in state.body:
+            self._inner = self._member(_announced(state, self.round))
+            load(self._inner, octets(state, "inner"))
+
     def _member(self, round: Round) -> Machine:
         """Returns this party's machine of the protocol, for the round that begins."""
         return self._aggregator.others(round)[self.party]
@@ -178,6 +199,19 @@ class SessionClient(SessionMember):
         self._seconds = seconds
         self._model: Weights | None = None
         self._update: Vector | None = None
+
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`: with the model and the update."""
+        kept = {"model": self._model, "update": self._update}
+        return super().state() | {k: row for k, row in kept.items() if row is not None}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        if "model" in state.body:
+            self._model = state.array("model", np.float32, (-1,))
+        if "update" in state.body:
+            self._update = state.array("update", np.float64, (-1,))
+        super().restore(state)
 
     def _member(self, round: Round) -> Machine:
         if self._update is None or self._model is None or self.party not in round.weights:
@@ -235,6 +269,11 @@ def session_machines(
         timeout: seconds that clients have to receive the model and train.
         training_seconds: that a client takes to train.
     """
+    own = aggregator.session(
+        round, weights, update, timeout=timeout, training_seconds=training_seconds
+    )
+    if own is not None:
+        return dict(own)
     others = aggregator.others(round)
     machines: dict[Party, Machine] = {
         SERVER: SessionServer(round, weights, aggregator, others, timeout)

@@ -127,9 +127,23 @@ class RunSettings:
             raise ArgumentError("weighting", self.weighting, allowed)
         if self.server_optimizer != ServerOptimizer() and self.exchange != "delta":
             raise ArgumentError("exchange", self.exchange, "'delta' with a server optimizer")
+        if self.aggregator.hides_model:
+            self._check_hidden()
         if wrong := {"loss", "accuracy"} & set(self.metrics):
             raise ArgumentError("metrics", sorted(wrong), "other names: these are there already")
         self.training = self._training()
+
+    def _check_hidden(self) -> None:
+        """Returns only if the server needs neither the model nor a mean."""
+        hidden = "where the aggregator hides the model from the server"
+        if self.exchange != "delta":
+            raise ArgumentError("exchange", self.exchange, f"'delta' {hidden}")
+        if self.server_optimizer != ServerOptimizer():
+            name = type(self.server_optimizer).__name__
+            raise ArgumentError("server_optimizer", name, f"left out {hidden}")
+        if type(self.mechanism).server is not Mechanism.server:
+            name = type(self.mechanism).__name__
+            raise ArgumentError("mechanism", name, f"one that leaves the mean as it is {hidden}")
 
     def _training(self) -> ClientTraining:
         """Returns what a client does in a round."""

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,19 @@ from typer.testing import CliRunner
 import fl
 from benchmarks import tables
 from benchmarks.__main__ import app
-from benchmarks.federated import published
-from benchmarks.federated.accuracy import LOGGED, TARGETS
-from benchmarks.federated.curves import METHODS, MODELS, PARTITIONS, Experiment, Size, run
-from benchmarks.federated.li2021 import LOGS, PublishedLaplace
+from benchmarks.federated.accuracy import published
+from benchmarks.federated.accuracy.command import last_target
+from benchmarks.federated.accuracy.experiments import (
+    METHODS,
+    MODELS,
+    PARTITIONS,
+    Experiment,
+    Size,
+    run,
+)
+from benchmarks.federated.accuracy.kept import Sitting
+from benchmarks.federated.accuracy.li2021 import LOGS, TABLE_III, PublishedLaplace
+from benchmarks.federated.accuracy.table import LOGGED, TARGETS
 from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.schemes import SCHEMES, measure
@@ -71,7 +81,7 @@ def digits(tmp_path) -> Path:
 @pytest.mark.long
 def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits, tmp_path):
     theirs = tmp_path / "theirs.json"
-    theirs.write_text(json.dumps({"mlp": {"iid": {"FedAvg": {"97": 7, "99": 18}}}}))
+    theirs.write_text(json.dumps({"mlp": {"iid": {"FedAvg": {"95": 7, "99": 18}}}}))
     part = ("--model", "mlp", "--partition", "iid", "--rounds", "3", "--local-epochs", "10")
     part += ("--workers", "1")
     invoke("fl-accuracy", *part, "--data-dir", str(digits), "--published", str(theirs))
@@ -100,7 +110,7 @@ def test_accuracy_of_a_part_is_recorded_beside_that_of_the_whole(results, digits
     assert tight["epsilon"] in (1.0, 2.0, 3.0)
     assert max(loose["accuracy, %"], tight["accuracy, %"]) < plain["accuracy, %"] - 20
     assert [row["epsilon"] for row in as_published] == ["infinite"] * 2
-    assert [row["published"] for row in rows] == ["97 %: 7, 99 %: 18", *["-"] * 5]
+    assert [row["published"] for row in rows] == ["95 %: 7, 99 %: 18", *["-"] * 5]
     text = drawn(results / f"{name}.svg")
     assert all(word in text for word in ("MLP, IID", *METHODS))
     here = Experiment(
@@ -175,10 +185,47 @@ def test_rounds_of_the_published_logs():
     last = {run: curve[-1] for run, curve in LOGS.items()}
     assert [last["mlp", "iid"], last["mlp", "shards"]] == [93.49, 87.83]
     assert [last["cnn", "iid"], last["cnn", "shards"]] == [98.54, 96.30]
-    assert LOGGED["mlp", "iid", "chain"] == {80: 3, 90: 10}
+    assert LOGGED["mlp", "iid", "chain"] == {80: 3, 90: 10, 92: 24}
     assert LOGGED["mlp", "shards", "chain"] == {80: 10, 90: 43}
-    assert LOGGED["cnn", "iid", "chain"] == {80: 1, 90: 2, 95: 5, 97: 11}
-    assert LOGGED["cnn", "shards", "chain"] == {80: 9, 90: 15, 95: 31}
+    assert LOGGED["cnn", "iid", "chain"] == {80: 1, 90: 2, 92: 3, 95: 5, 98: 24}
+    assert LOGGED["cnn", "shards", "chain"] == {80: 9, 90: 15, 92: 15, 95: 31}
+
+
+def test_rounds_of_the_published_table():
+    assert set(TABLE_III) == set(itertools.product(MODELS, PARTITIONS, ("FedAvg", "chain"))) | set(
+        itertools.product(MODELS, PARTITIONS, METHODS[-2:])
+    )
+    assert {target for rounds in TABLE_III.values() for target in rounds} <= set(TARGETS)
+    assert TABLE_III["cnn", "iid", METHODS[-1]] == {99: 300}
+    assert TABLE_III["mlp", "shards", METHODS[-2]] == {92: 200}
+    assert last_target(TABLE_III, "cnn", "shards") == 98
+    assert last_target({}, "cnn", "shards") is None
+
+
+def test_a_run_in_sittings_is_the_run_at_once_and_ends_at_its_target(digits, tmp_path):
+    whole = Experiment(
+        model="mlp",
+        partition="iid",
+        method="chain",
+        size=Size(rounds=4, local_epochs=2, records=60_000, test_every=1),
+        lr=0.1,
+        seed=0,
+        clip=0.01,
+        exact_noise=False,
+        data_dir=digits,
+    )
+    at_once = run(whole).accuracies
+    assert len(at_once) == 4
+    kept = replace(whole, kept=tmp_path / "run.npz")
+    first = run(replace(kept, until=at_once[1]))
+    reached = next(n for n, found in enumerate(at_once, 1) if found >= at_once[1])
+    assert first.accuracies == at_once[:reached]
+    assert run(replace(kept, ends=0.0)).accuracies == at_once[:reached], "no time: no round"
+    assert run(kept).accuracies == at_once
+    with pytest.raises(ArgumentError, match="lr"):
+        run(replace(kept, lr=0.2))
+    with pytest.raises(ArgumentError, match="minutes"):
+        Sitting(minutes=3.0)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +237,7 @@ def test_rounds_of_the_published_logs():
         ('{"cnn": {"even": {}}}', "published: partition = 'even'"),
         ('{"cnn": {"iid": {"chains": {}}}}', "published: method = 'chains'"),
         ('{"cnn": {"iid": {"chain": {"96": 1}}}}', "published: target = '96'"),
-        ('{"cnn": {"iid": {"chain": {"97": 0}}}}', "published: rounds = 0"),
+        ('{"cnn": {"iid": {"chain": {"98": 0}}}}', "published: rounds = 0"),
     ],
 )
 def test_a_file_of_published_rounds_of_another_form_is_refused(tmp_path, text, named):

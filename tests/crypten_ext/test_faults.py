@@ -79,7 +79,7 @@ class Hospitals:
         return self.folder / f"kept-{rank}"
 
     def has_checkpoint(self, rank):
-        return any(self.kept(rank).glob("*-step-*"))
+        return any(self.kept(rank).glob("party-*-step-*"))
 
     def spent(self, rank):
         """Returns the epsilon of all runs of a party's records, by its ledger."""
@@ -156,8 +156,8 @@ def finish(hospitals, role):
             for file in hospitals.kept(rank).glob("*"):
                 file.unlink()
         hospitals.start(each, *(["--resume"] if resumes else []))
-    for rank, each in enumerate(ROLES[:3]):
-        result = hospitals.running[each].finish()
+    results = [hospitals.running[each].finish() for each in ROLES[:3]]
+    for rank, result in enumerate(results):
         finished = "was finished" in result.stdout
-        assert result.returncode == 0 or finished, result
+        assert result.returncode == 0 or finished, [one.stdout for one in results]
         assert hospitals.spent(rank) >= PAID

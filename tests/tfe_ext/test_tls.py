@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -19,7 +20,7 @@ from extensions.errors import ArgumentError
 from extensions.transport import Federation, Local, Member, make
 from extensions.transport.handshake import RefusedError, dial
 from extensions.transport.lobby import VISITORS
-from tests.helpers.commands import PROGRAM, ROOT
+from tests.helpers.commands import PROGRAM, ROOT, pea
 from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.players import SERVERS, digits, write
@@ -242,6 +243,12 @@ class Owners:
             *(host, "client", "train", "--backend", "tfe", "--steps", steps), *noise, *options
         )
 
+    def spent(self):
+        """Returns the epsilon of all runs on each owner's records, by its ledger."""
+        records = [self.folder / "records" / f"party-{i}.npz" for i in range(len(SERVERS))]
+        told = [pea("budget", each, "--delta", 1e-5).stdout for each in records]
+        return [float(re.search(r"epsilon ([0-9.]+)", one)[1]) for one in told]
+
     def wait_for(self, name, words, training=None):
         """Returns once a player has said the words."""
 
@@ -320,6 +327,29 @@ def test_a_step_fails_with_the_name_of_a_player_whose_links_break(owners, how):
     assert all(owners.players[name].poll() is None for name in ("server0", "server2"))
     victim.kill()
     print(f"{how}: named after {time.monotonic() - begin:.0f} s")
+
+
+@pytest.mark.long
+@needs_root
+@pytest.mark.parametrize("how", ["killed", "stopped", "cut off"])
+def test_players_outlive_a_client_that_is_lost_and_train_for_the_next(owners, how, tmp_path):
+    """What was spent for the lost one stays in every owner's ledger."""
+    training = owners.train("client", 500)
+    owners.wait_for("server0", "noise multiplier", training)
+    time.sleep(np.random.default_rng(len(how)).uniform(0, 20))
+    assert training.poll() is None, training.communicate()
+    if how == "cut off":
+        owners.hosts.pull("client")
+    else:
+        os.kill(training.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+    before, begin, report = owners.spent(), time.monotonic(), tmp_path / "report.json"
+    following = owners.train("server0" if how == "cut off" else "client", 2, "--json", report)
+    _, err = following.communicate(timeout=PATIENCE)
+    print(f"{how}: the next ended after {time.monotonic() - begin:.0f} s; {before} spent before")
+    training.kill()
+    assert following.returncode == 0, err
+    assert all(process.poll() is None for process in owners.players.values())
+    assert all(now >= then > 0 for now, then in zip(owners.spent(), before, strict=True))
 
 
 DIAL = """

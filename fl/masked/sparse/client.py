@@ -9,6 +9,7 @@ from fl.masked.client import MaskedClient, Step
 from fl.masked.sparse.terms import SparseRoster, SparseTerms
 from fl.masked.terms import SEALED, Bytes
 from fl.round.messages import SERVER, Message, Value
+from fl.round.state import numbers
 
 
 class SparseClient(MaskedClient):
@@ -24,6 +25,20 @@ class SparseClient(MaskedClient):
     holders: tuple[int, ...] = ()
     dealing: tuple[int, ...] = ()
     _dealt: frozenset[int] = frozenset()
+
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`."""
+        named = {"holders": self.holders, "dealing": self.dealing, "dealt": sorted(self._dealt)}
+        return super().state() | {name: numbers(some) for name, some in named.items()}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        super().restore(state)
+        self.holders, self.dealing = state.clients("holders"), state.clients("dealing")
+        self._dealt = frozenset(state.clients("dealt"))
+
+    def _roster_of(self, clients: tuple[int, ...], adverts: Bytes, session: bytes) -> SparseRoster:
+        return SparseRoster(clients, adverts, session)
 
     def _steps(self) -> Mapping[str, Step]:
         return {"keys": self._deal, "sealed": self._mask, "survivors": self._open}

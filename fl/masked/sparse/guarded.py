@@ -17,9 +17,10 @@ from fl.masked.sparse.merkle import DIGEST_BYTES, Tree, leaf, root_of
 from fl.masked.sparse.server import Advert, SparseServer
 from fl.masked.sparse.terms import SparseTerms
 from fl.masked.stages import Close, Read
-from fl.masked.terms import SIGNATURE_BYTES, Bytes, as_bytes
+from fl.masked.terms import Bytes, as_bytes
 from fl.round.machines import Output
 from fl.round.messages import SERVER, Message, Value
+from fl.round.state import numbers
 
 _DEPTH = 63
 
@@ -39,6 +40,20 @@ def consented(session: bytes, dealt: Bytes, survivors: Bytes) -> bytes:
 
 class GuardedClient(SparseClient):
     """Draws its holders itself, and opens shares of those alone who have masks with it."""
+
+    _drawn: frozenset[int] = frozenset()
+    _unproved: Sequence[int] = ()
+
+    def state(self) -> dict[str, Value]:
+        """As `Machine.state`."""
+        kept = {"drawn": sorted(self._drawn), "unproved": self._unproved}
+        return super().state() | {name: numbers(some) for name, some in kept.items()}
+
+    def restore(self, state: Message) -> None:
+        """As `Machine.restore`."""
+        super().restore(state)
+        self._drawn = frozenset(state.clients("drawn"))
+        self._unproved = state.clients("unproved")
 
     def _steps(self) -> Mapping[str, Step]:
         return {**super()._steps(), "survivors": self._consent, "consents": self._open}
@@ -107,7 +122,9 @@ class GuardedClient(SparseClient):
             MessageError: fewer than t survivors signed the lists that this client signed.
         """
         signers = sorted(self._terms.many(message, "signers", self._survivors))
-        signatures = message.array("signatures", np.uint8, (len(signers), SIGNATURE_BYTES))
+        signatures = message.array(
+            "signatures", np.uint8, (len(signers), self._terms.signature_bytes)
+        )
         self._terms.verify_enough(signers, signatures, self._consented())
         keys = np.array(self._keys())
         keys[[self._dealers.index(client) for client in self._unproved]] = 0
@@ -172,7 +189,7 @@ class GuardedServer(SparseServer):
         unproved = message.array("unproved", np.int64, (-1,)).tolist()
         if not set(unproved) <= set(self._unmasking.dealers(message.sender)):
             raise MessageError(f"it has no tags of {unproved[:9]}, who dealt it no share")
-        signature = message.array("signature", np.uint8, (SIGNATURE_BYTES,))
+        signature = message.array("signature", np.uint8, (self._terms.signature_bytes,))
         self._terms.verify(message.sender, signature, self._consented())
         self._disputed.update((dealer, message.sender) for dealer in unproved)
         return signature

@@ -10,7 +10,7 @@ import numpy as np
 
 from extensions.errors import MessageError
 from fl.masked.sparse.degrees import Against, Degree
-from fl.masked.terms import ADVERT, SIGNATURE_BYTES, Bytes, Roster, Terms, check_keys
+from fl.masked.terms import ADVERT, Bytes, Roster, Terms, check_keys
 from fl.round.messages import Message
 
 
@@ -79,7 +79,7 @@ class SparseTerms(Terms):
         if strangers := sorted(set(clients).difference(self.clients)):
             raise MessageError(f"{message.kind!r} lists {strangers[:9]}, who take no part")
         adverts = message.array("adverts", np.uint8, (len(clients), *ADVERT))
-        signatures = message.array("signatures", np.uint8, (len(clients), SIGNATURE_BYTES))
+        signatures = message.array("signatures", np.uint8, (len(clients), self.signature_bytes))
         for client, advert, signature in zip(clients, adverts, signatures, strict=True):
             self.verify(client, signature, self.advertised(advert))
         return dict(zip(clients, adverts, strict=True))

@@ -27,13 +27,20 @@ def announced(clients: int, cohort: int, population: int = 100) -> fl.Round:
 @pytest.mark.parametrize("name", AGGREGATORS)
 def test_client_withdraws_where_it_is_announced_with_another_weight(name):
     played = play(AGGREGATORS[name](), weights={**WEIGHTS, 3: WEIGHTS[3] + 1})
-    reason = "'begin' gives this client a weight of 3, not its own 2"
+    kind = "key" if played.aggregator.hides_model else "begin"
+    reason = f"'{kind}' gives this client a weight of 3, not its own 2"
     assert fl.Refusal(3, reason) in played.refusals
     assert played.outcome is None or 3 not in played.outcome.included
 
 
 class Stranger(fl.Machine):
-    """Whoever the server made up: it is ready at once."""
+    """Whoever the server made up: it is ready at once, and greets where rounds begin so."""
+
+    greets = False
+
+    def start(self, now: float):
+        if self.greets:
+            yield self.send(fl.SERVER, "hello", exchange=b"\x09" + bytes(31), modulus=0)
 
     def receive(self, message: fl.Message, now: float):
         if message.kind == "model":
@@ -44,10 +51,18 @@ class Stranger(fl.Machine):
 def test_client_withdraws_where_clients_are_announced_that_the_run_has_not(name):
     def invite(machines: dict[int, fl.Machine]) -> None:
         machines[CLIENTS] = Stranger(machines[0].round, CLIENTS)
+        machines[CLIENTS].greets = name == "hidden"
 
     played = play(AGGREGATORS[name](), weights={**WEIGHTS, CLIENTS: 1}, change=invite)
     rule = f"client = {CLIENTS}: must be below {CLIENTS}"
-    refused = {refusal.client for refusal in played.refusals if rule in refusal.reason}
+    if played.aggregator.hides_model:
+        rule = f"the server asked for keys of strangers [{CLIENTS}]"
+    words = rule.removesuffix(f"[{CLIENTS}]")
+    refused = {
+        refusal.client
+        for refusal in played.refusals
+        if words in refusal.reason and str(CLIENTS) in refusal.reason
+    }
     assert refused == set(range(CLIENTS))
 
 

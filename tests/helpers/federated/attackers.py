@@ -17,6 +17,9 @@ from fl.leakage import ciphertexts, running_sums, vectors_sent
 from fl.masked import ciphers, shamir
 from fl.masked.sparse.terms import SparseTerms
 from fl.masked.terms import MASK_KEY, SECRETS, SEED, Terms
+from fl.paillier import PrivateKey, ShortRandomness, decrypt
+from fl.paillier.hidden.server import HidingServer
+from fl.paillier.rows import as_integers, as_rows
 from fl.round.machines import Plan
 from fl.training.session import SessionServer, session_machines
 from fl.training.weights import Weights, get_weights, set_weights
@@ -31,11 +34,19 @@ UNIT = 2.0**-18
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
+    "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
     "masked": lambda: fl.MaskedAggregator(fixed_point=FIXED),
     "sparse": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=SPARSE),
     "drawn": lambda: fl.MaskedAggregator(fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(
         fixed_point=FIXED, key_bits=512, insecure_small_key=True
+    ),
+    "hidden": lambda: fl.PaillierAggregator(
+        fixed_point=FIXED,
+        key_bits=512,
+        insecure_small_key=True,
+        hide_model=True,
+        model_range=256.0,
     ),
 }
 WEIGHTS = {client: 2 + client % 3 for client in range(CLIENTS)}
@@ -166,8 +177,13 @@ def play(
     )
     if lying:
         announced = replace(round, weights=dict(weights), plan=replace(plan, cohort=0))
-        liar = SessionServer(announced, start, Lying(aggregator, server), (), 60.0)
-        machines[fl.SERVER] = Sending(liar, model_of)
+        liar: fl.Machine = SessionServer(announced, start, Lying(aggregator, server), (), 60.0)
+        if aggregator.hides_model:
+            all_of_them = session_machines(
+                announced, start, aggregator, update, timeout=60.0, training_seconds=0.0
+            )
+            liar = all_of_them[fl.SERVER]
+        machines[fl.SERVER] = Sending(liar, model_of, start)
     change(machines)
     carrier = fl.InProcessTransport(**transport)  # type: ignore[arg-type]
     made = Play(aggregator, round, carrier.transcript, machines, updates)
@@ -178,25 +194,38 @@ def play(
 
 
 class Sending(fl.Machine):
-    """A session's server that sends each client a model of its own."""
+    """A session's server that sends each client a model of its own, or its difference encrypted."""
 
-    def __init__(self, inner: SessionServer, model_of: Callable[[int, Weights], Weights]) -> None:
+    def __init__(
+        self, inner: fl.Machine, model_of: Callable[[int, Weights], Weights], start: Weights
+    ) -> None:
         super().__init__(inner.round, inner.party)
-        self.inner, self.model_of = inner, model_of
+        self.inner, self.model_of, self.first = inner, model_of, start
+
+    def changed(self, output: fl.Output) -> fl.Output:
+        if not isinstance(output, fl.Message) or output.kind not in ("model", "key"):
+            return output
+        wanted = self.model_of(output.receiver, self.first)
+        if output.kind == "model":
+            return replace(output, body={"values": wanted})
+        if not isinstance(self.inner, HidingServer):
+            return output
+        scale, key = self.inner._scale, self.inner._key
+        assert key is not None
+        units = np.rint(np.ldexp(wanted.astype(np.float64) - self.first, scale.bits))
+        plain = scale.packing.pack(units.astype(np.int64), key.n)
+        encrypt = ShortRandomness(key).encrypt
+        rows = as_rows([encrypt(text) for text in plain], scale.key_bits // 4)
+        return replace(output, body={**output.body, "model": rows})
 
     def start(self, now: float) -> Iterator[fl.Output]:
-        for output in self.inner.start(now):
-            if isinstance(output, fl.Message) and output.kind == "model":
-                values = self.model_of(output.receiver, output.body["values"])
-                yield replace(output, body={"values": values})
-            else:
-                yield output
+        yield from map(self.changed, self.inner.start(now))
 
     def receive(self, message: fl.Message, now: float) -> Iterator[fl.Output]:
-        yield from self.inner.receive(message, now)
+        yield from map(self.changed, self.inner.receive(message, now))
 
     def expire(self, timer: str, now: float) -> Iterator[fl.Output]:
-        yield from self.inner.expire(timer, now)
+        yield from map(self.changed, self.inner.expire(timer, now))
 
 
 def innermost(machine: fl.Machine) -> fl.Machine:
@@ -229,17 +258,44 @@ def readings(played: Play, *colluders: int) -> list[fl.Vector]:
         found += _decrypted(played, view, colluders)
     if isinstance(played.aggregator, fl.MaskedAggregator):
         found += _unmasked(played, colluders)
-    if played.outcome is not None:
-        found += _of_the_sum(played, colluders)
+    mean = mean_seen(played, *colluders)
+    if mean is not None:
+        found += _of_the_sum(played, mean, colluders)
     return found
 
 
-def _of_the_sum(played: Play, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
+def mean_seen(played: Play, *colluders: int) -> fl.Vector | None:
+    """Returns the mean as server and colluders have it; None if there is none.
+
+    Where it is encrypted they decrypt it, or without a key read it as if nothing blinded it.
+    """
+    if played.outcome is None:
+        return None
+    if not isinstance(played.aggregator, fl.PaillierAggregator) or not played.aggregator.hide_model:
+        return played.outcome.aggregate.mean
+    scale, key = played.aggregator._scale, stolen_or_held(played, *colluders)
+    sent = [m for m in played.transcript.view(fl.Coalition(server=True)) if m.kind == "mean"]
+    rows = as_integers(np.asarray(sent[0].body["mean"]))
+    n = innermost(played.machines[fl.SERVER])._key.n
+    texts = [decrypt(key, row) if key else (row - 1) // n for row in rows]
+    values = scale.packing.slots_of(texts, n)[: played.round.size]
+    return np.ldexp(values.astype(np.float64), -scale.bits)
+
+
+def stolen_or_held(played: Play, *colluders: int) -> PrivateKey | None:
+    """Returns the private key that server and colluders have, if any."""
+    assert isinstance(played.aggregator, fl.PaillierAggregator)
+    server = innermost(played.machines[fl.SERVER])
+    held = [played.aggregator.held_by(k) for k in colluders]
+    return next((key for key in [*held, getattr(server, "stolen", None)] if key), None)
+
+
+def _of_the_sum(played: Play, mean: fl.Vector, colluders: tuple[int, ...]) -> Iterator[fl.Vector]:
     """Yields the sum, for others who added nothing, and less what colluders added."""
     assert played.outcome is not None
     announced = innermost(played.machines[fl.SERVER]).round.weights
     included = played.outcome.included
-    total = played.outcome.aggregate.mean * sum(announced[k] for k in included)
+    total = mean * sum(announced[k] for k in included)
     for gone in ((), [k for k in colluders if k in included]):
         rest = total - sum(announced[k] * played.updates[k] for k in gone)
         yield from (rest / announced.get(VICTIM, 1), rest / WEIGHTS[VICTIM])
@@ -252,12 +308,13 @@ def _decrypted(
     aggregator, size = played.aggregator, played.round.size
     assert isinstance(aggregator, fl.PaillierAggregator)
     server = innermost(played.machines[fl.SERVER])
-    packing = aggregator._packing(server.round.weights.values())
-    held = [aggregator.held_by(k) for k in colluders]
-    for key in [*held, getattr(server, "stolen", None)]:
-        if key is not None:
-            for row in ciphertexts(view, VICTIM, size, packing, key, frac_bits=24):
-                yield row / WEIGHTS[VICTIM]
+    if aggregator.hide_model:
+        packing = aggregator._scale.packing
+    else:
+        packing = aggregator._packing(server.round.weights.values())
+    if (key := stolen_or_held(played, *colluders)) is not None:
+        for row in ciphertexts(view, VICTIM, size, packing, key, frac_bits=24):
+            yield row / WEIGHTS[VICTIM]
     for message in view:
         if message.kind == "sum" and (key := aggregator.held_by(VICTIM)) is not None:
             rows = [int.from_bytes(row.tobytes(), "little") for row in message.body["plaintexts"]]

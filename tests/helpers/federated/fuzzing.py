@@ -17,15 +17,19 @@ from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, SIZE = 5, 6
 FIXED = fl.FixedPoint(frac_bits=16)
-SPARSE, DRAWN = (Small(against=server, neighbours=2, shares=2) for server in ("curious", "lying"))
+SPARSE, DRAWN = (
+    Small(against=server, neighbours=2, shares=2, corrupt=0.0) for server in ("curious", "lying")
+)
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "chain": lambda: fl.ChainAggregator(FIXED),
+    "led": lambda: fl.ChainAggregator(FIXED, led_by="client"),
     "chains": lambda: fl.ChainAggregator(FIXED, chains=2, edges=1),
     "masked": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED),
     "sparse": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=SPARSE),
     "drawn": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, graph=DRAWN),
     "paillier": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True),
+    "hidden": lambda: fl.PaillierAggregator(key_bits=256, insecure_small_key=True, hide_model=True),
 }
 LONG = "\x1b[31m\u202e" + "x" * 4000
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63) - 1, 2**12280, -(2**12280))

@@ -140,7 +140,7 @@ _USED = {
     "--no-feature-cache": ANY,
     "--config": ("nowhere.toml", "given"),
 }
-_TOLD = {"--rank": ("rank, rendezvous",), "--rendezvous": ("rank, rendezvous",)}
+_TOLD = {"--rank": ("key",), "--rendezvous": ("rank, rendezvous",)}
 _TOLD |= {"--join-timeout": ("rank, rendezvous",), "--dealer": ("rank, rendezvous",)}
 _TOLD |= {"--key": ("rank, rendezvous",)}
 

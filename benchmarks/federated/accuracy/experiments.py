@@ -1,5 +1,7 @@
 """Runs of federated averaging on MNIST by model, partition and method."""
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import torch
 
 import fl
-from benchmarks.federated.li2021 import PublishedLaplace
+from benchmarks.federated.accuracy.li2021 import PublishedLaplace
 from benchmarks.federated.links import simulated
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.records import mnist
@@ -58,6 +60,9 @@ class Experiment:
         clip: bound of an update's L1 norm, under the Laplace noise of `fl.LocalDP`.
         exact_noise: noise of `fl.LocalDP` rather than a seeded stand-in.
         data_dir: folder of MNIST's files; None: where `mnist` looks for them.
+        until: accuracy in percent that ends the run; None: it has all its rounds.
+        kept: file in which it is kept after each round, and from which it goes on.
+        ends: time of day in seconds, after which no round begins.
     """
 
     model: str
@@ -69,6 +74,15 @@ class Experiment:
     clip: float
     exact_noise: bool
     data_dir: Path | None
+    until: float | None = None
+    kept: Path | None = None
+    ends: float = math.inf
+
+    def lasts(self, history: fl.History) -> bool:
+        """Returns whether the run has rounds left, after those of the history."""
+        done = len(history) >= self.size.rounds or time.time() >= self.ends
+        reached = self.until is not None and history.rounds_to(self.until / 100) is not None
+        return not done and not reached
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +109,9 @@ def run(experiment: Experiment) -> Curve:
     """Returns the curve of an experiment; masks and exact noise alone are not its seed's.
 
     A round that fails, since no client's update is finite, leaves the model as it is.
+
+    Raises:
+        ArgumentError: what is kept in the experiment's file is of another one.
     """
     size, seed = experiment.size, experiment.seed
     train, (test_x, test_y) = mnist(experiment.data_dir, size.records)
@@ -116,8 +133,13 @@ def run(experiment: Experiment) -> Curve:
         seed=seed,
     )
     test = test_x[:: size.test_every], test_y[:: size.test_every]
-    history = whole.fit(size.rounds, test, progress=False)
-    return Curve(experiment=experiment, history=history, epsilon=whole.get_epsilon(DELTA))
+    kept = experiment.kept
+    if kept is not None and kept.exists():
+        whole.load(kept)
+    while experiment.lasts(whole.history):
+        whole.fit(1, test, checkpoint=kept, progress=False)
+    epsilon = whole.get_epsilon(DELTA)
+    return Curve(experiment=experiment, history=whole.history, epsilon=epsilon)
 
 
 def _mechanism(experiment: Experiment, model: torch.nn.Module) -> fl.Mechanism:

@@ -1,21 +1,18 @@
 """``python -m benchmarks fl-accuracy``: federated averaging, chains and Laplace noise on MNIST."""
 
 import os
-import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from benchmarks.federated.curves import (
+from benchmarks.federated.accuracy.experiments import (
     BATCH,
-    CHAIN,
     CLIENT_FRACTION,
     CLIENTS,
     DELTA,
-    FEDAVG,
     LINKS,
     LR,
     METHODS,
@@ -26,24 +23,24 @@ from benchmarks.federated.curves import (
     Size,
     run,
 )
-from benchmarks.federated.li2021 import LOGS
+from benchmarks.federated.accuracy.kept import Sitting
+from benchmarks.federated.accuracy.published import Published, read
+from benchmarks.federated.accuracy.table import PUBLISHED, TARGETS, panels, sample, table
 from benchmarks.federated.pool import side_by_side
-from benchmarks.federated.published import Published, read, rounds_to
-from benchmarks.instruments.plots import Panel, draw
+from benchmarks.instruments.plots import draw
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
 
-TARGETS = (80, 90, 95, 97, 99)
+ROUNDS = 210
+"""Most of a run at the papers' sizes."""
 PAPERS = {
-    "mlp": Size(rounds=100, local_epochs=5, records=60_000, test_every=1),
-    "cnn": Size(rounds=50, local_epochs=5, records=60_000, test_every=1),
+    "mlp": Size(rounds=ROUNDS, local_epochs=5, records=60_000, test_every=1),
+    "cnn": Size(rounds=ROUNDS, local_epochs=5, records=60_000, test_every=1),
 }
 USUAL = {
     "mlp": replace(PAPERS["mlp"], rounds=40),
     "cnn": Size(rounds=15, local_epochs=2, records=12_000, test_every=5),
 }
-LOGGED = {(*part, CHAIN): rounds_to(curve, TARGETS) for part, curve in LOGS.items()}
-TITLES = {"mlp": "MLP", "cnn": "CNN", "iid": "IID", "shards": "non-IID"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,34 +111,59 @@ class Learning:
 def main(
     sizes: Sizes,
     learning: Learning,
+    sitting: Sitting,
     model: Annotated[str | None, typer.Option(help="mlp or cnn alone.")] = None,
     partition: Annotated[str | None, typer.Option(help="iid or shards alone.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="FedAvg, chain or another one alone; repeatable.")
+    ] = None,
     published: Annotated[
         Path | None,
         typer.Option(
-            help="Other rounds than those of Li et al.'s logs, to put beside ours: JSON of "
+            help="Other rounds than Table III of Li et al. to put beside ours: JSON of "
             "{model: {partition: {method: {target: rounds}}}}."
         ),
     ] = None,
     workers: Annotated[int, typer.Option(help="Runs side by side.", min=1)] = 2,
 ) -> None:
-    """Accuracy by round, and rounds to an accuracy: FedAvg, chain and Laplace noise."""
-    models = _chosen("model", model, MODELS)
-    partitions = _chosen("partition", partition, PARTITIONS)
-    theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else LOGGED
+    """Accuracy by round, and rounds to an accuracy: FedAvg, chain and Laplace noise.
+
+    With --full a run ends at the last published accuracy of its model and parts.
+    """
+    models, partitions = (
+        _chosen("model", model, MODELS),
+        _chosen("partition", partition, PARTITIONS),
+    )
+    methods = [one for each in method or METHODS for one in _chosen("method", each, METHODS)]
+    theirs = read(published, MODELS, PARTITIONS, METHODS, TARGETS) if published else PUBLISHED
+    shared = {**vars(learning), "ends": sitting.ends()}
     experiments = [
         Experiment(
-            model=name, partition=dealt, method=method, size=sizes.of(name), **vars(learning)
+            model=name,
+            partition=dealt,
+            method=way,
+            size=sizes.of(name),
+            until=last_target(theirs, name, dealt) if sizes.full else None,
+            kept=sitting.file(name, dealt, way),
+            **shared,
         )
         for name in models
         for dealt in partitions
-        for method in METHODS
+        for way in methods
     ]
     curves = side_by_side(run, [(one,) for one in experiments], workers)
-    parts = ["full" if sizes.full else None, model, partition]
+    curves = [curve for curve in curves if len(curve.history)]
+    parts = ["full" if sizes.full else None, model, partition, *(method or [])]
     parts += [f"{value}-{key.replace('_', '-')}" for key, value in sizes.given.items()]
     parts += [f"{learning.lr:g}-lr"] if learning.lr != LR else []
-    name = "-".join(["fl-accuracy", *filter(None, parts)])
+    _publish("-".join(["fl-accuracy", *filter(None, parts)]), curves, theirs, learning, workers)
+
+
+def _publish(
+    name: str, curves: Sequence[Curve], theirs: Published, learning: Learning, workers: int
+) -> None:
+    """Writes the table and the figure of runs that have a round or more."""
+    sizes = {curve.experiment.model: curve.experiment.size for curve in curves}
     publish(
         name,
         table(curves, theirs),
@@ -155,12 +177,23 @@ def main(
         laplace_noise="exact" if learning.exact_noise else "of the same law from the public seed",
         delta=DELTA,
         virtual_network=LINKS,
-        sizes={key: asdict(sizes.of(key)) for key in models},
-        sizes_of_papers={key: asdict(PAPERS[key]) for key in models},
+        sizes={key: asdict(size) for key, size in sizes.items()},
+        sizes_of_papers={key: asdict(PAPERS[key]) for key in sizes},
         workers=workers,
         load=os.getloadavg()[0],
     )
     print(draw(name, panels(curves)))
+
+
+def last_target(published: Published, model: str, partition: str) -> int | None:
+    """Returns the highest published accuracy of a model and parts, in percent; None: none is."""
+    reached = [
+        target
+        for (name, dealt, _), rounds in published.items()
+        if (name, dealt) == (model, partition)
+        for target in rounds
+    ]
+    return max(reached, default=None)
 
 
 def _chosen(name: str, given: str | None, known: Collection[str]) -> tuple[str, ...]:
@@ -169,71 +202,3 @@ def _chosen(name: str, given: str | None, known: Collection[str]) -> tuple[str, 
     if given not in known:
         raise ArgumentError(name, given, f"one of {', '.join(known)}")
     return (given,)
-
-
-def table(curves: Sequence[Curve], published: Published) -> list[dict[str, Any]]:
-    """Returns a row for each curve, with the rounds that others published of the same."""
-    plain = {
-        (one.experiment.model, one.experiment.partition): one
-        for one in curves
-        if one.experiment.method == FEDAVG
-    }
-    rows = []
-    for curve in curves:
-        one, history = curve.experiment, curve.history
-        key = (one.model, one.partition)
-        reached = rounds_to(curve.accuracies, TARGETS)
-        theirs = published.get((*key, one.method), {})
-        row = {
-            "model": TITLES[one.model],
-            "parts": TITLES[one.partition],
-            "method": one.method,
-            "rounds": len(history),
-            "accuracy, %": curve.accuracies[-1],
-            **{f"rounds to {target} %": reached.get(target, "-") for target in TARGETS},
-            "published": ", ".join(f"{t} %: {n}" for t, n in theirs.items()) or "-",
-            "furthest from FedAvg": _distance(curve, plain[key]) if one.method == CHAIN else "-",
-            "epsilon": "infinite" if curve.epsilon == float("inf") else curve.epsilon,
-            "MB a round": statistics.mean(report.bytes_total for report in history) / 1e6,
-            "virtual s a round": statistics.mean(report.virtual_seconds for report in history),
-            "s a round": statistics.median(report.seconds for report in history),
-        }
-        rows.append(row)
-    return rows
-
-
-def _distance(curve: Curve, other: Curve) -> float:
-    """The largest difference of two curves in any round, in percentage points."""
-    pairs = zip(curve.accuracies, other.accuracies, strict=True)
-    return max(abs(ours - theirs) for ours, theirs in pairs)
-
-
-def sample(curve: Curve) -> dict[str, Any]:
-    """Returns what the file keeps of a curve."""
-    one = curve.experiment
-    return {
-        "model": one.model,
-        "partition": one.partition,
-        "method": one.method,
-        "accuracies": curve.accuracies,
-        "failed": {report.number: report.failure for report in curve.history if report.failure},
-    }
-
-
-def panels(curves: Sequence[Curve]) -> list[Panel]:
-    """Returns a panel for each model and partition, with a curve for each method."""
-    together: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for curve in curves:
-        one = curve.experiment
-        together.setdefault((one.model, one.partition), {})[one.method] = curve.accuracies
-    return [
-        Panel(
-            title=f"{TITLES[model]}, {TITLES[partition]}",
-            x_label="round",
-            y_label="accuracy, %",
-            x=range(1, len(ways[FEDAVG]) + 1),
-            curves=ways,
-            logarithmic=False,
-        )
-        for (model, partition), ways in together.items()
-    ]

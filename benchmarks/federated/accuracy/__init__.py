@@ -1,0 +1,1 @@
+"""Accuracy by round of federated averaging, chains and Laplace noise, beside published rounds."""
