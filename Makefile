@@ -23,6 +23,9 @@ help:
 demo: .venv/demo.stamp
 	$(BIN)/pea train --backend crypten --parties 3 --data digits --epsilon 2 --delta 1e-5
 
+# Tests start hundreds of processes, and none is to compile what another one has: Python keeps it,
+# also where the environment tells it not to.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 

@@ -23,9 +23,18 @@ from extensions.runs.options import Meeting, RunOptions
 from tests.helpers.seated import refusals
 
 PARTIES, ODD = 3, 1
-CONFIG = TrainConfig(
-    backend="clear", classes=2, steps=3, epsilon=8.0, delta=1e-5, facts={"unit": "patient"}
-).resolved()
+CONFIG = replace(
+    TrainConfig(
+        backend="clear",
+        classes=2,
+        steps=3,
+        noise_multiplier=0.52,
+        delta=1e-5,
+        facts={"unit": "patient"},
+    ).resolved(),
+    epsilon=8.0,
+)
+"""As a target of epsilon makes it, without the second that this takes whoever collects tests."""
 OPTIONS = RunOptions(checkpoints=CheckpointOptions(folder=Path("kept"), every=2))
 RECIPE = {
     **{"column 1": "age", "column 2": "weight", "class 0": "no", "class 1": "yes"},

@@ -1,5 +1,6 @@
 """The cases: made of each option for what no option allows, and of the tables for its own range."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,11 +56,13 @@ def commands() -> set[str]:
     return set(_points())
 
 
+@functools.cache
 def _points() -> dict[str, Any]:
     points: dict[str, Any] = typer.main.get_command(app)._points()
     return points
 
 
+@functools.cache
 def params_of(name: str) -> list[Any]:
     """Returns the options of a command as the parser has them."""
     return list(command_of(_points()[name]).params)
