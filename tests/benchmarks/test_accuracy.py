@@ -70,7 +70,8 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     lacking = [row for row in second["rows"] if row["way"] == way and row["epsilon"] > 1.5]
     lacking += first["rows"]
     file.write_text(json.dumps(second | {"rows": lacking}))
-    result = CliRunner().invoke(app, [*command, way, "--missing"])
+    command[4] = "lacking"
+    result = CliRunner().invoke(app, [*command, way])
     assert result.exit_code == 0, result.output
     third = json.loads(file.read_text())
     assert [row["epsilon"] for row in third["rows"]] == pytest.approx(2 * [2, 1, 0.5], rel=1e-3)

@@ -173,7 +173,10 @@ def callbacks_are_told_what_epochs_cost():
         validation_freq=[1, 3],
     )
     step, ends = model.step_cost(), (3, 7, 10)
-    assert told.calls[0] == ("train", {"epochs": 3, "steps": 10, "verbose": 0})
+    assert told.calls[0] == (
+        "train",
+        {"epochs": 3, "steps": 10, "verbose": 0, "initial_step": 0},
+    )
     epochs = [("epoch", 0), ("batch", 0), ("batch", 1), ("batch", 2), ("end", 0), ("epoch", 1)]
     assert [call[:2] for call in told.calls[1:7]] == epochs
     steps = [call[2] for call in told.calls if call[0] == "batch"]

@@ -76,7 +76,7 @@ def every_setting_has_its_row():
     settings = {name for name in dir(DPSGD) if isinstance(getattr(DPSGD, name), Setting)}
     assert settings == set(OTHER) | BOUNDS | TOLD
     found = {n for n in dir(optimizer) if n[0] != "_" and not callable(getattr(optimizer, n))}
-    others = {"settings", "source", "ledger", "private", "schedule", "iterations"}
+    others = {"settings", "source", "ledger", "private", "schedule", "iterations", "momentum"}
     assert found == settings | others
 
 
