@@ -26,6 +26,8 @@ class Benchmarks(Commands):
         "noise": "benchmarks.noise.command:main",
         "losses": "benchmarks.steps.losses:main",
         "fl-accuracy": "benchmarks.federated.accuracy.command:main",
+        "fl-chain": "benchmarks.federated.chain.command:main",
+        "fl-scale": "benchmarks.federated.scale.command:main",
         "fl-latency": "benchmarks.federated.latency:main",
         "fl-leakage": "benchmarks.federated.leakage.command:main",
         "fl-dp": "benchmarks.federated.privacy.dp:main",

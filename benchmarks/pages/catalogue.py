@@ -279,6 +279,29 @@ CATALOGUE = (
         figures={"": "Matching losses, the attacked images and what was rebuilt, view by view."},
     ),
     Entry(
+        pattern=r"fl-leak-noise-(?P<data>\w+)",
+        part=FEDERATED,
+        title="Deep leakage by the variance of noise, {data}",
+        shows="What an attack rebuilds of a record from an update with Gaussian or Laplace noise.",
+        command=f"{_RUN} fl-leakage --noise --data {{data}}",
+        figures={"": "Matching losses, the attacked images and what was rebuilt, by variance."},
+    ),
+    Entry(
+        pattern="fl-chain-(time|lists|order|exact)",
+        part=FEDERATED,
+        title="Statements on chains, measured",
+        shows="Who takes part by Time_limit and lists of neighbours, what parties compute, and how "
+        "far a chain's models are from FedAvg's.",
+        command=f"{_RUN} fl-chain",
+    ),
+    Entry(
+        pattern="fl-scale(-.*)?",
+        part=FEDERATED,
+        title="Secure aggregation beside Flower's SecAgg+",
+        shows="Processor time and bytes of a round by clients, on graphs of the same degree.",
+        command=f"{_RUN} fl-scale --flower-python PYTHON",
+    ),
+    Entry(
         pattern="fl-accuracy-full(-.*)?",
         part=FEDERATED,
         title="FedAvg, chain and Laplace noise, at the papers' sizes",
@@ -345,6 +368,16 @@ CATALOGUE = (
             shows="Accuracy where every client adds noise itself and trusts nobody.",
             command=f"{_RUN} fl-dp --part local --seeds {{seeds}}",
             figures={"": "Accuracy by epsilon of a whole run, beside noise that the server adds."},
+        )
+    ),
+    *_both(
+        Entry(
+            pattern="fl-dp-crowd",
+            part=FEDERATED,
+            title="Noise of the clients by their number",
+            shows="Accuracy where every client adds noise itself, by how many are in a round.",
+            command=f"{_RUN} fl-dp --part crowd --seeds {{seeds}}",
+            figures={"": "Accuracy by clients in a round, with noise and without."},
         )
     ),
     Entry(

@@ -119,7 +119,13 @@ def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
 
 
 def _rows(message: Message, size: int) -> Iterator[npt.NDArray[Any]]:
-    """Yields the arrays of shape (size,) in a message."""
+    """Yields the arrays of shape (size,) in a message, and those sent as places and values."""
+    places, values = message.body.get("places"), message.body.get("values")
+    arrays = isinstance(places, np.ndarray) and isinstance(values, np.ndarray)
+    if arrays and places.shape == values.shape and np.all(places < size):
+        row = np.zeros(size)
+        row[places] = values
+        yield row
     for value in message.body.values():
         if isinstance(value, np.ndarray) and value.shape == (size,):
             yield value

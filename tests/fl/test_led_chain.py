@@ -66,18 +66,22 @@ def test_client_that_is_lost_is_left_out_by_name_and_each_other_is_in_the_mean(k
     assert {refusal.client for refusal in outcome.refusals} <= {3}
 
 
+def failure(kind: str, number: int) -> str:
+    """Returns why a round fails whose leader vanishes before it sends that kind, if it does."""
+    gone = fl.InProcessTransport(drop_outs=[fl.DropOut(number % CLIENTS, kind)])
+    try:
+        fl.aggregate(led(time_limit=50.0), updates(), number=number, transport=gone)
+    except RoundError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("kind", ["lead.chain", "lead.token", "mean"])
 def test_round_whose_leader_is_lost_names_it_and_the_next_one_has_another(kind):
     given = updates()
-    for number in range(1, 30):
-        gone = fl.InProcessTransport(drop_outs=[fl.DropOut(number % CLIENTS, kind)])
-        try:
-            fl.aggregate(led(time_limit=50.0), given, number=number, transport=gone)
-        except RoundError as error:
-            assert f"client {number % CLIENTS}, who leads the round, sent no mean" in str(error)
-            break
-    else:
-        pytest.fail("no leader sent its first token to another client")
+    fails = ((number, failure(kind, number)) for number in range(1, 30))
+    number, said = next((number, why) for number, why in fails if why)
+    assert f"client {number % CLIENTS}, who leads the round, sent no mean" in said
     assert (
         leader_of(fl.Round(number=number + 1, size=1, weights=dict.fromkeys(given, 1)))
         == (number + 1) % CLIENTS
@@ -174,7 +178,7 @@ def test_edge_nodes_and_unknown_leaders_are_refused():
         fl.ChainAggregator(led_by="me")
 
 
-# --- neighbours, and time ---------------------------------------------------------------------------
+# --- neighbours, and time -------------------------------------------------------------------------
 
 
 def test_lists_of_flooding_cells_and_peers():
@@ -195,7 +199,7 @@ def test_lists_of_flooding_cells_and_peers():
         (lambda: fl.neighbours.flooded({0: [7]}, 1), r"links = \[7\]: must be to clients \[0\]"),
         (
             lambda: fl.neighbours.nearest({0: (0, 0), 1: (1, 1)}, 2),
-            r"number = 2: must be in 1\.\.1",
+            "number = 2: must be in 1",
         ),
     ],
 )

@@ -8,6 +8,7 @@ import torch
 import typer
 
 from benchmarks import tables
+from benchmarks.federated.leakage import by_noise
 from benchmarks.federated.leakage.attacked import (
     ATTACKED,
     LR,
@@ -40,6 +41,9 @@ def main(
     records: Records = 2,
     steps: Steps = 100,
     tries: Tries = 3,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Attack updates with noise of variance 1e-5 to 0.1.")
+    ] = False,
 ) -> None:
     """Attack every scheme's views; write the table, and the figure as a .png beside it."""
     if data not in DATA:
@@ -47,6 +51,9 @@ def main(
     torch.set_num_threads(1)
     images = DATA[data](data_dir)
     chosen = np.linspace(0, len(images.x) - 1, records + 2).astype(int)[1:-1].tolist()
+    if noise:
+        by_noise.publish(data, images, chosen, steps, tries)
+        return
     rows: list[dict[str, Any]] = []
     found: dict[str, list[Reconstruction]] = {}
     for scheme in SCHEMES:

@@ -1,5 +1,6 @@
 """``python -m benchmarks fl-dp``: noise and clipping of clients against accuracy, exact epsilon."""
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ STARTS = (0.25, 4.0)
 """Bounds from which adaptive clipping starts."""
 LOCAL = {10.0: 0.1, 100.0: 0.3, 1000.0: 1.0}
 """Epsilon of one update, and the bound that was chosen for it."""
+CROWDS = (100, 1000, 10_000)
+"""Populations of which a tenth, up to a thousand clients, is in a round."""
+CROWD_EPSILON = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,10 +196,49 @@ def local_sweep(clients: Sequence[int]) -> Sweep:
     )
 
 
+def crowd_sweep(clients: Sequence[int]) -> Sweep:
+    """Returns noise of clients at one epsilon by how many of them are in a round."""
+    numbers = sorted({*clients, *CROWDS}) if tuple(clients) == CLIENTS else sorted(clients)
+    points = [(number, epsilon) for number in numbers for epsilon in (math.inf, CROWD_EPSILON)]
+
+    def of(number: int, epsilon: float) -> Setting:
+        if math.isinf(epsilon):
+            return Setting(clients=number)
+        return Local(clients=number, epsilon=epsilon, clip=LOCAL[epsilon])
+
+    def rows(runs: Runs) -> list[dict[str, Any]]:
+        return [
+            {
+                "clients": number,
+                "in a round": round(FRACTION * number),
+                "epsilon of one update": "infinite" if math.isinf(epsilon) else epsilon,
+                "C": "-" if math.isinf(epsilon) else LOCAL[epsilon],
+                "epsilon of a client": spent(runs[of(number, epsilon)]),
+                **final(runs[of(number, epsilon)]),
+            }
+            for number, epsilon in points
+        ]
+
+    def figure(runs: Runs) -> Mapping[str, Line]:
+        titles = {"without noise": math.inf, f"LocalDP, epsilon {CROWD_EPSILON:g}": CROWD_EPSILON}
+        return {
+            title: by_abscissa({FRACTION * n: runs[of(n, epsilon)] for n in numbers})
+            for title, epsilon in titles.items()
+        }
+
+    return Sweep(
+        settings=[of(*point) for point in points],
+        rows=rows,
+        figure=figure,
+        abscissa="clients in a round",
+    )
+
+
 SWEEPS: dict[str, Callable[[Sequence[int]], Sweep]] = {
     "sigma": sigma_sweep,
     "clip": clip_sweep,
     "local": local_sweep,
+    "crowd": crowd_sweep,
 }
 GAUSSIAN = "gaussian"
 PARTS = (*SWEEPS, GAUSSIAN)

@@ -286,3 +286,35 @@ def test_what_was_not_kept_is_refused_by_name():
         list(none.transcript)
     with pytest.raises(ArgumentError, match="transcript = 'some': must be one of"):
         fl.InProcessTransport(transcript="some")  # type: ignore[arg-type]
+
+
+def test_update_of_few_values_is_sent_with_their_places_and_read_as_it_is():
+    size = 10_000
+    few = {k: np.zeros(size) for k in range(3)}
+    for client, update in few.items():
+        update[[client, 77, 9_999]] = (1.5, -2.0, 0.25)
+    outcome = fl.aggregate(fl.PlainAggregator(), few)
+    np.testing.assert_array_equal(outcome.aggregate.mean, np.mean(list(few.values()), axis=0))
+    assert outcome.transcript.bytes(sender=0) == 34 + 8 * 3
+    view = outcome.transcript.view(fl.Coalition(server=True))
+    (read,) = fl.leakage.vectors_sent(view, 1, size)
+    np.testing.assert_array_equal(read, few[1])
+
+
+@pytest.mark.parametrize(
+    ("places", "rule"),
+    [
+        (np.array([5, 4], dtype=np.uint32), "places that do not ascend below 10"),
+        (np.array([4, 4], dtype=np.uint32), "places that do not ascend below 10"),
+        (np.array([4, 10], dtype=np.uint32), "places that do not ascend below 10"),
+        (np.array([4, 5]), "must hold an array 'places' of uint32"),
+        (np.array([4], dtype=np.uint32), "must hold an array 'values'"),
+    ],
+)
+def test_places_that_are_none_cost_their_sender_the_place(places, rule):
+    round = fl.Round(number=1, size=10, weights={0: 1, 1: 1})
+    server = fl.PlainAggregator().server(round)
+    body = {"values": np.ones(2, dtype=np.float32), "places": places}
+    message = fl.Message(round=1, sender=0, receiver=fl.SERVER, kind="update", body=body)
+    (refusal,) = server.receive(message, 0.0)
+    assert (refusal.client, rule in refusal.reason) == (0, True)

@@ -1,0 +1,42 @@
+"""``python -m benchmarks fl-chain``: statements of Li et al. on their chain, measured."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.federated.chain import exactness, order, time_limits
+from benchmarks.tables import publish
+from extensions.errors import ArgumentError
+
+PARTS = ("time", "lists", "order", "exact")
+
+
+def main(
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; once for each; all by default.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of MNIST's files; by default mnist in PEA_DATA.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Of the runs of exact.", min=2)] = 40,
+    partition: Annotated[str, typer.Option(help="Of the runs of exact: iid or shards.")] = "shards",
+) -> None:
+    """Who takes part by Time_limit and lists, the order of computing, and what exact sums mean."""
+    for name in part or ():
+        if name not in PARTS:
+            raise ArgumentError("part", name, f"one of {', '.join(PARTS)}")
+    picked = part or PARTS
+    load = os.getloadavg()[0]
+    if "time" in picked:
+        settings = {"clients": time_limits.CLIENTS, "values": time_limits.VALUES}
+        publish("fl-chain-time", time_limits.limit_rows(), **settings)
+    if "lists" in picked:
+        publish("fl-chain-lists", time_limits.list_rows(), clients=time_limits.CLIENTS)
+    if "order" in picked:
+        rows = order.rows()
+        publish("fl-chain-order", rows, clients=order.CLIENTS, values=order.VALUES, load=load)
+    if "exact" in picked:
+        rows = exactness.rows(data_dir, rounds, partition)
+        publish("fl-chain-exact", rows, rounds=rounds, lr=exactness.LR, load=load)

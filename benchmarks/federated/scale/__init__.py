@@ -1,0 +1,1 @@
+"""Secure aggregation by numbers of clients, beside Flower's SecAgg+ functions."""

@@ -1,0 +1,120 @@
+"""``python -m benchmarks fl-scale``: secure aggregation by clients, beside Flower's SecAgg+."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from statistics import mean
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import fl
+from benchmarks.federated.chain.parties import Timed
+from benchmarks.tables import publish
+from extensions.errors import ArgumentError
+
+CLIENTS = (30, 300, 1000)
+VALUES = 10_000
+CORRUPT, DROPPING = 0.1, 0.2
+
+
+SCRIPT = Path(__file__).with_name("flower_round.py")
+
+
+def main(
+    clients: Annotated[
+        list[int] | None, typer.Option(help="Numbers of clients; 30, 300 and 1000.", min=3)
+    ] = None,
+    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = VALUES,
+    flower_python: Annotated[
+        str | None, typer.Option(help="A Python that has flwr; without one ours is run alone.")
+    ] = None,
+) -> None:
+    """Processor time and bytes of a round by clients, on a sparse graph, beside Flower's SecAgg+.
+
+    Nobody is lost. Flower gets as many shares and the threshold that ours has.
+    """
+    counts = sorted(set(clients or CLIENTS))
+    rows = []
+    for count in counts:
+        neighbours, threshold = graph(count)
+        rows.append(_row("ours", count, neighbours, threshold, ours(count, values), values))
+        if flower_python is not None:
+            shares = min(count, neighbours + 1)
+            found = flower(flower_python, count, values, shares, threshold)
+            rows.append(_row("Flower SecAgg+", count, shares - 1, threshold, found, values))
+    suffix = "" if clients is None else f"-{'-'.join(map(str, counts))}-clients"
+    suffix += "" if values == VALUES else f"-{values}-values"
+    settings = {"corrupt": CORRUPT, "dropping": DROPPING, "values": values}
+    publish(f"fl-scale{suffix}", rows, **settings, load=os.getloadavg()[0])
+
+
+def aggregator(clients: int) -> fl.MaskedAggregator:
+    """Returns the aggregator, with as many fractional bits as sums of so many clients leave."""
+    bits = min(18, 31 - int(np.ceil(np.log2(8.0 * clients + 1))))
+    point = fl.FixedPoint(bits=32, frac_bits=bits, clip=8.0)
+    graph = fl.SparseGraph(against="curious", corrupt=CORRUPT, dropping=DROPPING)
+    return fl.MaskedAggregator(fixed_point=point, graph=graph)
+
+
+def graph(clients: int) -> tuple[int, int]:
+    """Returns how many neighbours a client has, and how many of them open its secrets."""
+    one = aggregator(clients)
+    assert one.graph is not None
+    needed = one.needed(clients)
+    degree = one.graph.degree(clients, clients, one.siding(clients), needed)
+    return (clients - 1, needed) if degree is None else (degree.neighbours, degree.needed)
+
+
+def ours(clients: int, values: int) -> dict[str, float]:
+    """Returns what a round takes; every party has terms of its own, and verifies for itself."""
+    one = aggregator(clients)
+    round = fl.Round(number=1, size=values, weights=dict.fromkeys(range(clients), 1))
+    draws = np.random.default_rng(0)
+    updates = draws.uniform(-1, 1, (clients, values))
+    machines: dict[fl.Party, Timed] = {fl.SERVER: Timed(one.server(round))}
+    for client in round.clients:
+        one._latest = None  # no party has another one's checks
+        machines[client] = Timed(one.client(round, client, updates[client]))
+    outcome = fl.InProcessTransport(transcript="none").run(machines)
+    traffic = outcome.transcript
+    return {
+        "client": mean(machines[k].seconds for k in round.clients),
+        "server": machines[fl.SERVER].seconds,
+        "bytes": traffic.bytes() / clients,
+        "error": float(np.abs(outcome.aggregate.mean - updates.mean(axis=0)).max()),
+    }
+
+
+def flower(python: str, clients: int, values: int, shares: int, threshold: int) -> dict[str, float]:
+    """Returns what a round of Flower's functions takes, in a process of that Python.
+
+    Raises:
+        ArgumentError: it has no flwr, or another one.
+    """
+    words = [python, str(SCRIPT), *map(str, (clients, values, shares, threshold))]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        found: dict[str, float] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise ArgumentError("flower_python", python, "a Python that has flwr 1.42") from error
+    return found
+
+
+def _row(
+    way: str, clients: int, neighbours: int, threshold: int, found: dict[str, float], values: int
+) -> dict[str, Any]:
+    return {
+        "clients": clients,
+        "way": way,
+        "neighbours": neighbours,
+        "threshold": threshold,
+        "client, CPU s": found["client"],
+        "server, CPU s": found["server"],
+        "all, CPU s": found["client"] * clients + found["server"],
+        "kB a client": found["bytes"] / 1000,
+        "of them not values": (found["bytes"] - values * 4) / 1000,
+        "largest error": found["error"],
+    }
