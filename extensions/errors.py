@@ -112,7 +112,7 @@ class MessageError(PeaError, ValueError):
 
 
 class CiphertextError(PeaError, ValueError):
-    """An integer is no ciphertext under the key at hand; the message gives its fingerprint."""
+    """Bytes or an integer are no ciphertext, key or answer of the parameters at hand."""
 
 
 class UpdateError(PeaError, ValueError):

@@ -1,0 +1,88 @@
+"""Noise that hides what an answer's own error says about the factor it was multiplied by.
+
+Whoever decrypts W x - s sees, besides that uniform word, the error W e of the ciphertext, in which
+he knows e: without further noise a few answers give W. Each coefficient that is sent therefore
+takes the sum of three uniform integers below 2^b. Its floor'd continuous counterpart has Fisher
+information I = (4 + 0.5622) / 4^b (a quadratic B-spline of width 3 2^b), so that a shift by at most
+B changes n coefficients, chosen one after another as their reader likes, by
+
+    total variation <= sqrt(n I) B / 2 <= 1.068 B sqrt(n) / 2^b
+
+(Hellinger's squared distance is at most B^2 I / 8 a coefficient, and adds up). b is the smallest
+for which this is at most 2^-40 over all n coefficients of a run. With b = 40 + log2 B alone, as is
+usual for one product, it would be 2^-26 over 2^28 of them. The sum is bounded, so that no
+decryption fails.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.lattice.residues import Stream, Words, of_large
+
+_WORD = 64
+_MOST_BITS = _WORD + 56
+_ROOT_OF_INFORMATION = 1.068
+"""sqrt(4.5622) / 2, rounded up."""
+
+
+@dataclass(frozen=True)
+class Flooding:
+    """How well a run's answers hide the factors: the statistical distance, and over how many.
+
+    Args:
+        coefficients: that a run reveals at most, in all its products; public.
+        security: their joint distance from what can be simulated is at most 2^-security.
+
+    Raises:
+        ArgumentError: coefficients outside 1..2^40, or security outside 40..64.
+    """
+
+    coefficients: int = 1 << 28
+    security: int = 40
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.coefficients <= 1 << 40:
+            raise ArgumentError("coefficients", self.coefficients, "in 1..2^40, those of a run")
+        if not 40 <= self.security <= 64:
+            raise ArgumentError("security", self.security, "in 40..64 bits")
+
+    def bits(self, bound: int) -> int:
+        """Returns b for errors of at most `bound` in magnitude."""
+        needed = _ROOT_OF_INFORMATION * float(self.coefficients) ** 0.5 * 2.0**self.security
+        return int(np.ceil(np.log2(needed) + np.log2(float(bound))))
+
+
+USUAL = Flooding()
+"""For runs of at most 2^28 outputs."""
+
+
+def largest(bits: int) -> int:
+    """Returns the largest magnitude of the noise of `flood(.., bits, ..)`."""
+    return 3 << (bits - 1)
+
+
+def flood(stream: Stream, count: int, bits: int, primes: tuple[int, ...]) -> Words:
+    """Returns fresh noise in residues, shape (primes, count), centred, of width 3 2^bits.
+
+    The carry of three uniform fractions (0, 1, 2 with probabilities 1, 4, 1 of 6) makes it the
+    floor of a sum of continuous ones.
+
+    Raises:
+        ArgumentError: bits outside 64..120.
+    """
+    if not _WORD <= bits <= _MOST_BITS:
+        raise ArgumentError("bits", bits, f"in {_WORD}..{_MOST_BITS}")
+    low = np.concatenate([stream.words(3, count), _carries(stream, count)[None]])
+    upper = stream.words(3, count) >> np.uint64(2 * _WORD - bits) if bits > _WORD else low[:3] * 0
+    return of_large(low, upper, largest(bits), primes)
+
+
+def _carries(stream: Stream, count: int) -> Words:
+    carries = np.empty(0, dtype=np.uint64)
+    while carries.size < count:
+        drawn = stream.words(count) & np.uint64(7)
+        kept = drawn[drawn < 6]
+        carries = np.concatenate([carries, (kept > 0).astype(np.uint64) + (kept > 4)])
+    return carries[:count]

@@ -1,0 +1,189 @@
+"""What a product of a public shape takes: polynomials, limbs, noise and bytes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+
+from extensions.errors import ArgumentError
+from extensions.lattice.flooding import USUAL, Flooding, largest
+from extensions.lattice.residues import ERROR_BOUND
+from extensions.lattice.scheme import DEGREE
+
+_WORD = 64
+_ANSWER_LIMIT = 1 << 54
+"""Half of the error at which an answer modulo two primes of 60 bits fails: 2^120 / 2^65."""
+_DIVIDED = 1 << 59
+"""Below the prime by which an answer's error is divided before it is sent."""
+HEAD_BYTES, SEED_BYTES = 32, 32
+_PACKED = DEGREE * 15 // 2
+"""Bytes of one polynomial modulo one prime of 60 bits."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """The public shape of W o x: a batch of images by kernels, without padding.
+
+    Matrices are images of one pixel (`matrices`), vectors batches of one.
+
+    Args:
+        batch: images.
+        channels: of each.
+        height: of an image in pixels.
+        width: of an image in pixels.
+        outputs: kernels.
+        kernel: height and width of each.
+        stride: pixels between two places of a kernel.
+        weight_bits: entries of W are in -2^(bits-1)..2^(bits-1) - 1; 64 for shares.
+        flooding: of the run that the product is part of.
+
+    Raises:
+        ArgumentError: a size below 1, a kernel beyond its image, an image of more than 8192
+            pixels, or weight_bits outside 2..64.
+    """
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel: tuple[int, int]
+    stride: int = 1
+    weight_bits: int = 32
+    flooding: Flooding = USUAL
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "channels", "height", "width", "outputs", "stride"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, getattr(self, name), "at least 1")
+        if not (1 <= self.kernel[0] <= self.height and 1 <= self.kernel[1] <= self.width):
+            raise ArgumentError("kernel", self.kernel, f"within {self.height} x {self.width}")
+        if self.height * self.width > DEGREE:
+            pixels = f"{self.height} x {self.width}"
+            raise ArgumentError("image", pixels, f"of at most {DEGREE} pixels", "Cut it up.")
+        if not 2 <= self.weight_bits <= _WORD:
+            raise ArgumentError("weight_bits", self.weight_bits, f"in 2..{_WORD}")
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Height and width of an output."""
+        rows = (self.height - self.kernel[0]) // self.stride + 1
+        return rows, (self.width - self.kernel[1]) // self.stride + 1
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of x: (batch, channels, height, width)."""
+        return self.batch, self.channels, self.height, self.width
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Of W: (outputs, channels, *kernel)."""
+        return self.outputs, self.channels, *self.kernel
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Of W o x: (batch, outputs, *places)."""
+        return self.batch, self.outputs, *self.places
+
+    @property
+    def revealed(self) -> int:
+        """Coefficients that the answer gives to whom decrypts it."""
+        return self.batch * self.outputs * self.places[0] * self.places[1]
+
+    @cached_property
+    def cut(self) -> "Cut":
+        """The cut that costs the fewest bytes."""
+        return _cheapest(self)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How much of a product one polynomial holds, and in how many limbs W is written.
+
+    Attributes:
+        batch: images of a polynomial.
+        channels: of each that it holds.
+        outputs: kernels of a polynomial.
+        limbs: of W.
+        limb_bits: of each; digits are in -2^(bits-1)..2^(bits-1).
+        flood_bits: three integers below 2^bits are the noise of an answer.
+    """
+
+    batch: int
+    channels: int
+    outputs: int
+    limbs: int
+    limb_bits: int
+    flood_bits: int
+
+    def blocks(self, plan: Convolution) -> tuple[int, int, int]:
+        """Returns the numbers of blocks of images, channels and kernels."""
+        sizes = (plan.batch, self.batch), (plan.channels, self.channels)
+        images, channels = (-(-whole // part) for whole, part in sizes)
+        return images, channels, -(-plan.outputs // self.outputs)
+
+    def request_bytes(self, plan: Convolution) -> int:
+        """Returns the exact length of the message of whom has x."""
+        images, channels, _ = self.blocks(plan)
+        return HEAD_BYTES + SEED_BYTES + images * channels * self.limbs * 3 * _PACKED
+
+    def answer_bytes(self, plan: Convolution) -> int:
+        """Returns the exact length of the message of whom has W."""
+        images, _, outputs = self.blocks(plan)
+        return HEAD_BYTES + images * outputs * 2 * _PACKED + plan.revealed * 15
+
+
+def matrices(
+    rows: int,
+    inner: int,
+    columns: int,
+    *,
+    weight_bits: int = 32,
+    flooding: Flooding = USUAL,
+) -> Convolution:
+    """Returns the plan of x @ W for x of shape (rows, inner) and W of shape (inner, columns).
+
+    Its x has shape (rows, inner, 1, 1), its W (columns, inner, 1, 1).
+    """
+    return Convolution(rows, inner, 1, 1, columns, (1, 1), 1, weight_bits, flooding)
+
+
+def error_bound(plan: Convolution, cut: Cut) -> int:
+    """Returns a bound of an answer's error before noise, for all W and x of that plan.
+
+    Fresh ciphertexts err by at most 21 and the rounding of a message by 1; each limb of W times
+    that, by every entry that meets one coefficient; then a fresh encryption of zero and the mask.
+    """
+    kernels = cut.outputs * cut.channels * plan.kernel[0] * plan.kernel[1]
+    entries = min(kernels, DEGREE) * cut.blocks(plan)[1] * cut.limbs
+    return entries * (1 << (cut.limb_bits - 1)) * (ERROR_BOUND + 1) + 2 * DEGREE
+
+
+@lru_cache(maxsize=256)
+def _cheapest(plan: Convolution) -> Cut:
+    fits = [fit for sizes in _sizes(plan) if (fit := _fewest_limbs(plan, *sizes))]
+    return min(fits, key=lambda cut: cut.request_bytes(plan) + cut.answer_bytes(plan))
+
+
+def _sizes(plan: Convolution) -> Iterator[tuple[int, int, int]]:
+    room = DEGREE // (plan.height * plan.width)
+    channels, outputs = _parts(plan.channels, room), _parts(plan.outputs, room)
+    for held, kernels in product(channels, outputs):
+        if held * kernels <= room:
+            yield min(plan.batch, room // (held * kernels)), held, kernels
+
+
+def _parts(whole: int, most: int) -> list[int]:
+    """Returns the sizes of equal parts, the last one aside, of at most so many."""
+    return sorted({size for count in range(1, whole + 1) if (size := -(-whole // count)) <= most})
+
+
+def _fewest_limbs(plan: Convolution, batch: int, channels: int, outputs: int) -> Cut | None:
+    for limbs in range(1, 9):
+        width = -(-plan.weight_bits // limbs)
+        cut = Cut(batch, channels, outputs, limbs, width, 0)
+        bound = error_bound(plan, cut)
+        bits = max(plan.flooding.bits(bound), _WORD)
+        if (bound + largest(bits)) // _DIVIDED + 2 * DEGREE <= _ANSWER_LIMIT:
+            return Cut(batch, channels, outputs, limbs, width, bits)
+    return None

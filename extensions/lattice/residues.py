@@ -1,0 +1,153 @@
+"""Integers modulo 60-bit primes, in NumPy's 64-bit words: scaling, large noise, uniform words.
+
+Products are Montgomery's (Math. Comp. 44, 1985): x y 2^-64 modulo an odd prime takes three
+multiplications of words and no division.
+"""
+
+import os
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+Words = npt.NDArray[np.uint64]
+"""Unsigned words: residues, or integers modulo 2^64."""
+
+SEED_BYTES = 32
+PRIME_BITS = 60
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_RESIDUE = np.uint64((1 << PRIME_BITS) - 1)
+
+
+def high(x: Words, y: np.uint64 | Words) -> Words:
+    """Returns the upper 64 of the 128 bits of the products, elementwise."""
+    x0, x1, y0, y1 = x & _LOW, x >> _HALF, y & _LOW, y >> _HALF
+    middle = x1 * y0 + (x0 * y0 >> _HALF)
+    crossed = x0 * y1 + (middle & _LOW)
+    upper: Words = x1 * y1 + (middle >> _HALF) + (crossed >> _HALF)
+    return upper
+
+
+@lru_cache
+def _negated_inverse(prime: int) -> np.uint64:
+    """Returns -1/prime modulo 2^64."""
+    return np.uint64(-pow(prime, -1, 1 << 64) % (1 << 64))
+
+
+def reduce(x: Words, prime: int) -> Words:
+    """Returns x 2^-64 modulo the prime, for words x; the result is in 0..prime, both included."""
+    multiple = x * _negated_inverse(prime)
+    result: Words = high(multiple, np.uint64(prime)) + (x != 0)
+    return result
+
+
+def multiply(x: Words, factor: int, prime: int) -> Words:
+    """Returns x times a public factor modulo the prime, for words x below the prime."""
+    y = np.uint64((factor << 64) % prime)
+    total = high(x, y) + reduce(x * y, prime)
+    return np.where(total >= prime, total - np.uint64(prime), total)
+
+
+def add(x: Words, y: Words, primes: tuple[int, ...]) -> Words:
+    """Returns x + y for residues of shape (..., primes, coefficients)."""
+    modulus = _column(primes)
+    total = x + y
+    return np.where(total >= modulus, total - modulus, total)
+
+
+def negate(x: Words, primes: tuple[int, ...]) -> Words:
+    """Returns -x for residues of shape (..., primes, coefficients)."""
+    return np.where(x == 0, x, _column(primes) - x)
+
+
+def of_small(x: npt.NDArray[np.int64], primes: tuple[int, ...]) -> Words:
+    """Returns the residues of integers below 2^59 in magnitude, shape (..., primes, n)."""
+    spread = x[..., None, :]
+    positive = spread + _column(primes).view(np.int64)
+    return np.where(spread < 0, positive, spread).view(np.uint64)
+
+
+def scaled(x: Words, primes: tuple[int, ...]) -> Words:
+    """Returns floor(x Q / 2^64) modulo every prime, Q their product: how BFV encodes modulo 2^64.
+
+    With r = x Q modulo 2^64 the floor is (x Q - r) / 2^64, which is -r 2^-64 modulo any prime of Q.
+    """
+    rest = x * np.uint64(_product(primes) % (1 << 64))
+    return np.stack([_opposite(reduce(rest, prime), prime) for prime in primes], axis=-2)
+
+
+def of_large(low: Words, upper: Words, offset: int, primes: tuple[int, ...]) -> Words:
+    """Returns the residues of sum_j (low_j + 2^64 upper_j) - offset, shape (primes, n).
+
+    Args:
+        low: (terms, n) words.
+        upper: (terms, n) words, whose sum is below 2^59.
+        offset: any integer.
+        primes: of 60 bits each; at most 8 terms are added.
+    """
+    carried = upper.sum(axis=0, dtype=np.uint64)
+    residues = []
+    for prime in primes:
+        total = (low % np.uint64(prime)).sum(axis=0, dtype=np.uint64)
+        total += multiply(carried, 1 << 64, prime) + np.uint64(-offset % prime)
+        residues.append(total % np.uint64(prime))
+    return np.stack(residues)
+
+
+class Stream:
+    """Words that nobody without the seed can tell from uniform ones: AES-256 in counter mode.
+
+    Args:
+        seed: 32 bytes, secret or, for what is to be compressed, public; used for one stream.
+    """
+
+    def __init__(self, seed: bytes | None = None) -> None:
+        key = os.urandom(SEED_BYTES) if seed is None else seed
+        self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+
+    def words(self, *shape: int) -> Words:
+        """Returns the next words of that shape."""
+        count = 8 * int(np.prod(shape))
+        return np.frombuffer(self._cipher.update(bytes(count)), dtype="<u8").reshape(shape)
+
+    def residues(self, polynomials: int, primes: tuple[int, ...], degree: int) -> Words:
+        """Returns uniform residues, by rejection, of shape (polynomials, primes, degree)."""
+        result = np.empty((polynomials, len(primes), degree), dtype=np.uint64)
+        for index in np.ndindex(polynomials, len(primes)):
+            found = np.empty(0, dtype=np.uint64)
+            while found.size < degree:
+                drawn = self.words(degree) & _RESIDUE
+                found = np.concatenate([found, drawn[drawn < primes[index[1]]]])
+            result[index] = found[:degree]
+        return result
+
+
+def centred_binomial(stream: Stream, polynomials: int, degree: int) -> npt.NDArray[np.int64]:
+    """Returns errors of a lattice encryption: 21 fair bits less 21 others, as SEAL's own."""
+    drawn = stream.words(polynomials, degree)
+    bits = np.uint64((1 << ERROR_BOUND) - 1)
+    plus, minus = drawn & bits, (drawn >> np.uint64(32)) & bits
+    fair: npt.NDArray[np.int64] = np.bitwise_count(plus).astype(np.int64)
+    fair -= np.bitwise_count(minus)
+    return fair
+
+
+ERROR_BOUND = 21
+"""No error of an encryption is larger; the standard deviation is sqrt(10.5)."""
+
+
+def _opposite(x: Words, prime: int) -> Words:
+    return np.where(x == 0, x, np.uint64(prime) - x)
+
+
+def _column(primes: tuple[int, ...]) -> Words:
+    return np.array(primes, dtype=np.uint64)[:, None]
+
+
+def _product(primes: tuple[int, ...]) -> int:
+    result = 1
+    for prime in primes:
+        result *= prime
+    return result

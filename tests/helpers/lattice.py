@@ -1,0 +1,36 @@
+"""What a secret key shows of a ciphertext beyond its message."""
+
+from math import prod
+
+import numpy as np
+
+from extensions.lattice import wire
+from extensions.lattice.packing import output_places
+from extensions.lattice.product import KeyOwner
+from extensions.lattice.scheme import DEGREE
+
+
+def integers(residues, primes):
+    """Returns the centred integers of residues (primes, n), by the Chinese remainder theorem."""
+    whole = prod(primes)
+    units = [whole // prime * pow(whole // prime, -1, prime) for prime in primes]
+    rows = [[int(x) * unit for x in row] for row, unit in zip(residues, units, strict=True)]
+    sums = (sum(column) % whole for column in zip(*rows, strict=True))
+    return [x - whole if x > whole // 2 else x for x in sums]
+
+
+def opened(key_owner: KeyOwner, plan, answer):
+    """Returns the random half of an answer of one ciphertext, and the errors of its outputs."""
+    scheme = key_owner._scheme
+    primes = scheme.answer_primes
+    places = output_places(plan, 0, 0).ravel()
+    held = wire.unpack("answer", memoryview(answer)[32:], (2, DEGREE + places.size), primes)
+    half, sent = held[:, :DEGREE], held[:, DEGREE:]
+    words = np.frombuffer(key_owner._secret.to_bytes(), dtype="<u8", offset=88)
+    secret = scheme.plaintext(words.reshape(-1, DEGREE)[: len(primes)])
+    turned = scheme.transform_back(scheme.times(scheme.transform(half[None]), secret))[0]
+    phase = integers((turned[:, places] + sent) % np.array(primes, np.uint64)[:, None], primes)
+    share = key_owner.decrypt(plan, answer).ravel().view(np.uint64)
+    whole = prod(primes)
+    errors = [(p - (int(m) * whole >> 64)) % whole for p, m in zip(phase, share, strict=True)]
+    return half, [e - whole if e > whole // 2 else e for e in errors]
