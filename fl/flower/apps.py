@@ -46,7 +46,7 @@ def server_app(
     Args:
         model: the model to start from.
         clients: of the run, how many.
-        rounds: of the whole run.
+        rounds: of the whole run, unless the run's configuration says ``fl-rounds``.
         test_set: returns records by which the server evaluates the model; None: it does not.
         folder: where it saves the run, in ``run.npz``, and a report, in ``report.json``; a run that
             ended early goes on from there, in a new run of the app. None: the run's configuration
@@ -67,7 +67,7 @@ def server_app(
         where = folder or _path(context.run_config, "fl-folder")
         run = RemoteRun(
             model=model,
-            rounds=rounds,
+            rounds=int(context.run_config.get("fl-rounds", rounds)),
             clients=clients,
             identities=_keys(context.run_config),
             checkpoint=where and where / "run.npz",
