@@ -3,7 +3,7 @@
 import json
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
@@ -178,6 +178,20 @@ class CentralDP(Mechanism):
     def announced(self) -> dict[str, Any]:
         """Returns the clipping norm."""
         return {"clip": self.clip}
+
+    def tells(self, client: int) -> dict[str, Any]:
+        """Returns the clipping norm, and whether the client fills the round up."""
+        return {**self.announced(), "idle": client in self._idle}
+
+    def hear(self, client: int, told: Mapping[str, Any]) -> None:
+        """Takes the norm, where it is adaptive, and whether the client fills the round up."""
+        self._idle = frozenset({client} if told.get("idle") is True else ())
+        if self.adaptive is not None:
+            clip = told.get("clip")
+            if not isinstance(clip, float):
+                raise ArgumentError("clip", clip, "a number that the server tells")
+            check_positive("clip", clip)
+            self.clip = clip
 
     def charge(self, round: Round, population: int) -> None:
         """Records one noisy sum in the ledger, or in those of the selected clients.

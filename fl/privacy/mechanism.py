@@ -1,6 +1,6 @@
 """The interface of mechanisms, which change updates and their mean, and keep the ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extensions.privacy.accounting import Ledger
@@ -62,6 +62,17 @@ class Mechanism:
     def announced(self) -> dict[str, Any]:
         """Returns what clients use that changes from round to round, JSON by name; public."""
         return {}
+
+    def tells(self, client: int) -> dict[str, Any]:
+        """Returns what the server tells a client on another host with the model, JSON by name."""
+        return self.announced()
+
+    def hear(self, client: int, told: Mapping[str, Any]) -> None:
+        """Takes note, in a client's own object, of what the server's `tells`.
+
+        Raises:
+            ArgumentError: it is nothing that a server may tell.
+        """
 
     def charge(self, round: Round, population: int) -> None:
         """Records a round in the ledger before any of it is sent; a failed round stays recorded.

@@ -12,16 +12,16 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from extensions.checks import check_not_negative, check_positive
-from extensions.errors import ArgumentError
-from fl.clients import ClientTraining, LocalSGD, Loss, described
+from extensions.errors import ArgumentError, UpdateError
+from fl.clients import ClientRound, ClientTraining, LocalSGD, Loss, described, training_seed
 from fl.privacy.mechanism import Mechanism
-from fl.round.aggregator import Aggregator
+from fl.round.aggregator import Aggregator, check_update
 from fl.round.choices import Exchange, Keep, OnFailure, Statistics, Weighting
-from fl.round.machines import Plan
+from fl.round.machines import Plan, Round, Vector
 from fl.round.network import DropOut, Network
 from fl.training.evaluation import Metric
 from fl.training.optimizers import ServerOptimizer
-from fl.training.weights import get_weights, running_statistics
+from fl.training.weights import Weights, get_weights, running_statistics
 
 _OF_SGD = ("local_epochs", "batch_size", "lr")
 
@@ -206,6 +206,37 @@ class RunSettings:
         size = get_weights(model, statistics=self.exchanges_statistics).size
         cohort = self.plan(population).cohort
         self.mechanism.check_aggregator(self.aggregator, size, cohort)
+
+    def weight(self, records: int) -> int:
+        """Returns what the update of a client with so many records weighs in the mean."""
+        return records if self.weighting == "records" else 1
+
+    def of_client(self, number: int, client: int) -> ClientRound:
+        """Returns what a client's training is told beside its records."""
+        seed = training_seed(self.seed, number, client)
+        return ClientRound(number=number, client=client, seed=seed)
+
+    def update(
+        self, round: Round, client: int, trained: Weights | UpdateError, received: Weights
+    ) -> Vector:
+        """Returns the update that a client sends, once it has received the model.
+
+        Args:
+            round: of those who were selected, or of this client alone.
+            client: whose it is.
+            trained: the weights after its training, or why it withdraws.
+            received: those before it.
+
+        Raises:
+            UpdateError: the client withdraws.
+        """
+        if isinstance(trained, UpdateError):
+            raise trained
+        update = trained.astype(np.float64)
+        check_update(update, received.size)
+        if self.exchange == "delta":
+            update -= received
+        return self.mechanism.client(update, round, client)
 
     def plan(self, population: int) -> Plan:
         """Returns what each of so many clients knows of the next round from these settings."""

@@ -1,0 +1,1 @@
+"""An app of Flower: mnist of several owners, learnt by masked federated averaging."""

@@ -1,0 +1,82 @@
+"""Flower's grid as the post of a run."""
+
+import time
+from collections.abc import Iterable
+
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from fl.remote.post import Answer, Post
+
+RECORD, FIELD = "fl", "data"
+"""Where a message of Flower has the bytes of ours."""
+POLL = 0.25
+
+
+class GridPost(Post):
+    """Sends every request as a query, whose reply is the answer.
+
+    Args:
+        grid: of the run.
+        ttl: seconds after which Flower drops a request that nobody answered.
+    """
+
+    def __init__(self, grid: Grid, ttl: float = 3600.0) -> None:
+        self._grid = grid
+        self._ttl = ttl
+        self._owners: dict[int, bytes] = {}
+        self._asked: dict[str, int] = {}
+
+    def nodes(self) -> Iterable[int]:
+        """Returns the SuperNodes that are online."""
+        found = list(self._grid.get_nodes())
+        self._owners = {node.node_id: bytes(node.public_key) for node in found}
+        return list(self._owners)
+
+    def owner(self, node: int) -> bytes | None:
+        """Returns the public key of a SuperNode in PEM, as the SuperLink has it."""
+        return self._owners.get(node) or None
+
+    def send(self, requests: Iterable[tuple[int, bytes]]) -> None:
+        """Pushes the messages."""
+        sent = list(requests)
+        messages = [
+            Message(content(data), node, MessageType.QUERY, ttl=self._ttl) for node, data in sent
+        ]
+        for (node, _), name in zip(sent, self._grid.push_messages(messages), strict=True):
+            if name:
+                self._asked[name] = node
+
+    def collect(self, wait: float) -> Iterable[Answer]:
+        """Pulls replies until there is one, or time is up."""
+        until = time.monotonic() + wait
+        while True:
+            found = [self._answer(reply) for reply in self._pulled()]
+            if found or time.monotonic() >= until:
+                return [answer for answer in found if answer is not None]
+            time.sleep(POLL)
+
+    def _pulled(self) -> Iterable[Message]:
+        return self._grid.pull_messages(list(self._asked)) if self._asked else ()
+
+    def _answer(self, reply: Message) -> Answer | None:
+        node = self._asked.pop(reply.metadata.reply_to_message_id, None)
+        if node is None:
+            return None
+        if reply.has_error():
+            reason = f"its node failed: {reply.error.reason or reply.error.code}"
+            return Answer(node, None, reason)
+        data = carried(reply.content)
+        return Answer(node, data, "its answer has no bytes of fl")
+
+
+def content(data: bytes) -> RecordDict:
+    """Returns bytes as the content of a message."""
+    return RecordDict({RECORD: ConfigRecord({FIELD: data})})
+
+
+def carried(records: RecordDict) -> bytes | None:
+    """Returns the bytes in a content; None if it has none."""
+    record = records.get(RECORD)
+    data = record.get(FIELD) if isinstance(record, ConfigRecord) else None
+    return data if isinstance(data, bytes) else None

@@ -1,0 +1,284 @@
+"""A client on a host of its own: it answers requests, and keeps bytes between them."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from extensions import durable
+from extensions.errors import ArgumentError, MessageError, UpdateError
+from fl.clients import ClientTraining
+from fl.remote.envelope import CHALLENGE_BYTES, HELLO, WORK, envelope, packed, signed, unpacked
+from fl.remote.links import Link
+from fl.round.encoding import readable
+from fl.round.identities import Identities
+from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector
+from fl.round.messages import SERVER, Message
+from fl.round.state import VERSION, dump, keyed, keyed_of, load, octets
+from fl.training.data import Records
+from fl.training.inputs import checked_records
+from fl.training.session import SessionClient
+from fl.training.settings import RunSettings
+from fl.training.weights import Weights, get_weights
+from fl.training.workers import Trainer
+
+LOST = "its state of round {} is gone: its process or node was started anew"
+
+
+@dataclass
+class _Kept:
+    """What a client keeps between two requests.
+
+    Attributes:
+        round: that it takes part in; 0: none yet.
+        machine: its state; empty: it has left the round.
+        link: its end of the links to other clients.
+    """
+
+    round: int = 0
+    machine: bytes = b""
+    link: Link = field(default_factory=Link.fresh)
+
+
+@dataclass(kw_only=True, eq=False)
+class RemoteClient:
+    """One client of a run.
+
+    Guarantees:
+        It takes part in every round once, in ascending order of their numbers: a server that lost
+        its process, or says so, is not sent a second update of a round. What it holds the server's
+        announcements against are its own settings (`Plan`). It answers whatever bytes it is sent,
+        and says why it leaves a round.
+
+    Attributes:
+        settings: of the run, the same as the server's, without `train`.
+        model: its structure, and the weights of the statistics that are not exchanged.
+        clients: of the run, how many.
+        client: which it is.
+        records: its own.
+        train: what it does in a round; None: what the settings say.
+        identities: keys of all clients, and its own private one; None: none.
+        folder: where it notes the rounds that it took part in, for its process and host may be
+            started anew; None: nowhere, and then a restart forgets them.
+
+    Raises:
+        ArgumentError: settings, model and records that do not go together; an aggregator that signs
+            without `identities`.
+    """
+
+    settings: RunSettings
+    model: nn.Module
+    clients: int
+    client: int
+    records: Records
+    train: ClientTraining | None = None
+    identities: Identities | None = None
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.client < self.clients:
+            raise ArgumentError("client", self.client, f"in 0..{self.clients - 1}")
+        check_identities(self.settings, self.identities)
+        self.settings.check_model(self.model, self.clients)
+        named = {f"client {self.client}": self.records}
+        ((x, y),) = checked_records(self.model, named, self.settings.loss)
+        self._records = x, y
+        if self.identities is not None:
+            self.settings.aggregator.identify(self.identities)
+
+    def answer(self, request: bytes, kept: bytes, node: int = 0) -> tuple[bytes, bytes]:
+        """Returns the answer to a request, and what to keep until the next; both are bytes.
+
+        Args:
+            request: from the server, or from anybody.
+            kept: what the last call returned; empty before the first. It holds secrets.
+            node: on which this client runs, as the engine calls it.
+        """
+        try:
+            message = Message.decode(request)
+            if message.kind == HELLO:
+                return self._greet(message, node), kept
+            if (message.sender, message.receiver, message.kind) != (SERVER, self.client, WORK):
+                raise MessageError(f"a {message.kind!r} that is not the server's for this client")
+        except MessageError as error:
+            return self._left(0, str(error)), kept
+        try:
+            return self._work(message, self._state(kept))
+        except (MessageError, UpdateError, ArgumentError) as error:
+            number = max(message.round, self._state(kept).round)
+            return self._left(message.round, str(error)), self._keep(_Kept(number))
+
+    def _greet(self, message: Message, node: int) -> bytes:
+        challenge = message.body.get("challenge")
+        if not isinstance(challenge, bytes) or len(challenge) != CHALLENGE_BYTES:
+            raise MessageError("a greeting without a challenge")
+        signature = b""
+        if self.identities is not None:
+            signature = self.identities.signer(self.client).sign(signed(challenge, node))
+        count = len(self._records[1])
+        return envelope(0, self.client, SERVER, HELLO, records=count, signature=signature)
+
+    def _left(self, number: int, reason: str) -> bytes:
+        left = readable(reason)
+        return envelope(number, self.client, SERVER, WORK, messages=[], link=b"", left=left)
+
+    def _work(self, request: Message, kept: _Kept) -> tuple[bytes, bytes]:
+        now, number = request.real("now"), request.round
+        messages = [Message.decode(data) for data in unpacked(request)]
+        self.settings.mechanism.hear(self.client, _told(request))
+        machine = self._machine(number, kept, messages)
+        if number > kept.round:
+            self._note(number)
+            kept = _Kept(number)
+        kept.link.peers |= keyed_of(request, "links") if "links" in request.body else {}
+        sent: list[bytes] = []
+        for output in self._outputs(machine, messages, kept.link, now):
+            if isinstance(output, Refusal):
+                return self._left(number, output.reason), self._keep(_Kept(number))
+            if isinstance(output, Message):
+                outer = output if output.receiver == SERVER else kept.link.seal(output)
+                sent.append(outer.encode())
+        kept.machine = dump(machine)
+        link = kept.link.public if self.settings.aggregator.between_clients else b""
+        answer = envelope(
+            number, self.client, SERVER, WORK, messages=packed(sent), link=link, left=""
+        )
+        return answer, self._keep(kept)
+
+    def _machine(self, number: int, kept: _Kept, messages: list[Message]) -> Machine:
+        """Returns the machine of the round: a new one where the server sends a model."""
+        alone = self._alone(number)
+        machine = SessionClient(
+            alone, self.client, self.settings.aggregator, lambda w: self._update(alone, w), 0.0
+        )
+        if number < kept.round:
+            raise MessageError(f"a request of round {number}, after {kept.round}")
+        if number == kept.round:
+            if not kept.machine:
+                raise MessageError(f"it has left round {number}")
+            load(machine, kept.machine)
+        elif not messages or messages[0].kind != "model":
+            raise MessageError(LOST.format(number))
+        elif number <= (last := self._noted()):
+            raise MessageError(f"it took part in round {last} of this run before")
+        return machine
+
+    def _alone(self, number: int) -> Round:
+        settings = self.settings
+        size = get_weights(self.model, statistics=settings.exchanges_statistics).size
+        return Round(
+            number=number,
+            size=size + settings.mechanism.extra_values,
+            weights={self.client: settings.weight(len(self._records[1]))},
+            plan=settings.plan(self.clients),
+        )
+
+    def _update(self, round: Round, received: Weights) -> Vector:
+        settings, wanted = self.settings, round.size - self.settings.mechanism.extra_values
+        if received.shape != (wanted,):
+            raise UpdateError(f"a model of {received.size} values was sent, not of {wanted}")
+        training = self.train or settings.training
+        statistics = settings.exchanges_statistics
+        told = {self.client: settings.of_client(round.number, self.client)}
+        with Trainer(self.model, training, 1, statistics=statistics) as trainer:
+            trained = trainer.train(received, {self.client: self._records}, told)
+        return settings.update(round, self.client, trained[self.client], received)
+
+    def _outputs(
+        self, machine: Machine, messages: Iterable[Message], link: Link, now: float
+    ) -> Iterator[Output]:
+        """Yields what a machine answers; its timers expire at once where they are due."""
+        for message in messages:
+            opened = message if message.sender < 0 else link.open(message)
+            timers: list[Timer] = []
+            for output in machine.receive(opened, now):
+                if isinstance(output, Timer):
+                    timers.append(output)
+                yield output
+            for timer in timers:
+                if timer.at is not None and timer.at <= now:
+                    yield from machine.expire(timer.name, now)
+
+    def _state(self, kept: bytes) -> _Kept:
+        """Returns what was kept; nothing, where it is damaged or of another version or client."""
+        if not kept:
+            return _Kept()
+        try:
+            state = Message.decode(kept)
+            if (state.sender, state.integer("version")) != (self.client, VERSION):
+                return _Kept()
+            self.settings.aggregator.keep(self.client, Message.decode(octets(state, "kept")))
+            link = Link(octets(state, "link"), keyed_of(state, "peers"))
+            return _Kept(state.round, octets(state, "machine"), link)
+        except MessageError:
+            return _Kept()
+
+    def _keep(self, kept: _Kept) -> bytes:
+        aggregator = self.settings.aggregator.kept(self.client)
+        own = self.client
+        return envelope(
+            kept.round,
+            own,
+            own,
+            "kept",
+            version=VERSION,
+            machine=kept.machine,
+            kept=envelope(0, own, own, "aggregator", **aggregator),
+            link=kept.link.private,
+            **keyed(kept.link.peers, "peers"),
+        )
+
+    @property
+    def _notes(self) -> Path | None:
+        if self.folder is None:
+            return None
+        facts = json.dumps(self.settings.facts_of_run()).encode()
+        return self.folder / f"client-{self.client}-{hashlib.sha256(facts).hexdigest()[:16]}"
+
+    def _noted(self) -> int:
+        """Returns the last round that this client began to take part in, on this host."""
+        try:
+            return 0 if self._notes is None else int(self._notes.read_text())
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError) as error:
+            raise ArgumentError(
+                "folder", str(self.folder), "one whose notes can be read"
+            ) from error
+
+    def _note(self, number: int) -> None:
+        if self._notes is None:
+            return
+        try:
+            with durable.write(self._notes) as file:
+                file.write(str(number).encode())
+        except OSError as error:
+            raise ArgumentError("folder", str(self.folder), "one that can be written") from error
+
+
+def check_identities(settings: RunSettings, identities: Identities | None) -> None:
+    """Returns only if there are keys where the aggregator signs.
+
+    Raises:
+        ArgumentError: there are none.
+    """
+    if settings.aggregator.signs and identities is None:
+        allowed = f"a folder of keys with {type(settings.aggregator).__name__}, whose clients sign"
+        raise ArgumentError("keys", None, allowed, "Type: ssh-keygen -t ecdsa -b 384 -f 0")
+
+
+def _told(request: Message) -> Mapping[str, Any]:
+    try:
+        told = json.loads(request.text("told", "{}"))
+    except (ValueError, RecursionError) as error:
+        raise MessageError("what the mechanism tells is no JSON") from error
+    if not isinstance(told, dict):
+        raise MessageError("what the mechanism tells has no names")
+    return told
+
+
+Load = Callable[[], Records]

@@ -1,0 +1,224 @@
+"""A run of federated averaging whose clients are on other hosts."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.remote.client import check_identities
+from fl.remote.envelope import CHALLENGE_BYTES, HELLO, envelope, signed
+from fl.remote.post import Answer, Post
+from fl.remote.transport import POLL, RemoteTransport
+from fl.round.identities import Identities, KeyFolder
+from fl.round.machines import Refusal
+from fl.round.messages import SERVER, Message
+from fl.training.callbacks import Callback
+from fl.training.course import Course, round_report
+from fl.training.data import Records
+from fl.training.evaluation import Tests
+from fl.training.history import History, RoundReport
+from fl.training.session import SessionServer
+
+INTERRUPTED = "the server's process ended in it"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RemoteRun(Course):
+    """The server's side of a run.
+
+    Guarantees:
+        The machines are those of `FederatedAveraging`: with the same settings, model and records
+        the models are equal, bit for bit, unless a mechanism draws noise. With `checkpoint` a run
+        goes on after its process ended: every number of a round is begun once, and a round that was
+        interrupted counts as one that failed. It is charged like any other, and the run goes on
+        with the next number, so that clients reveal one sum a round at most, whatever the server
+        loses (`RemoteClient`).
+
+    Args:
+        model: the model to start from; it is copied, and then the present one.
+        rounds: of the whole run.
+        clients: of the run, how many, numbered from 0.
+        identities: public keys of all clients; None: none.
+        checkpoint: a file in which the run is saved before and after every round; None: it is not.
+        patience: seconds that the run waits for its clients to be connected, before it goes on with
+            those that are.
+        clock: seconds; for tests.
+
+    Attributes:
+        keys: by client, where its key comes from: "the engine" if that authenticated its node by
+            the same key, "files" if the client showed that it has the key, or "none".
+
+    Raises:
+        ArgumentError: a setting outside its range, or a protocol with parties besides clients.
+    """
+
+    clients: int
+    identities: Identities | None = None
+    checkpoint: Path | None = None
+    patience: float = 120.0
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clients < 1:
+            raise ArgumentError("clients", self.clients, "at least 1")
+        check_positive("patience", self.patience)
+        check_identities(self, self.identities)
+        self.check_model(self.model, self.clients)
+        probe = self.announced(1, dict.fromkeys(range(self.clients), 1), self.clients)
+        if self.aggregator.others(probe):
+            advice = "Take edges=0."
+            raise ArgumentError("edges", "some", "none: there is no host for them", advice)
+        if self.identities is not None:
+            self.aggregator.identify(self.identities)
+        self.keys: dict[int, str] = {}
+        self._nodes: dict[int, int] = {}
+        self._records: dict[int, int] = {}
+        self._greeted: set[int] = set()
+
+    def fit(
+        self,
+        post: Post,
+        test_set: Records | None = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+    ) -> History:
+        """Runs the rounds that are left, and returns the history of all.
+
+        Args:
+            post: of the engine.
+            test_set: records by which the model is evaluated after every round; None: it is not.
+            callbacks: called after every round, once it is saved.
+
+        Raises:
+            RoundError: a round failed, and is not to be skipped; the history has it.
+            ArgumentError: no rounds, or a checkpoint of a run with other arguments.
+        """
+        if self.checkpoint is not None and self.checkpoint.exists():
+            self.load(self.checkpoint)
+        tests = Tests(self.model, test_set, {}, self.loss, self.metrics)
+        for _ in range(self._remaining()):
+            began = time.perf_counter()
+            report, error = self._round(post)
+            report = replace(tests.evaluated(report), seconds=time.perf_counter() - began)
+            self.history.rounds[-1] = report
+            self._save()
+            for callback in callbacks:
+                callback(self.history, self.model)
+            if error is not None and self.on_failure == "raise":
+                raise error
+        return self.history
+
+    def _save(self) -> None:
+        if self.checkpoint is not None:
+            self.save(self.checkpoint)
+
+    def _round(self, post: Post) -> tuple[RoundReport, RoundError | None]:
+        number = len(self.history) + 1
+        self._greet(post)
+        selected = self.select(number, self.clients)
+        began = RoundReport(number=number, selected=selected, failure=INTERRUPTED)
+        self.history.rounds.append(began)
+        nodes = {client: self._nodes[client] for client in selected if client in self._nodes}
+        told = {client: json.dumps(self.mechanism.tells(client)) for client in selected}
+        transport = RemoteTransport(
+            post,
+            nodes,
+            told.__getitem__,
+            transcript=self.transcript,
+            between_clients=self.aggregator.between_clients,
+            clock=self.clock,
+        )
+        absent = [client for client in selected if client not in nodes]
+        transport.refusals += [Refusal(client, "it is not connected") for client in absent]
+        included: tuple[int, ...] = ()
+        failure: RoundError | None = None
+        try:
+            included = self._exchange(number, nodes, transport)
+        except RoundError as error:
+            failure = error
+        report = round_report(number, selected, included, transport, failure)
+        return replace(report, virtual_seconds=transport.now), failure
+
+    def _exchange(
+        self, number: int, nodes: dict[int, int], transport: RemoteTransport
+    ) -> tuple[int, ...]:
+        """Runs a round, changes the model if all of it succeeded, and returns who is in it."""
+        weights = self._weights()
+        try:
+            counts = {client: self.weight(self._records[client]) for client in nodes}
+            round = self.announced(number, counts, self.clients)
+            self.aggregator.check_round(round)
+        except ArgumentError as error:
+            raise RoundError(number, str(error)) from error
+        self.mechanism.charge(round, self.clients)
+        self._save()
+        server = SessionServer(round, weights, self.aggregator, (), self.timeout)
+        self.outcome = transport.run(server)
+        self._advance(weights, self.outcome, round)
+        return self.outcome.included
+
+    def _greet(self, post: Post) -> None:
+        """Asks new nodes who they are, and waits for clients that have not been there yet."""
+        challenges: dict[int, bytes] = {}
+        until = self.clock() + self.patience
+        first = not self._nodes
+        while True:
+            new = [node for node in post.nodes() if node not in self._greeted]
+            for node in new:
+                challenges[node] = os.urandom(CHALLENGE_BYTES)
+                hello = envelope(0, SERVER, 0, HELLO, challenge=challenges[node])
+                post.send([(node, hello)])
+                self._greeted.add(node)
+            waiting = set(challenges) - set(self._nodes.values())
+            missing = first and len(self._nodes) < self.clients
+            if not (waiting or missing) or self.clock() >= until:
+                return
+            for answer in post.collect(POLL):
+                if answer.node in challenges and not self._know(answer, challenges, post):
+                    challenges.pop(answer.node)
+
+    def _know(self, answer: Answer, challenges: dict[int, bytes], post: Post) -> bool:
+        """Returns whether a node has shown whose part it runs, and takes note of it."""
+        if answer.data is None:
+            return False
+        try:
+            reply = Message.decode(answer.data)
+            client, records = reply.sender, reply.integer("records")
+            if reply.kind != HELLO or not 0 <= client < self.clients or records < 1:
+                return False
+            source = self._source(reply, answer.node, challenges[answer.node], post)
+        except (MessageError, InvalidSignature, ArgumentError):
+            return False
+        self.keys[client], self._nodes[client] = source, answer.node
+        self._records[client] = records
+        return True
+
+    def _source(self, reply: Message, node: int, challenge: bytes, post: Post) -> str:
+        """Returns where the key comes from by which a client shows that it is on a node.
+
+        Raises:
+            InvalidSignature: it does not show that.
+            MessageError: the engine knows the node by another client's key.
+        """
+        if self.identities is None:
+            return "none"
+        signature = reply.body.get("signature")
+        if not isinstance(signature, bytes):
+            raise InvalidSignature
+        self.identities.verifier(reply.sender).verify(signature, signed(challenge, node))
+        owner = post.owner(node)
+        if owner is None or not isinstance(self.identities, KeyFolder):
+            return "files"
+        known = self.identities.client_of(owner)
+        if known is None:
+            return "files"
+        if known != reply.sender:
+            raise MessageError(f"the engine knows the node as client {known}'s")
+        return "the engine"

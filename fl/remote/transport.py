@@ -1,0 +1,218 @@
+"""The transport of one round by requests: the server's machine here, clients on other hosts."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from extensions.errors import MessageError, RoundError
+from fl.remote.envelope import WORK, envelope, packed, unpacked
+from fl.remote.links import LINK_BYTES
+from fl.remote.post import Answer, Post
+from fl.round.choices import Keep
+from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
+from fl.round.messages import SERVER, Message, Party, Value, party_name
+from fl.round.state import keyed
+from fl.round.view import Outcome, Sent, Transcript
+
+POLL = 0.5
+"""Seconds between two looks at the timers, while answers are awaited."""
+
+
+class RemoteTransport:
+    """Carries the messages of one round.
+
+    A client gets all messages that wait for it in one request, and no further one before it has
+    answered. What clients send each other is passed on as it is, sealed (`fl.remote.links`). A
+    client whose answer is malformed, or speaks for another party, or that leaves the round, or
+    whose node fails, is left out by name; to the machine that is a message of kind "withdraw".
+
+    Args:
+        post: of the engine.
+        nodes: where each client of the round is.
+        told: what the mechanism tells a client, as JSON.
+        transcript: what is kept of the messages (`Transcript`). Of those between clients it has
+            what the server sees. Messages count as arrived when they are sent, so that `leaks_to`
+            errs on the side of a leak.
+        between_clients: whether clients send each other messages.
+        clock: seconds.
+
+    Attributes:
+        transcript: the messages so far.
+        refusals: of clients that were left out so far.
+        vanished: clients that owe an answer when the round ends.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        nodes: Mapping[int, int],
+        told: Callable[[int], str],
+        *,
+        transcript: Keep = "none",
+        between_clients: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.transcript = Transcript(transcript)
+        self.refusals: list[Refusal] = []
+        self.vanished: list[Party] = []
+        self._post = post
+        self._nodes = nodes
+        self._clients = {node: client for client, node in nodes.items()}
+        self._told = told
+        self._between = between_clients
+        self._clock = clock
+        self._began = clock()
+        self._waiting: dict[int, list[bytes]] = {client: [] for client in nodes}
+        self._asked: set[int] = set()
+        self._gone: set[int] = set()
+        self._links: dict[int, bytes] = {}
+        self._timers: dict[str, float] = {}
+        self._aggregate: Aggregate | None = None
+
+    @property
+    def now(self) -> float:
+        """Seconds since the transport was made."""
+        return self._clock() - self._began
+
+    def run(self, machine: Machine) -> Outcome:
+        """Returns what came of a round.
+
+        Args:
+            machine: the server's.
+
+        Raises:
+            RoundError: the round failed; it names the clients that were left out.
+        """
+        self._machine = machine
+        try:
+            self._carry_out(machine.start(self.now))
+            while self._aggregate is None:
+                self._turn()
+        except RoundError as error:
+            refused = {refusal.client: refusal.reason for refusal in self.refusals}
+            raise RoundError(error.number, error.reason, refused | error.refused) from error
+        finally:
+            self.vanished = sorted(self._asked - self._gone)
+        return Outcome(
+            aggregate=self._aggregate,
+            refusals=tuple(self.refusals),
+            vanished=tuple(self.vanished),
+            seconds=self.now,
+            transcript=self.transcript,
+        )
+
+    def _turn(self) -> None:
+        """Sends what waits, takes answers, and lets timers expire that are due."""
+        self._ask()
+        if not self._asked and not self._timers:
+            reason = "nothing is under way and no timer is set."
+            raise RoundError(self._machine.round.number, reason)
+        for answer in self._post.collect(POLL):
+            self._take(answer)
+            if self._aggregate is not None:
+                return
+        for name, at in sorted(self._timers.items(), key=lambda timer: timer[1]):
+            if at <= self.now and self._timers.get(name) == at and self._aggregate is None:
+                del self._timers[name]
+                self._carry_out(self._machine.expire(name, self.now))
+
+    def _ask(self) -> None:
+        ready = [c for c, data in self._waiting.items() if data and c not in self._asked]
+        requests = []
+        for client in ready:
+            messages, self._waiting[client] = self._waiting[client], []
+            body: dict[str, Value] = {"messages": packed(messages)}
+            if self._between and self._links:
+                body |= keyed({k: v for k, v in self._links.items() if k != client}, "links")
+            number, told = self._machine.round.number, self._told(client)
+            data = envelope(number, SERVER, client, WORK, now=self.now, told=told, **body)
+            requests.append((self._nodes[client], data))
+            self._asked.add(client)
+        if requests:
+            self._post.send(requests)
+
+    def _take(self, answer: Answer) -> None:
+        """Delivers what a client answers, or leaves it out."""
+        client = self._clients.get(answer.node)
+        if client is None or client in self._gone:
+            return
+        try:
+            if answer.data is None:
+                raise MessageError(answer.reason)
+            reply = Message.decode(answer.data)
+            if reply.round < self._machine.round.number and reply.sender == client and reply.round:
+                return
+            self._asked.discard(client)
+            sent = self._read(reply, client)
+        except MessageError as error:
+            self._asked.discard(client)
+            self._leave_out(client, str(error))
+            return
+        for message, size in sent:
+            if client not in self._gone and self._aggregate is None:
+                self._deliver(message, size)
+
+    def _read(self, reply: Message, client: int) -> list[tuple[Message, int]]:
+        if left := reply.text("left", ""):
+            raise MessageError(left)
+        number = self._machine.round.number
+        if (reply.sender, reply.kind, reply.round) != (client, WORK, number):
+            raise MessageError(
+                f"its node answers with {reply.kind!r} of {party_name(reply.sender)}"
+            )
+        link = reply.body.get("link")
+        if self._between:
+            if not isinstance(link, bytes) or len(link) != LINK_BYTES:
+                raise MessageError("an answer without the key of its links")
+            self._links.setdefault(client, link)
+        found = []
+        for data in unpacked(reply):
+            message = Message.decode(data)
+            receivers = {SERVER, *(self._nodes if self._between else ())} - {client}
+            if message.sender != client or message.receiver not in receivers:
+                ends = f"{party_name(message.sender)} to {party_name(message.receiver)}"
+                raise MessageError(f"a message of {ends}, which it may not send")
+            found.append((message, len(data)))
+        return found
+
+    def _deliver(self, message: Message, size: int) -> None:
+        now = self.now
+        self.transcript.add(Sent(message, size, now, now))
+        if message.receiver == SERVER:
+            self._carry_out(self._machine.receive(message, now))
+        elif message.receiver not in self._gone:
+            self._waiting[message.receiver].append(message.encode())
+
+    def _leave_out(self, client: int, reason: str) -> None:
+        self._refuse(Refusal(client, reason))
+        self._gone.add(client)
+        self._waiting[client] = []
+        withdrawal = Message(
+            round=self._machine.round.number,
+            sender=client,
+            receiver=SERVER,
+            kind="withdraw",
+            body={"reason": self.refusals[-1].reason},
+        )
+        self._carry_out(self._machine.receive(withdrawal, self.now))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.client not in {known.client for known in self.refusals}:
+            self.refusals.append(refusal)
+
+    def _carry_out(self, outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Message():
+                    data, now = output.encode(), self.now
+                    self.transcript.add(Sent(Message.decode(data), len(data), now, now))
+                    if output.receiver not in self._gone:
+                        self._waiting[output.receiver].append(data)
+                case Timer():
+                    if output.at is None:
+                        self._timers.pop(output.name, None)
+                    else:
+                        self._timers[output.name] = output.at
+                case Refusal():
+                    self._refuse(output)
+                case Aggregate():
+                    self._aggregate = output

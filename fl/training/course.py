@@ -1,0 +1,163 @@
+"""What a run of federated averaging has on its server, whoever carries its messages."""
+
+import copy
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import nn
+
+from extensions.errors import ArgumentError, RoundError, UpdateError
+from fl.round.machines import Refusal, Round
+from fl.round.messages import SERVER, Party
+from fl.round.view import Outcome, Transcript
+from fl.training.checkpoint import Checkpoint
+from fl.training.history import History, RoundReport
+from fl.training.optimizers import State, apply
+from fl.training.settings import RunSettings
+from fl.training.weights import Weights, get_weights, next_weights, of_parameters, set_weights
+
+
+class Carrier(Protocol):
+    """A transport, after a round: what it has of it."""
+
+    transcript: Transcript
+    refusals: list[Refusal]
+    vanished: list[Party]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Course(RunSettings):
+    """The model of a run, what its optimizer keeps, and the history; saved and loaded.
+
+    Attributes:
+        model: the model to start from, in single precision; it is copied, and then the present one.
+        rounds: of the whole run, including those before it was saved; None: not said here.
+        history: of all rounds so far.
+        outcome: of the last round that succeeded, with the messages that are kept; None before.
+
+    Raises:
+        ArgumentError: a setting outside its range.
+    """
+
+    model: nn.Module
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds is not None and self.rounds < 1:
+            raise ArgumentError("rounds", self.rounds, "at least 1")
+        self.model = copy.deepcopy(self.model)
+        self.history = History()
+        self.outcome: Outcome | None = None
+        self._optimizer_state: State = {}
+        self._of_parameters = of_parameters(self.model, statistics=self.exchanges_statistics)
+
+    def announced(self, number: int, weights: Mapping[int, int], population: int) -> Round:
+        """Returns the round of clients of these weights, with what they know from the settings."""
+        size = self._weights().size + self.mechanism.extra_values
+        return Round(number=number, size=size, weights=weights, plan=self.plan(population))
+
+    def _advance(self, weights: Weights, outcome: Outcome, round: Round) -> None:
+        """Makes the next model of a round's mean.
+
+        Raises:
+            RoundError: it would hold NaN or infinity; the model stays.
+        """
+        mean = self.mechanism.server(outcome.aggregate.mean, round, outcome.included)
+        state = self._optimizer_state
+        try:
+            if self.exchange == "delta":
+                mean, state = apply(self.server_optimizer, mean, self._of_parameters, state)
+            new = next_weights(weights, mean, delta=self.exchange == "delta")
+        except UpdateError as error:
+            raise RoundError(round.number, str(error)) from error
+        set_weights(self.model, new, statistics=self.exchanges_statistics)
+        self._optimizer_state = state
+
+    def _weights(self) -> Weights:
+        """Returns what clients exchange of the model."""
+        return get_weights(self.model, statistics=self.exchanges_statistics)
+
+    def _remaining(self) -> int:
+        if self.rounds is None:
+            advice = "Say how many to `fit`, or to the run."
+            raise ArgumentError("rounds", None, "at least 1", advice)
+        return max(0, self.rounds - len(self.history))
+
+    def get_epsilon(self, delta: float, accountant: str = "pld") -> float:
+        """Returns the epsilon of all rounds so far, as the mechanism accounts for them.
+
+        The mechanism's docstring says what it guarantees, and for which neighbours: a client that
+        is there or not with `CentralDP`, two updates of a client with the others. Infinite without
+        such a guarantee.
+
+        Args:
+            delta: of all rounds together.
+            accountant: "pld" or "rdp".
+
+        Raises:
+            ArgumentError: as `Ledger.get_epsilon`.
+        """
+        ledger = self.mechanism.ledger
+        return math.inf if ledger is None else ledger.get_epsilon(delta, accountant)
+
+    def save(self, path: Path) -> None:
+        """Writes the state of the run into an .npz file that its owner alone may read."""
+        Checkpoint(
+            weights=self._weights(),
+            settings=self._settings(),
+            history=self.history.to_json(),
+            mechanism=self.mechanism.state(),
+            optimizer=self._optimizer_state,
+        ).write(path)
+
+    def load(self, path: Path) -> None:
+        """Goes on from a state that `save` wrote, in a run with the same arguments.
+
+        Raises:
+            ArgumentError: no such state, or one of a run with other arguments; names the first.
+        """
+        state = Checkpoint.read(path)
+        ours, theirs = json.loads(self._settings()), json.loads(state.settings)
+        for name, value in ours.items():
+            if theirs.get(name) != value:
+                raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
+        set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
+        self.history = History.from_json(state.history)
+        self.mechanism.restore(state.mechanism)
+        self._optimizer_state = state.optimizer
+
+    def _settings(self) -> str:
+        """Returns, as JSON, what must be equal in a run that goes on from this one."""
+        parameters = int(self._weights().size)
+        return json.dumps({**self.facts_of_run(), "parameters": parameters, **self._facts()})
+
+    def _facts(self) -> dict[str, Any]:
+        """Returns what else must be equal in a run that goes on from this one, JSON by name."""
+        return {}
+
+
+def round_report(
+    number: int,
+    selected: tuple[int, ...],
+    included: tuple[int, ...],
+    carrier: Carrier,
+    failure: RoundError | None,
+) -> RoundReport:
+    """Returns the report of a round that a transport carried, without its times."""
+    transcript = carrier.transcript
+    return RoundReport(
+        number=number,
+        selected=selected,
+        included=included,
+        refused={refusal.client: refusal.reason for refusal in carrier.refusals},
+        vanished=tuple(carrier.vanished),
+        failure=failure.reason if failure else "",
+        bytes_up=transcript.bytes(receiver=SERVER),
+        bytes_down=transcript.bytes(sender=SERVER),
+        bytes_total=transcript.bytes(),
+    )

@@ -1,0 +1,435 @@
+"""Clients on other hosts: the same models as a simulation, whatever stops, lies or comes back."""
+
+import secrets
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fl
+from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.remote.links import Link
+from fl.remote.post import Answer
+from fl.remote.run import RemoteRun
+from fl.remote.transport import RemoteTransport
+from tests.helpers.federated.masked_rounds import sparse
+from tests.helpers.federated.remote import (
+    CLIENTS,
+    RECORDS,
+    TEST,
+    kinds,
+    mlp,
+    remote,
+    simulated,
+    weights,
+)
+
+FIXED = fl.FixedPoint(frac_bits=16)
+AGGREGATORS = {
+    "plain": lambda: fl.PlainAggregator(timeout=9.0),
+    "chain": lambda: fl.ChainAggregator(FIXED, timeout=9.0),
+    "chains": lambda: fl.ChainAggregator(FIXED, chains=2, timeout=9.0),
+    "masked": lambda: fl.MaskedAggregator(threshold=0.5, fixed_point=FIXED, timeout=9.0),
+    "curious": lambda: sparse("curious", neighbours=4, shares=2),
+    "lying": lambda: sparse("lying", neighbours=4, shares=2),
+    "paillier": lambda: fl.PaillierAggregator(key_bits=512, insecure_small_key=True, timeout=9.0),
+}
+
+
+def of(name: str, **more: object):
+    return lambda: {"aggregator": AGGREGATORS[name](), "timeout": 9.0, **more}
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_models_are_those_of_the_simulation_bit_for_bit(name):
+    run, post = remote(of(name))
+    history = run.fit(post, TEST)
+    expected = simulated(of(name))
+    np.testing.assert_array_equal(weights(run), weights(expected))
+    assert [report.included for report in history] == [tuple(range(CLIENTS))] * 2
+    assert history.accuracy == expected.history.accuracy
+    assert set(run.keys.values()) == {"files"}
+
+
+LOST = {
+    "plain": "begin",
+    "chain": "again",
+    "masked": "sealed",
+    "curious": "sealed",
+    "lying": "keys",
+    "paillier": "key",
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_models_with_a_client_that_vanishes_are_those_of_the_simulation(name):
+    """Client 2 is gone before it takes what would make it part of the sum."""
+    lost = {"plain": "update", "masked": "masked", "curious": "masked", "lying": "shares"}
+    lost |= {"paillier": "update", "chain": "passed"}
+    kind = "token" if name == "chain" else LOST[name]
+    run, post = remote(
+        of(name), rounds=1, asks=lambda client, asked: not (client == 2 and kind in asked)
+    )
+    history = run.fit(post, TEST)
+    drop = fl.DropOut(2, "token" if name == "chain" else lost[name])
+    expected = simulated(of(name), rounds=1, drop_outs=lambda number: [drop, fl.DropOut(2, "sum")])
+    included = expected.history[0].included
+    assert history[0].included == (0, 1, 3, 4)
+    if included == (0, 1, 3, 4):
+        np.testing.assert_array_equal(weights(run), weights(expected))
+    assert name == "chain" or included == (0, 1, 3, 4)
+    assert 2 in history[0].refused
+
+
+def injected(settings, monkeypatch):
+    """Makes discrete noise of a counter, so that two runs draw the same."""
+    import fl.privacy.distributed_dp as distributed
+    import fl.privacy.local_dp as local
+
+    def known(scale, shape):
+        return np.round(np.sin(np.arange(np.prod(shape))) * scale).astype(np.int64).reshape(shape)
+
+    for module in (distributed, local):
+        monkeypatch.setattr(module, "discrete_gaussian", known)
+    return settings
+
+
+WIDE = fl.FixedPoint(bits=64, frac_bits=30, clip=64.0)
+MECHANISMS = {
+    "local": ("plain", lambda: {"mechanism": fl.LocalDP(epsilon=4.0, delta=1e-5, clip=1.0)}),
+    "distributed": (
+        "masked",
+        lambda: {
+            "mechanism": fl.DistributedDP(noise_multiplier=0.5, clip=0.5),
+            "aggregator": fl.MaskedAggregator(fixed_point=WIDE, timeout=9.0),
+            "weighting": "equal",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_models_with_injected_noise_are_those_of_the_simulation(name, monkeypatch):
+    aggregator, more = MECHANISMS[name]
+    settings = injected(lambda: of(aggregator)() | more(), monkeypatch)
+    run, post = remote(settings)
+    run.fit(post)
+    expected = simulated(settings)
+    np.testing.assert_array_equal(weights(run), weights(expected))
+    assert run.get_epsilon(1e-5) == expected.get_epsilon(1e-5)
+
+
+OTHERS = {
+    "central": lambda: {
+        "mechanism": fl.CentralDP(
+            noise_multiplier=1.0,
+            clip=1.0,
+            adaptive=fl.AdaptiveClipping(count_noise=10.0),
+            frac_bits=16,
+        ),
+        "weighting": "equal",
+        "client_fraction": 0.5,
+    },
+    "signds": lambda: {"mechanism": fl.SignDS(sign_k=0.1, sign_eps=10.0), "weighting": "equal"},
+    "record": lambda: {
+        "mechanism": fl.RecordDP(
+            noise_multiplier=1.0, max_grad_norm=1.0, steps=1, sample_rate=0.5, lr=0.1
+        ),
+        "local_epochs": 5,
+        "batch_size": 10,
+    },
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_mechanism_runs_and_is_charged(name):
+    run, post = remote(lambda: of("masked")() | OTHERS[name](), rounds=2)
+    history = run.fit(post)
+    assert [report.failure for report in history] == ["", ""]
+    assert 0.0 < run.get_epsilon(1e-5) < np.inf
+    if name == "central":
+        assert run.mechanism.clip != 1.0, "clients follow the norm"
+
+
+@pytest.mark.parametrize("name", ["chain", "masked", "paillier"])
+def test_the_coalition_calculator_answers(name):
+    run, post = remote(of(name, transcript="all"), rounds=1)
+    run.fit(post)
+    expected = simulated(of(name, transcript="all"), rounds=1)
+    everybody = frozenset(range(CLIENTS))
+    for server in (False, True):
+        alone = fl.Coalition([0], server=server)
+        found = run.aggregator.leaks_to(alone, run.outcome)
+        assert found
+        if name == "masked":
+            assert found == expected.aggregator.leaks_to(alone, expected.outcome)
+            assert found == frozenset({everybody - {0}})
+    if name == "paillier":
+        both = fl.Coalition([0], server=True)
+        assert run.aggregator.leaks_to(both, run.outcome) == {frozenset({k}) for k in range(1, 5)}
+    if name == "chain":
+        path = [m.message for m in run.outcome.transcript if m.message.kind == "passed"]
+        order = max((m.clients("users") for m in path), key=len)
+        second = fl.Coalition([order[1]], server=True)
+        assert frozenset({order[0]}) in run.aggregator.leaks_to(second, run.outcome)
+
+
+def test_the_server_carries_tokens_that_it_cannot_read():
+    run, post = remote(of("chain", transcript="all"), rounds=1)
+    run.fit(post)
+    tokens = [
+        entry.message
+        for entry in run.outcome.transcript
+        if entry.message.kind == "token" and entry.message.sender >= 0
+    ]
+    assert len(tokens) == CLIENTS - 1
+    for token in tokens:
+        assert set(token.body) == {"chain", "mask", "attempt", "users", "sealed"}
+
+
+# --- state, restarts, the server's end ------------------------------------------------------------
+
+
+STAGES = ["begin", "keys", "sealed", "survivors", "consents"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_node_that_loses_its_state_between_stages_leaves_the_round_at_once(stage):
+    """The round goes on without it, no timer expires, and it is back in the next round."""
+
+    def asks(client: int, asked: list[str]) -> bool:
+        if client == 2 and stage in asked and not post.kept.get("lost"):  # type: ignore[call-overload]
+            post.kept["lost"] = b"once"  # type: ignore[index]
+            post.kept[1002] = b""
+        return True
+
+    run, post = remote(of("masked"), asks=asks)
+    history = run.fit(post)
+    assert "anew" in history[0].refused[2] or stage in ("survivors", "consents")
+    late = stage in ("survivors", "consents")
+    assert history[0].included == (tuple(range(CLIENTS)) if late else (0, 1, 3, 4))
+    assert history[1].included == tuple(range(CLIENTS))
+    assert history[0].virtual_seconds < 1.0
+
+
+@pytest.mark.parametrize("stage", ["model", *STAGES])
+def test_a_client_that_is_gone_at_any_stage_is_left_out_after_the_timeout(stage):
+    run, post = remote(
+        of("masked"), rounds=1, asks=lambda client, asked: not (client == 2 and stage in asked)
+    )
+    history = run.fit(post)
+    late = stage in ("survivors", "consents")
+    assert history[0].included == (tuple(range(CLIENTS)) if late else (0, 1, 3, 4))
+    assert history[0].vanished == (2,) or not late
+
+
+class Killed(BaseException):
+    """Stands for the end of the server's process."""
+
+
+@pytest.mark.parametrize("stage", ["model", "masked", "unmask"])
+def test_a_server_that_ends_in_a_round_goes_on_with_the_next_number(stage, tmp_path):
+    """No client is asked for a second update of a round, and the round is charged."""
+    settings = lambda: of("masked")() | MECHANISMS["distributed"][1]()  # noqa: E731
+    kind = {"model": "model", "masked": "sealed", "unmask": "consents"}[stage]
+    saved = tmp_path / "run.npz"
+
+    def asks(client: int, asked: list[str]) -> bool:
+        if client == 3 and kind in asked and fl.Message.decode(post.requests[-1][1]).round == 2:
+            raise Killed
+        return True
+
+    run, post = remote(settings, rounds=4, checkpoint=saved, folder=tmp_path / "notes", asks=asks)
+    with pytest.raises(Killed):
+        run.fit(post)
+    again, other = remote(settings, rounds=4, checkpoint=saved, folder=tmp_path / "notes")
+    history = again.fit(other)
+    assert [bool(report.failure) for report in history] == [False, True, False, False]
+    assert history[1].failure == "the server's process ended in it"
+    numbers = {fl.Message.decode(data).round for _, data in other.requests} - {0}
+    assert numbers == {3, 4}
+    whole, last = remote(settings, rounds=4)
+    whole.fit(last)
+    assert again.get_epsilon(1e-5) == whole.get_epsilon(1e-5)
+
+
+def test_a_server_that_forgets_a_round_is_not_sent_it_again(tmp_path):
+    first, post = remote(of("masked"), rounds=1, folder=tmp_path)
+    first.fit(post)
+    again, other = remote(of("masked"), rounds=1, folder=tmp_path)
+    with pytest.raises(RoundError, match=r"client 0: it took part in round 1 of this run before"):
+        again.fit(other)
+    assert not any("begin" in kinds(data) for _, data in other.requests)
+
+
+def test_a_client_whose_settings_differ_has_no_part_in_a_sum():
+    def settings():
+        return of("masked")()
+
+    run, post = remote(settings, rounds=1)
+    usual = post.client
+
+    def client(number):
+        if number != 4:
+            return usual(number)
+        other = usual(number)
+        other.settings.lr = 0.2
+        return other
+
+    post.client = client
+    history = run.fit(post)
+    assert history[0].included == (0, 1, 2, 3)
+    assert "signature that is not client 4's" in history[0].refused[4]
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["plain", "masked", "chain", "paillier"])
+def test_a_node_that_answers_nonsense_is_named_and_left_out(name):
+    def tamper(client, request, answer):
+        if client != 1 or fl.Message.decode(request).kind == "hello":
+            return answer
+        return secrets.token_bytes(40)
+
+    run, post = remote(of(name), rounds=1, tamper=tamper)
+    history = run.fit(post)
+    assert history[0].included == (0, 2, 3, 4)
+    assert "bytes that are no message" in history[0].refused[1]
+
+
+def test_a_node_that_speaks_for_another_client_is_left_out():
+    def tamper(client, request, answer):
+        outer = fl.Message.decode(answer)
+        if client != 1 or outer.kind == "hello":
+            return answer
+        forged = [fl.Message(round=1, sender=0, receiver=fl.SERVER, kind="ready", body={}).encode()]
+        body = {**outer.body, "messages": forged}
+        return fl.Message(
+            round=outer.round, sender=1, receiver=fl.SERVER, kind="work", body=body
+        ).encode()
+
+    run, post = remote(of("masked"), rounds=1, tamper=tamper)
+    history = run.fit(post)
+    assert history[0].refused == {1: "a message of client 0 to the server, which it may not send"}
+
+
+def test_a_node_without_the_key_of_its_number_is_no_client():
+    run, post = remote(of("masked"), rounds=1)
+    usual = post.client
+
+    def client(number):
+        found = usual(number)
+        if number == 4:
+            found.client = 0
+            found.identities = type(found.identities)()
+        return found
+
+    post.client = client
+    history = run.fit(post)
+    assert history[0].included == (0, 1, 2, 3)
+    assert history[0].refused == {4: "it is not connected"}
+    assert set(run.keys) == {0, 1, 2, 3}
+
+
+FORGED = 10_000
+
+
+def mutated(data: bytes, draws: np.random.Generator) -> bytes:
+    changed = bytearray(data)
+    for _ in range(draws.integers(1, 4)):
+        match draws.integers(3):
+            case 0:
+                changed[draws.integers(len(changed))] = draws.integers(256)
+            case 1:
+                del changed[draws.integers(len(changed)) :]
+                changed = changed or bytearray(b"\0")
+            case _:
+                at = draws.integers(len(changed))
+                changed[at:at] = draws.bytes(int(draws.integers(1, 9)))
+    return bytes(changed)
+
+
+def test_ten_thousand_malformed_requests_crash_no_client(monkeypatch):
+    """Whatever bytes come, a client answers with bytes, and keeps bytes."""
+    run, post = remote(of("masked"), rounds=1)
+    run.fit(post)
+    asked = [data for client, data in post.requests if client == 2]
+    client = post.client(2)
+    monkeypatch.setattr(client, "_update", lambda round, received: np.zeros(round.size))
+    draws = np.random.default_rng(5)
+    states = {0: b""}
+    kept = b""
+    for place, request in enumerate(asked):
+        _, kept = client.answer(request, kept, 1002)
+        states[place + 1] = kept
+    refused = 0
+    for _ in range(FORGED):
+        place = int(draws.integers(len(asked)))
+        answer, after = client.answer(mutated(asked[place], draws), states[place], 1002)
+        reply = fl.Message.decode(answer)
+        assert reply.sender == 2
+        assert isinstance(after, bytes)
+        refused += bool(reply.text("left", ""))
+    assert refused > FORGED / 2
+
+
+def test_ten_thousand_malformed_answers_crash_no_server():
+    """Each is one of a round, changed at random; the round goes on without its client."""
+    draws, rounds = np.random.default_rng(6), FORGED // 4
+    said: dict[int, bytes] = {}
+
+    def tamper(client, request, answer):
+        if "model" in kinds(request):
+            said[client] = answer
+        return answer
+
+    run, post = remote(of("masked"), rounds=1, tamper=tamper)
+    run.fit(post)
+    named = 0
+    for _ in range(rounds):
+        transport = RemoteTransport(post, {k: k for k in range(CLIENTS)}, str)
+        machine = run.aggregator.server(run.announced(1, dict.fromkeys(range(CLIENTS), 1), CLIENTS))
+        transport._machine = machine
+        transport._carry_out(machine.start(0.0))
+        for client in range(4):
+            transport._take(Answer(client, mutated(said[client], draws)))
+        named += len({refusal.client for refusal in transport.refusals} - {4})
+    assert named > 3 * rounds, "nearly all are malformed, or come out of turn"
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def test_links_open_what_was_sealed_for_them_alone():
+    one, two, three = Link.fresh(), Link.fresh(), Link.fresh()
+    one.peers = {1: two.public, 2: three.public}
+    two.peers, three.peers = {0: one.public}, {0: one.public}
+    token = fl.Message(
+        round=4, sender=0, receiver=1, kind="token", body={"chain": 0, "values": np.arange(3)}
+    )
+    sealed = one.seal(token)
+    assert two.open(sealed).body["values"].tolist() == [0, 1, 2]
+    for wrong in (
+        {"sender": 2},
+        {"round": 5},
+        {"kind": "sum"},
+        {"body": {**sealed.body, "chain": 1}},
+        {"body": {"chain": 0}},
+        {"body": {**sealed.body, "sealed": sealed.body["sealed"][:-1] + b"\0\0"}},
+    ):
+        with pytest.raises(MessageError):
+            two.open(replace(sealed, **wrong))
+    with pytest.raises(MessageError):
+        three.open(replace(sealed, receiver=2))
+
+
+def test_arguments_are_refused_by_name():
+    given = {"model": mlp(), "rounds": 1, "clients": CLIENTS}
+    with pytest.raises(ArgumentError, match="keys = None"):
+        RemoteRun(aggregator=fl.MaskedAggregator(), **given)
+    with pytest.raises(ArgumentError, match="edges = 'some'"):
+        RemoteRun(aggregator=fl.ChainAggregator(chains=2, edges=1), client_fraction=1.0, **given)
+    with pytest.raises(ArgumentError, match="clients = 0"):
+        RemoteRun(aggregator=fl.PlainAggregator(), **{**given, "clients": 0})
+    assert len(RECORDS) == CLIENTS

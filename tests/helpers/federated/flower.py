@@ -1,0 +1,185 @@
+"""A deployment of Flower on loopback: a SuperLink with TLS, and SuperNodes that authenticate."""
+
+import datetime
+import ipaddress
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.helpers.paths import ROOT
+from tests.helpers.patience import wait_until
+
+LINK = "loopback"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def certificates(folder: Path) -> tuple[Path, Path, Path]:
+    """Writes a root's certificate, and a server's with its key; returns the three files."""
+    now = datetime.datetime.now(datetime.UTC)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, n)]) for n in ("root", "link")]
+    found = []
+    for place, (key, name) in enumerate(zip(keys, names, strict=True)):
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(names[0])
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=2))
+            .add_extension(x509.BasicConstraints(ca=place == 0, path_length=None), critical=True)
+        )
+        if place:
+            address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([address, x509.DNSName("localhost")]), critical=False
+            )
+        found.append(builder.sign(keys[0], hashes.SHA256()))
+    paths = folder / "root.pem", folder / "link.pem", folder / "link.key"
+    for path, certificate in zip(paths, found, strict=False):
+        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    paths[2].write_bytes(
+        keys[1].private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return paths
+
+
+class Deployment:
+    """A SuperLink and SuperNodes, each a process with processes of its own.
+
+    Args:
+        python: an interpreter whose environment has flwr.
+        folder: for keys, certificates, logs and Flower's own files.
+        nodes: how many.
+    """
+
+    def __init__(self, python: str, folder: Path, nodes: int) -> None:
+        self.bin = Path(python).parent
+        self.folder = folder
+        self.peers = folder / "peers"
+        self.peers.mkdir(parents=True)
+        self.address = f"127.0.0.1:{free_port()}"
+        self.root, self.certificate, self.key = certificates(folder)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            **os.environ,
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_HOME": str(folder / "home"),
+            "PATH": f"{self.bin}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+        }
+        for node in range(nodes):
+            self.ssh_keygen(node)
+
+    def ssh_keygen(self, node: int) -> None:
+        where = self.folder / f"node-{node}"
+        command = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(where)]
+        subprocess.run(command, check=True)
+        shutil.copy(f"{where}.pub", self.peers / f"{node}.pub")
+
+    def _start(self, name: str, *command: str) -> None:
+        log = (self.folder / f"{name}.log").open("ab")
+        self.processes[name] = subprocess.Popen(
+            [str(self.bin / command[0]), *command[1:]],
+            env=self.environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def log(self, name: str) -> str:
+        path = self.folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def link(self) -> None:
+        """Starts the SuperLink, and makes the SuperNodes' keys known to it."""
+        host, port = self.address.split(":")
+        self._start(
+            "link",
+            "flower-superlink",
+            *("--host", host, "--port", port),
+            *("--ssl-ca-certfile", str(self.root), "--ssl-certfile", str(self.certificate)),
+            *("--ssl-keyfile", str(self.key)),
+            "--enable-supernode-auth",
+            "--disable-runtime-dependency-installation",
+        )
+        home = self.folder / "home"
+        home.mkdir(exist_ok=True)
+        text = f'[superlink]\ndefault = "{LINK}"\n\n[superlink.{LINK}]\n'
+        text += f'address = "{self.address}"\nroot-certificates = "{self.root}"\n'
+        (home / "config.toml").write_text(text)
+        wait_until(self._listens)
+
+    def _listens(self) -> bool:
+        host, port = self.address.split(":")
+        with socket.socket() as tried:
+            return tried.connect_ex((host, int(port))) == 0
+
+    def flwr(self, *arguments: str) -> str:
+        """Returns what Flower's command prints."""
+        ran = subprocess.run(
+            [str(self.bin / "flwr"), *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def register(self, node: int) -> None:
+        self.flwr("supernode", "register", str(self.folder / f"node-{node}.pub"), LINK)
+
+    def node(self, node: int) -> None:
+        """Starts a SuperNode, whose key is the one by which it authenticates."""
+        key = self.folder / f"node-{node}"
+        config = f'part={node} fl-peers="{self.peers}" fl-key="{key}" '
+        config += f'fl-notes="{self.folder / "notes"}"'
+        self._start(
+            f"node-{node}",
+            "flower-supernode",
+            *("--superlink", self.address, "--root-certificates", str(self.root)),
+            *("--auth-supernode-private-key", str(key)),
+            *("--node-config", config),
+            *("--port", str(free_port())),
+        )
+
+    def run(self, app: Path, **config: Any) -> str:
+        """Submits an app, and returns the number of its run."""
+        given = " ".join(f"{name.replace('_', '-')}={json.dumps(v)}" for name, v in config.items())
+        said = self.flwr("run", str(app), LINK, "--run-config", given)
+        found = re.search(r"run (\d+)", said)
+        assert found, said
+        return found[1]
+
+    def kill(self, name: str) -> None:
+        """Ends a process and all that it started, at once."""
+        process = self.processes.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def end(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
