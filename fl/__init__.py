@@ -67,8 +67,8 @@ from fl.training.callbacks.tensorboard import TensorBoardWriter
 from fl.training.federated import FederatedAveraging
 from fl.training.history import History, RoundReport
 from fl.training.optimizers import FedAdagrad, FedAdam, FedAvgM, FedYogi, ServerOptimizer
-from fl.training.partitions import partition
-from fl.training.texts import tokens
+from fl.training.records.partitions import partition
+from fl.training.records.texts import tokens
 
 __all__ = [
     "SERVER",

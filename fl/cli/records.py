@@ -13,8 +13,8 @@ from extensions.errors import ArgumentError
 from extensions.owners.origin import Origin
 from fl.cli.choices import as_options
 from fl.training import models
-from fl.training.partitions import partition
-from fl.training.texts import tokens
+from fl.training.records.partitions import partition
+from fl.training.records.texts import tokens
 
 Shape = tuple[int, ...]
 

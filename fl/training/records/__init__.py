@@ -1,0 +1,1 @@
+"""Records of clients: dealt out of one data set, or made of texts."""
