@@ -124,6 +124,7 @@ class ChainAggregator(Aggregator):
         self.time_limit = time_limit
         self.timeout = timeout
         self.led_by = led_by
+        self.one_process = led_by == "client"
         self.min_clients = 2 * chains
 
     def server(self, round: Round) -> Machine:

@@ -82,7 +82,7 @@ class RemoteClient:
     def __post_init__(self) -> None:
         if not 0 <= self.client < self.clients:
             raise ArgumentError("client", self.client, f"in 0..{self.clients - 1}")
-        check_identities(self.settings, self.identities)
+        check_remote(self.settings, self.identities)
         self.settings.check_model(self.model, self.clients)
         named = {f"client {self.client}": self.records}
         ((x, y),) = checked_records(self.model, named, self.settings.loss)
@@ -260,12 +260,19 @@ class RemoteClient:
             raise ArgumentError("folder", str(self.folder), "one that can be written") from error
 
 
-def check_identities(settings: RunSettings, identities: Identities | None) -> None:
-    """Returns only if there are keys where the aggregator signs.
+def check_remote(settings: RunSettings, identities: Identities | None) -> None:
+    """Returns only if the aggregator is for clients on other hosts, with keys where they sign.
 
     Raises:
-        ArgumentError: there are none.
+        ArgumentError: it is not, or there are none.
     """
+    aggregator = settings.aggregator
+    if aggregator.hides_model:
+        allowed = "False where clients are on other hosts: the server evaluates and saves the model"
+        raise ArgumentError("hide_model", True, allowed)
+    if aggregator.one_process:
+        allowed = "'server' where clients are on other hosts and answer its requests"
+        raise ArgumentError("led_by", "client", allowed)
     if settings.aggregator.signs and identities is None:
         allowed = f"a folder of keys with {type(settings.aggregator).__name__}, whose clients sign"
         raise ArgumentError("keys", None, allowed, "Type: ssh-keygen -t ecdsa -b 384 -f 0")

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidSignature
 
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError, MessageError, RoundError
-from fl.remote.client import check_identities
+from fl.remote.client import check_remote
 from fl.remote.envelope import CHALLENGE_BYTES, HELLO, envelope, signed
 from fl.remote.post import Answer, Post
 from fl.remote.transport import POLL, RemoteTransport
@@ -69,7 +69,7 @@ class RemoteRun(Course):
         if self.clients < 1:
             raise ArgumentError("clients", self.clients, "at least 1")
         check_positive("patience", self.patience)
-        check_identities(self, self.identities)
+        check_remote(self, self.identities)
         self.check_model(self.model, self.clients)
         probe = self.announced(1, dict.fromkeys(range(self.clients), 1), self.clients)
         if self.aggregator.others(probe):

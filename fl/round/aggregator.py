@@ -29,12 +29,14 @@ class Aggregator(ABC):
         fixed_point: how updates become integers; None: they stay floating-point.
         signs: whether clients sign messages with long-lived keys.
         between_clients: whether clients send each other messages.
+        one_process: whether a client's machine has to stay in its process for a whole round.
     """
 
     min_clients: int = 2
     fixed_point: FixedPoint | None = None
     signs: bool = False
     between_clients: bool = False
+    one_process: bool = False
 
     @property
     def hides_model(self) -> bool:

@@ -430,6 +430,10 @@ def test_arguments_are_refused_by_name():
         RemoteRun(aggregator=fl.MaskedAggregator(), **given)
     with pytest.raises(ArgumentError, match="edges = 'some'"):
         RemoteRun(aggregator=fl.ChainAggregator(chains=2, edges=1), client_fraction=1.0, **given)
+    with pytest.raises(ArgumentError, match="led_by = 'client'"):
+        RemoteRun(aggregator=fl.ChainAggregator(led_by="client"), **given)
+    with pytest.raises(ArgumentError, match="hide_model = True"):
+        RemoteRun(aggregator=fl.PaillierAggregator(hide_model=True), client_fraction=1.0, **given)
     with pytest.raises(ArgumentError, match="clients = 0"):
         RemoteRun(aggregator=fl.PlainAggregator(), **{**given, "clients": 0})
     assert len(RECORDS) == CLIENTS
