@@ -58,6 +58,7 @@ class OneSided:
         """Degree of the polynomial, that of the constant term being 0."""
         return len(self.coefficients)
 
+    @functools.cache  # noqa: B019 - there are few fits, and all are kept
     def relative_error(self, lowered_by: float = 0.0) -> float:
         """Returns the largest relative distance below u^(-1/2) when c_0 is lowered so much."""
         u = _grid(self.below)

@@ -162,7 +162,7 @@ def test_the_more_local_models_take_the_less_is_left():
     common = {"backend": "clear", "epsilon": 1.0, "delta": 1e-5, "steps": 8}
     plain = TrainConfig(**common).resolved()
     little, much = (
-        TrainConfig(**common, init="local", epsilon_init=part).resolved() for part in (0.2, 0.8)
+        TrainConfig(**common, init="local", epsilon_init=part).resolved() for part in (0.2, 0.7)
     )
     assert plain.noise_multiplier < little.noise_multiplier < much.noise_multiplier
     assert much.noise_multiplier_init < little.noise_multiplier_init

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import signal, stats
+from scipy import signal, special
 
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
@@ -86,32 +86,28 @@ def excess(law: np.ndarray, sigma: float, shift: int, rate: float) -> float:
     still, moved = np.zeros(len(x)), np.zeros(len(x))
     still[: len(law)], moved[shift:] = law, law
     mixed = (1 - rate) * still + rate * moved
-    worst = -math.inf
-    for epsilon in EPSILONS:
-        growth = math.exp(epsilon)
-        removed = np.maximum(mixed - growth * still, 0).sum()
-        added = np.maximum(still - growth * mixed, 0).sum()
-        worst = max(worst, removed - _removed(growth, sigma, shift, rate))
-        worst = max(worst, added - _added(growth, sigma, shift, rate))
-    return float(worst)
+    growth = np.exp(EPSILONS)
+    removed = [np.maximum(mixed - each * still, 0).sum() for each in growth]
+    added = [np.maximum(still - each * mixed, 0).sum() for each in growth]
+    above = removed - _removed(growth, sigma, shift, rate)
+    return float(max(*above, *(added - _added(growth, sigma, shift, rate))))
 
 
-def _removed(growth: float, sigma: float, shift: int, rate: float) -> float:
+def _removed(growth: np.ndarray, sigma: float, shift: int, rate: float) -> np.ndarray:
     """The integral of max(mixed - growth still, 0) for continuous Gaussians."""
-    point = sigma**2 / shift * math.log((growth - 1 + rate) / rate) + shift / 2
-    tail = stats.norm.sf(point / sigma)
-    return float((1 - rate - growth) * tail + rate * stats.norm.sf((point - shift) / sigma))
+    point = sigma**2 / shift * np.log((growth - 1 + rate) / rate) + shift / 2
+    tail = special.ndtr(-point / sigma)
+    return (1 - rate - growth) * tail + rate * special.ndtr((shift - point) / sigma)
 
 
-def _added(growth: float, sigma: float, shift: int, rate: float) -> float:
+def _added(growth: np.ndarray, sigma: float, shift: int, rate: float) -> np.ndarray:
     """The integral of max(still - growth mixed, 0) for continuous Gaussians."""
-    room = 1 / growth - (1 - rate)
-    if room <= 0:
-        return 0.0
-    point = sigma**2 / shift * math.log(room / rate) + shift / 2
-    rest = stats.norm.cdf(point / sigma)
-    mixed = (1 - rate) * rest + rate * stats.norm.cdf((point - shift) / sigma)
-    return float(rest - growth * mixed)
+    room = np.maximum(1 / growth - (1 - rate), 0)
+    with np.errstate(divide="ignore"):
+        point = sigma**2 / shift * np.log(room / rate) + shift / 2
+    rest = special.ndtr(point / sigma)
+    mixed = (1 - rate) * rest + rate * special.ndtr((point - shift) / sigma)
+    return rest - growth * mixed
 
 
 @pytest.mark.parametrize(("parties", "colluders"), TRUSTS)

@@ -20,6 +20,7 @@ from tf_keras.callbacks import LambdaCallback
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
 from tests.helpers.memory import private_memory
+from tests.helpers.patience import wait_until
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.keras.records.batches import OwnersRecords, check_owners
@@ -223,8 +224,9 @@ def threads_run_while_a_player_is_waited_for(pid):
             os.kill(pid, signal.SIGCONT)
 
         rescue = subprocess.Popen(["sh", "-c", f"sleep 20; kill -CONT {pid}"])
-        threading.Thread(target=wake).start()
         os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: " T " in Path(f"/proc/{pid}/stat").read_text(), "the stop")
+        threading.Thread(target=wake).start()
         work()
         with tf.device(CONFIG.get_player("server1").device_name):
             tf.identity(1.0).numpy()
