@@ -19,6 +19,7 @@ import tensorflow as tf
 from extensions.checks import check_address
 from extensions.errors import ArgumentError
 from tfe_ext.players.sockets import break_off, close_to_other_hosts, is_loopback
+from tfe_ext.threads import wait_for_players
 
 _STREAMING = "TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"
 _HERE = "localhost"
@@ -56,6 +57,7 @@ class Connection:
             OpError: a player does not answer.
         """
         os.environ[_STREAMING] = "false"
+        wait_for_players()
         tf.config.experimental_connect_to_cluster(self._cluster, job_name=_HERE)
         if self._is_inside:
             close_to_other_hosts(_port())

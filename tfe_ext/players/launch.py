@@ -1,6 +1,5 @@
 """Processes of the players on this host, none of which outlives the one that started them."""
 
-import os
 import pickle
 import sys
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 
 from extensions.checks import check_address, check_seconds
 from extensions.errors import ArgumentError, PlayerLostError
-from extensions.machine import cores_of_each
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.processes import Process, Template
 from extensions.transport import Local
@@ -20,6 +18,7 @@ from tfe_ext.players.records.owner import Held
 from tfe_ext.players.records.reading import Own
 from tfe_ext.players.sockets import is_loopback
 from tfe_ext.players.tls.links import Links
+from tfe_ext.threads import environment_of
 
 NOTICE = (
     "--insecure-open-port: TensorFlow's servers neither authenticate nor encrypt, and listen on "
@@ -33,9 +32,6 @@ CLOSED = (
 )
 IDLE_TIMEOUT = 3600.0
 _PROGRAM = "tfe_ext.players.player"
-THREADS = "TF_NUM_INTRAOP_THREADS"
-"""TensorFlow's name in the environment for the number of threads that work on one operation."""
-
 _TICK = 0.2
 _SETTLING = 10.0
 
@@ -135,16 +131,6 @@ def _running(
             stack.callback(running[name].end)
             running[name].send(pickle.dumps(held.pop(name, None)))
         yield running
-
-
-def environment_of(players: int) -> dict[str, str]:
-    """Returns what so many players of this host have as environment: this process's own.
-
-    Where it does not say how many threads work on one operation, each has an equal part of the
-    cores: players that all use all of them wait for each other's threads. Operations still run
-    beside each other, on all cores.
-    """
-    return {THREADS: str(cores_of_each(players)), **os.environ}
 
 
 def _wait(running: Mapping[str, Process]) -> None:

@@ -42,6 +42,7 @@ def main() -> None:
         quiet_for,
     )
     from tfe_ext.streams.choice import load_for_players
+    from tfe_ext.threads import asleep
 
     import tf_encrypted as tfe
 
@@ -51,7 +52,12 @@ def main() -> None:
     open_desk(held and Owner(held, lambda line: _say(f"player {name}: {line}")))
     config = tfe.RemoteConfig(players, job_name=JOB)
     try:
-        server = config.start_server(name)
+        server = tf.distribute.Server(
+            tf.train.ClusterSpec({JOB: config.hosts}),
+            job_name=JOB,
+            task_index=config.get_player(name).index,
+            config=asleep(),
+        )
     except tf.errors.OpError as error:
         print(f"player {name} cannot listen at {players[name]}: {error}", file=sys.stderr)
         os._exit(1)

@@ -126,7 +126,7 @@ class Placed:
     @property
     def T(self) -> Self:
         """The transposed matrix."""
-        return self.each(tf.transpose)
+        return self.beside_public(np.arange(len(self.shape), dtype=np.int32)[::-1], tf.transpose)
 
 
 def _is_all(key: Any, shape: Sequence[int]) -> bool:
@@ -160,6 +160,7 @@ def concatenate(values: Sequence[P]) -> P:
     columns = zip(*(value.parts for value in values), strict=True)
     parts = []
     for place, column in zip(first.PLACES, columns, strict=True):
+        axis = constant(np.int32(0), first.servers[place])
         with tf.device(first.servers[place]):
-            parts.append(tf.concat(column, 0))
+            parts.append(tf.concat(column, axis))
     return type(first)(first.servers, parts)
