@@ -65,8 +65,8 @@ class Meeting:
 
     Attributes:
         rank: of this party, 0..parties - 1.
-        rendezvous: tls://PATH of the federation's file, or in the clear tcp://HOST:PORT of party 0,
-            or file://PATH on one machine.
+        rendezvous: tls://PATH of the federation's file, by default in the working folder; or in the
+            clear tcp://HOST:PORT of party 0, or file://PATH on one machine.
         join_timeout: seconds within which all parties must have joined.
         dealer: HOST:PORT of the dealer; None without one, and with tls://, whose federation names
             it.

@@ -120,7 +120,7 @@ _COMPUTING = {
     "--backend": ("spdz", "clear"),
     "--provider": ("nobody",),
     "--timeout": ("0", "-1"),
-    "--rank": ("0",),
+    "--rank": ANY,
     "--rendezvous": ("tcp://127.0.0.1:29513",),
     "--join-timeout": ("5",),
     "--dealer": ("127.0.0.1:29514",),
@@ -140,7 +140,7 @@ _USED = {
     "--no-feature-cache": ANY,
     "--config": ("nowhere.toml", "given"),
 }
-_TOLD = {"--rank": ("key",), "--rendezvous": ("rank, rendezvous",)}
+_TOLD = {"--rendezvous": ("rank, rendezvous",)}
 _TOLD |= {"--join-timeout": ("rank, rendezvous",), "--dealer": ("rank, rendezvous",)}
 _TOLD |= {"--key": ("rank, rendezvous",)}
 
@@ -173,6 +173,7 @@ PREDICT = Table(
         ({"--records": None}, ("records, out",)),
         ({**_OPENED, "--out": None}, ("records, out",)),
         (_HERE, ("rank, rendezvous",)),
+        ({"--rank": "0"}, ("key",)),
         ({"--shares": "given/shares/party-0.npz"}, ("rank, rendezvous",)),
         *_met(**{"--shares": "given/shares/party-0.npz"}),
     ],
