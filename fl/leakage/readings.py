@@ -120,15 +120,20 @@ def rest_of_mean(outcome: Outcome, own: Mapping[int, Vector]) -> Vector:
 
 def _rows(message: Message, size: int) -> Iterator[npt.NDArray[Any]]:
     """Yields the arrays of shape (size,) in a message, and those sent as places and values."""
-    places, values = message.body.get("places"), message.body.get("values")
-    arrays = isinstance(places, np.ndarray) and isinstance(values, np.ndarray)
-    if arrays and places.shape == values.shape and np.all(places < size):
-        row = np.zeros(size)
-        row[places] = values
-        yield row
+    yield from _filled(message, size)
     for value in message.body.values():
         if isinstance(value, np.ndarray) and value.shape == (size,):
             yield value
+
+
+def _filled(message: Message, size: int) -> Iterator[npt.NDArray[Any]]:
+    places, values = message.body.get("places"), message.body.get("values")
+    if not isinstance(places, np.ndarray) or not isinstance(values, np.ndarray):
+        return
+    if places.shape == values.shape and np.all(places < size):
+        row = np.zeros(size)
+        row[places] = values
+        yield row
 
 
 def _as_numbers(array: npt.NDArray[Any], frac_bits: int) -> Vector:

@@ -168,7 +168,7 @@ def test_weights_are_one_of_k_or_numbers_of_records(number):
         weights = [fl.training.weights.get_weights(one.model) for one in (run, plain)]
         np.testing.assert_allclose(*weights, atol=2.0**-22)
         runs[weighting] = run
-    assert set(runs["equal"]._counts) == {1}
+    assert set(runs["equal"]._counts.values()) == {1}
 
 
 def test_edge_nodes_and_unknown_leaders_are_refused():

@@ -77,7 +77,7 @@ class Scale:
         Raises:
             ArgumentError: the weight is too large for MEAN_BITS.
         """
-        factor = (2 ** (MEAN_BITS + 1) + weight) // (2 * weight)
+        factor = int(((2 << MEAN_BITS) + weight) // (2 * weight))
         if factor < _FEWEST:
             most = 2**MEAN_BITS // _FEWEST
             advice = 'Take weighting="equal".'
