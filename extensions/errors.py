@@ -115,6 +115,10 @@ class CiphertextError(PeaError, ValueError):
     """Bytes or an integer are no ciphertext, key or answer of the parameters at hand."""
 
 
+class TransferError(PeaError, ValueError):
+    """Bytes are no message of this step of an oblivious transfer; the message says why."""
+
+
 class UpdateError(PeaError, ValueError):
     """A client's update cannot be used; the message says why, and gives none of its values."""
 

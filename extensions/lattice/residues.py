@@ -97,15 +97,15 @@ def of_large(low: Words, upper: Words, offset: int, primes: tuple[int, ...]) -> 
 
 
 class Stream:
-    """Words that nobody without the seed can tell from uniform ones: AES-256 in counter mode.
+    """Words that nobody without the seed can tell from uniform ones: AES in counter mode.
 
     Args:
-        seed: 32 bytes, secret or, for what is to be compressed, public; used for one stream.
+        seed: 16 or 32 bytes, secret or, for what is to be compressed, public; for one stream.
     """
 
     def __init__(self, seed: bytes | None = None) -> None:
         key = os.urandom(SEED_BYTES) if seed is None else seed
-        self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, *shape: int) -> Words:
         """Returns the next words of that shape."""
