@@ -11,7 +11,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, relu
-from extensions.network.chain import Parameters
+from extensions.network.chain import Network, Parameters, forward
 from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
@@ -44,6 +44,7 @@ def initialize(
     held_out: tuple[Share, Share] | None = None,
     weighting: Weighting = "records",
     activations: Sequence[PiecewiseLinear] | None = None,
+    network: Network | None = None,
 ) -> Parameters:
     """Returns shares of the weights and biases that training starts from; opens nothing.
 
@@ -60,6 +61,7 @@ def initialize(
         weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
             as in the paper.
         activations: between the layers; ReLU if left out.
+        network: that the models are of, if it is no chain of linear layers alone.
 
     Guarantees:
         Local models and held-out records determine the result, but for the average's rounding.
@@ -69,7 +71,8 @@ def initialize(
 
     Cost:
         1 round for the average. A selection: one forward pass, and two each of comparison,
-        suffix-or, conversion and product for all candidates; in CrypTen 18 for one layer.
+        suffix-or, conversion and product for all candidates; in CrypTen 18 for one layer. Of a
+        `network` one pass for each candidate.
 
     Source:
         Ruan et al., S&P 2023, Protocol 4.
@@ -92,7 +95,11 @@ def initialize(
     if held_out is None:
         raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
     x, targets = held_out
-    misses = count_misses(ring, logits_of(ring, local, x, activations), targets, ties="wrong")
+    if network is None:
+        logits = logits_of(ring, local, x, activations)
+    else:
+        logits = _one_by_one(ring, network, local, x)
+    misses = count_misses(ring, logits, targets, ties="wrong")
     return choose(ring, local, first_smallest(ring, misses))
 
 
@@ -165,6 +172,13 @@ def logits_of(
         offset = bias.reshape(count, 1, outputs) * (1 << ring.frac_bits)
         (value,) = ring.truncate([(ring.stack(products) + offset, ring.frac_bits)])
     return value
+
+
+def _one_by_one(ring: Ring, network: Network, candidates: Stacked, x: Share) -> Share:
+    """Returns shares of every candidate's logits, of a pass for each."""
+    count = candidates[0][1].shape[0]
+    models = [[(weight[k], bias[k]) for weight, bias in candidates] for k in range(count)]
+    return ring.stack([forward(ring, network, model, x).logits for model in models])
 
 
 def first_smallest(ring: Ring, values: Share) -> Share:

@@ -58,6 +58,9 @@ class ClearRing(Composed):
     def stack(self, shares: Sequence[Integers]) -> Integers:
         return np.stack(shares)
 
+    def gather(self, x: Integers, places: Integers) -> Integers:
+        return np.pad(x, ((0, 0), (0, 1)))[:, places]
+
     def mul(self, pairs: Sequence[tuple[Integers, Integers]]) -> list[Integers]:
         return [np.multiply(x, y) for x, y in pairs]
 
@@ -66,6 +69,9 @@ class ClearRing(Composed):
 
     def factor(self, x: Integers) -> Integers:
         return x
+
+    def unfold(self, x: Integers, places: Integers) -> Integers:
+        return self.gather(x, places).reshape(-1, places.shape[1])
 
     def truncate(self, items: Sequence[tuple[Integers, int]]) -> list[Integers]:
         return [self._round(z, shift) for z, shift in items]
