@@ -1,7 +1,5 @@
 """Convolutional networks by name."""
 
-import importlib
-import re
 from collections.abc import Callable, Sequence
 
 from extensions.errors import ArgumentError
@@ -13,7 +11,6 @@ from extensions.network.stages.stage import Stage
 Architecture = Callable[[int, int], Sequence[Stage]]
 """Given the features of a record and the number of outputs, returns the stages between them."""
 
-OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 SMALLEST = 16
 
 
@@ -51,23 +48,6 @@ def cnn(features: int, outputs: int) -> list[Stage]:
 
 
 ARCHITECTURES: dict[str, Architecture] = {"lenet": lenet, "cnn": cnn}
-
-
-def find(name: str) -> Architecture | None:
-    """Returns the architecture of that name, ``module:function`` included; None if it is none.
-
-    Raises:
-        ArgumentError: a function that there is not.
-    """
-    if name in ARCHITECTURES or not OWN.fullmatch(name):
-        return ARCHITECTURES.get(name)
-    module, _, function = name.partition(":")
-    try:
-        found: Architecture = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        allowed = "module:function that Python can import, of your own stages"
-        raise ArgumentError("model", name, allowed, f"{error}.") from error
-    return found
 
 
 def _grid(model: str, features: int) -> Grid:

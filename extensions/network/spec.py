@@ -8,7 +8,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
-from extensions.network.architectures import Architecture, find
+from extensions.network.architectures import ARCHITECTURES
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.ring.fixed_point import Reals
@@ -37,9 +37,7 @@ class ModelSpec:
         """Returns the model that the text names.
 
         Args:
-            text: ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn``, or
-                ``module:function`` of stages of one's own
-                (`extensions.network.architectures.Architecture`).
+            text: ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet`` or ``cnn``.
             features: of a record.
             classes: number of outputs.
             loss: of training.
@@ -53,11 +51,11 @@ class ModelSpec:
         if match is not None:
             widths = (features, *(int(h) for h in match[1].split(",")), classes)
             return cls(widths=widths, loss=loss)
-        if find(text) is None:
+        if text not in ARCHITECTURES:
             raise ArgumentError(
                 "model",
                 text,
-                "'logistic', 'mlp:H', such as 'mlp:32', 'lenet', 'cnn', or module:function",
+                "'logistic' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn'",
             )
         return cls(widths=(features, classes), loss=loss, kind=text)
 
@@ -66,11 +64,11 @@ class ModelSpec:
         """The layers as every host computes them.
 
         Raises:
-            ArgumentError: an architecture that does not take such records, or that returns other
-                stages than fit.
+            ArgumentError: an architecture that does not take such records.
         """
         if self.kind:
-            return self._convolutional(find(self.kind))
+            stages = tuple(ARCHITECTURES[self.kind](self.widths[0], self.widths[-1]))
+            return Network(stages=stages, loss=self.loss, guarded=True)
         layers = len(self.widths) - 1
         return Network.dense(
             widths=self.widths,
@@ -79,15 +77,6 @@ class ModelSpec:
             loss=self.loss,
             guarded=layers > 2,
         )
-
-    def _convolutional(self, architecture: Architecture | None) -> Network:
-        assert architecture is not None
-        stages = tuple(architecture(self.widths[0], self.widths[-1]))
-        network = Network(stages=stages, loss=self.loss, guarded=True)
-        ends = network.widths[0], network.widths[-1]
-        if ends != self.widths:
-            raise ArgumentError("model", f"{self.kind}, from and to {ends}", f"of {self.widths}")
-        return network
 
     @property
     def parameters(self) -> int:

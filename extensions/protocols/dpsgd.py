@@ -2,7 +2,7 @@
 
 Clipped gradients are never materialised: for a linear layer ||g_j||^2 is
 ||delta_j||^2 (||a_j||^2 + s^2), s the input of the bias, one factor is computed per example, and
-the clipped sum is one matrix product a layer. `extensions.protocols.unfolded_norms` has the squared
+the clipped sum is one matrix product a layer. `extensions.protocols.norms.unfolded` has the squared
 norms of layers with several positions.
 """
 
@@ -17,7 +17,7 @@ from extensions.network.layers import LayerGradient
 from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
 from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise
-from extensions.protocols.unfolded_norms import Unfolded, passed
+from extensions.protocols.norms.unfolded import Unfolded, passed
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 from extensions.ring.words import power
 
@@ -32,7 +32,7 @@ def squared_norm_ratios(
 
     ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + s^2), with s of
     `extensions.network.layers.LayerGradient` where there is a bias, or of what
-    `extensions.protocols.unfolded_norms` says of those with positions.
+    `extensions.protocols.norms.unfolded` says of those with positions.
 
     Returns:
         The ratios, their fractional bits beyond f, and the deltas of each layer.
@@ -111,6 +111,30 @@ def clipped_sums(
         with positions whose plan says so.
     """
     _check_match(ring, layers, plan)
+    scaled = [
+        delta if shape.positions == 1 else delta.reshape(-1, shape.out_features)
+        for delta, shape in zip(
+            _scaled(ring, layers, plan, padding, weights), plan.layers, strict=True
+        )
+    ]
+    sums = ring.matmul(
+        [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
+    )
+    f = ring.frac_bits
+    return [
+        (weight, delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None)
+        for weight, delta, layer in zip(sums, scaled, layers, strict=True)
+    ]
+
+
+def _scaled(
+    ring: Ring,
+    layers: Sequence[LayerGradient],
+    plan: StepPlan,
+    padding: Share | None,
+    weights: Share | None,
+) -> list[Share]:
+    """Returns each layer's deltas as they count, with `factor_bits` fractional bits."""
     f = ring.frac_bits
     extra = 0 if weights is None else WEIGHT_BITS
     if plan.private:
@@ -123,28 +147,14 @@ def clipped_sums(
         if weights is not None:
             factor, rows = _weighted(ring, factor, weights, rows)
         products = ring.scale_rows(rows, factor)
-        scaled = ring.truncate(
-            [(product, 2 * f + extra - plan.factor_bits) for product in products]
-        )
-    else:
-        deltas = [layer.deltas for layer in layers]
-        if padding is not None:
-            real = ring.add_public(-padding, 1).reshape(-1, 1)
-            deltas = ring.mul([(real, delta) for delta in deltas])
-        if weights is not None:
-            deltas = ring.mul([(weights.reshape(-1, 1), delta) for delta in deltas])
-        scaled = _rescale(ring, deltas, f + extra, plan.factor_bits)
-    scaled = [
-        delta if shape.positions == 1 else delta.reshape(-1, shape.out_features)
-        for delta, shape in zip(scaled, plan.layers, strict=True)
-    ]
-    weights = ring.matmul(
-        [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
-    )
-    return [
-        (weight, delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None)
-        for weight, delta, layer in zip(weights, scaled, layers, strict=True)
-    ]
+        return ring.truncate([(product, 2 * f + extra - plan.factor_bits) for product in products])
+    deltas = [layer.deltas for layer in layers]
+    if padding is not None:
+        real = ring.add_public(-padding, 1).reshape(-1, 1)
+        deltas = ring.mul([(real, delta) for delta in deltas])
+    if weights is not None:
+        deltas = ring.mul([(weights.reshape(-1, 1), delta) for delta in deltas])
+    return _rescale(ring, deltas, f + extra, plan.factor_bits)
 
 
 def _where_passed(ring: Ring, ratio: Share, flags: Share) -> Share:

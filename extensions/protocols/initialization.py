@@ -43,8 +43,7 @@ def initialize(
     start: Sequence[tuple[Share, Share]],
     held_out: tuple[Share, Share] | None = None,
     weighting: Weighting = "records",
-    activations: Sequence[PiecewiseLinear] | None = None,
-    network: Network | None = None,
+    activations: Sequence[PiecewiseLinear] | Network | None = None,
 ) -> Parameters:
     """Returns shares of the weights and biases that training starts from; opens nothing.
 
@@ -60,8 +59,7 @@ def initialize(
             all parties, which no local model was trained on. Only the average does without.
         weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
             as in the paper.
-        activations: between the layers; ReLU if left out.
-        network: that the models are of, if it is no chain of linear layers alone.
+        activations: between the layers (`logits_of`); ReLU if left out.
 
     Guarantees:
         Local models and held-out records determine the result, but for the average's rounding.
@@ -71,8 +69,7 @@ def initialize(
 
     Cost:
         1 round for the average. A selection: one forward pass, and two each of comparison,
-        suffix-or, conversion and product for all candidates; in CrypTen 18 for one layer. Of a
-        `network` one pass for each candidate.
+        suffix-or, conversion and product for all candidates; in CrypTen 18 for one layer.
 
     Source:
         Ruan et al., S&P 2023, Protocol 4.
@@ -95,11 +92,7 @@ def initialize(
     if held_out is None:
         raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
     x, targets = held_out
-    if network is None:
-        logits = logits_of(ring, local, x, activations)
-    else:
-        logits = _one_by_one(ring, network, local, x)
-    misses = count_misses(ring, logits, targets, ties="wrong")
+    misses = count_misses(ring, logits_of(ring, local, x, activations), targets, ties="wrong")
     return choose(ring, local, first_smallest(ring, misses))
 
 
@@ -157,9 +150,22 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
 
 
 def logits_of(
-    ring: Ring, candidates: Stacked, x: Share, activations: Sequence[PiecewiseLinear] | None = None
+    ring: Ring,
+    candidates: Stacked,
+    x: Share,
+    activations: Sequence[PiecewiseLinear] | Network | None = None,
 ) -> Share:
-    """Returns shares of every candidate's logits, (candidates, rows, classes)."""
+    """Returns shares of every candidate's logits, (candidates, rows, classes).
+
+    Args:
+        ring: the host.
+        candidates: stacked models.
+        x: shares of (rows, features).
+        activations: between linear layers, ReLU if left out; or the network, if it has other
+            layers: then each candidate takes the rounds of a pass of its own.
+    """
+    if isinstance(activations, Network):
+        return _one_by_one(ring, activations, candidates, x)
     value: Share = None
     for i, (weight, bias) in enumerate(candidates):
         count, outputs, inputs = tuple(weight.shape)

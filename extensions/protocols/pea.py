@@ -228,8 +228,7 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
             start=model,
             held_out=None if batch is None else (batch.x, batch.y),
             weighting=config.init_weighting,
-            activations=network.activations if network.is_dense else None,
-            network=None if network.is_dense else network,
+            activations=network.activations if network.is_dense else network,
         )
 
     return host.compile(aggregate)(model), ledger

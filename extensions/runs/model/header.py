@@ -140,7 +140,7 @@ class Header:
             network = said["network"]
             kind = network.get("architecture", "")
             if kind and kind not in ARCHITECTURES:
-                raise ValueError(f"the architecture {kind!r} is code of one's own, not run here")
+                raise ValueError(f"architecture {kind!r}")
             widths = tuple(map(int, network["widths"]))
             spec = ModelSpec(widths=widths, loss=network["loss"], kind=kind)
             wanted = [{"name": "relu", "max_value": relu().bound}] * (len(spec.widths) - 2)

@@ -12,10 +12,10 @@ import pytest
 from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
 from extensions.network.layers import LayerGradient, LayerShape
-from extensions.protocols import unfolded_norms
 from extensions.protocols.dpsgd import clipped_sums, squared_norm_ratios
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.unfolded_norms import passed
+from extensions.protocols.norms import unfolded
+from extensions.protocols.norms.unfolded import passed
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from tests.helpers.strategies import ROUNDINGS, plan_of
@@ -202,7 +202,7 @@ def test_the_same_records_fall_short_where_nothing_covers_roundings(way, monkeyp
     """What a check of the norms would miss if it could not fail."""
     products = {"materialised": _sum_of_squares, "ghost": _sum_of_halves}
     kind = f"_{way.capitalize()}"
-    monkeypatch.setattr(getattr(unfolded_norms, kind), "square", products[way])
+    monkeypatch.setattr(getattr(unfolded, kind), "square", products[way])
     monkeypatch.setattr(StepPlan, "norm_bound", property(lambda plan: plan.max_grad_norm))
     layers = SHAPES[way]
     plan, short = plan_of(layers, frac_bits=16, rows=ROWS), 0
