@@ -70,9 +70,6 @@ class ClearRing(Composed):
     def factor(self, x: Integers) -> Integers:
         return x
 
-    def unfold(self, x: Integers, places: Integers) -> Integers:
-        return self.gather(x, places).reshape(-1, places.shape[1])
-
     def truncate(self, items: Sequence[tuple[Integers, int]]) -> list[Integers]:
         return [self._round(z, shift) for z, shift in items]
 

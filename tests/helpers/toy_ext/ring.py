@@ -91,9 +91,6 @@ class ToyRing(MaskedOpening):
     def gather(self, x: Shares, places: Integers) -> Shares:
         return Shares(np.pad(x.parts, ((0, 0), (0, 0), (0, 1)))[:, :, places])
 
-    def unfold(self, x: Shares, places: Integers) -> Shares:
-        return self.gather(x, places).reshape(-1, places.shape[1])
-
     def concatenate(self, words: Sequence[Any]) -> Any:
         if isinstance(words[0], Shares):
             return Shares(np.concatenate([word.parts for word in words], 1))
