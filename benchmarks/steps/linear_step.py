@@ -52,7 +52,7 @@ def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Shar
     """
     x, norms, y, weight, bias = shares
     (rows, features), classes = x.shape, y.shape[1]
-    network = Network(widths=(features, classes), activations=(), has_bias=(True,))
+    network = Network.dense(widths=(features, classes), activations=(), has_bias=(True,))
     plan = plan_of(network, rows, ring.parties, private=kind != PLAIN)
     trace = forward(ring, network, [(weight, bias)], x)
     gradients = trace.backward(y, norms if kind == GHOST else None)

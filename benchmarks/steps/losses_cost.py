@@ -54,7 +54,7 @@ def step_of(
     """Returns the weight and the bias after one step of DPSGD."""
     x, norms, y, weight, bias = shares
     (rows, features), classes = x.shape, y.shape[1]
-    network = Network(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
+    network = Network.dense(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
     plan = linear_step.plan_of(network, rows, ring.parties)
     deltas = predict(ring, linear(ring, x, weight, bias)) - y
     gradient = LayerGradient(inputs=x, deltas=deltas, squared_norm=norms)

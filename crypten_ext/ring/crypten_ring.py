@@ -71,8 +71,16 @@ class CrypTenRing(Fused):
     def concatenate(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.cat(list(words))
 
+    def gather(self, x: Operand, places: Integers) -> torch.Tensor:
+        padded = torch.nn.functional.pad(share_of(x), (0, 1))
+        index = torch.from_numpy(places % padded.shape[1]).reshape(-1)
+        return padded.index_select(1, index).reshape(-1, *places.shape)
+
     def factor(self, x: Operand) -> Factor:
         return x if isinstance(x, Factor) else Factor(x)
+
+    def unfold(self, x: Operand, places: Integers) -> Factor:
+        return Factor(self.gather(x, places).reshape(-1, places.shape[1]))
 
     def mul(self, pairs: Sequence[tuple[Operand, Operand]]) -> list[torch.Tensor]:
         return self._open([self._triple("mul", *map(share_of, pair)) for pair in pairs])

@@ -1,87 +1,207 @@
-"""A chain of linear layers with piecewise-linear activations between them, over any ring."""
+"""A chain of stages from records to logits, over any ring: its bounds, and both ways through it."""
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.activations import (
-    PiecewiseLinear,
-    activate,
-    activation_gradient,
-    output_norm,
-)
-from extensions.network.layers import (
-    LayerGradient,
-    LayerShape,
-    backpropagate,
-    chain_of_shapes,
-    linear,
-)
+from extensions.network.activations import PiecewiseLinear
+from extensions.network.guards import Guard
+from extensions.network.layers import LayerGradient, LayerShape
 from extensions.network.losses import Loss, residual, residual_norm
+from extensions.network.stages.stage import Activation, Bound, Stage
+from extensions.network.stages.trained import Linear, Parameters, Trained, without_biases
 from extensions.ring.fixed_point import ENCODING_SLACK
 from extensions.ring.interface import Ring, Share
 
-Parameters = list[tuple[Share, Share]]
-"""The weight and bias of each layer; None for a bias that a layer does not have."""
+__all__ = ["Network", "Parameters", "Trace", "forward"]
+
+GUARD_BITS = 11
+"""Behind a guard a layer's gradient is proven to be within 2^GUARD_BITS max_grad_norm."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """The public facts about a chain of linear layers.
+    """The public facts about a chain of stages.
 
     Attributes:
-        widths: from the input to the output, one more than there are layers.
-        activations: between the layers, one fewer than there are layers; each is bounded, since
-            that bounds the norms of the next layer's inputs.
-        has_bias: of each layer, whether it has a bias that is trained.
+        stages: from the input to the logits; the last one is a linear layer. Activations are
+            bounded, since that bounds the norms of the inputs behind them.
         bias_bits: of the input of biases (`extensions.network.layers.LayerGradient`).
         loss: whose gradients are taken at the output.
+        guarded: whether gradients on their way back are tested where their proven bound is beyond
+            use (`extensions.network.guards`); a chain of many layers needs it.
+
+    Raises:
+        ArgumentError: stages that do not follow each other, or nothing to train at the end.
     """
 
-    widths: tuple[int, ...]
-    activations: tuple[PiecewiseLinear, ...]
-    has_bias: tuple[bool, ...]
+    stages: tuple[Stage, ...]
     bias_bits: int = 0
     loss: Loss = "sigmoid"
+    guarded: bool = False
 
     def __post_init__(self) -> None:
-        layers = len(self.widths) - 1
-        if (layers, layers) != (len(self.activations) + 1, len(self.has_bias)):
-            given = (len(self.widths), len(self.activations), len(self.has_bias))
+        if not self.stages or not isinstance(self.stages[-1], Linear):
+            kinds = [type(stage).__name__ for stage in self.stages]
+            raise ArgumentError("stages", kinds, "a chain that ends with a linear layer")
+        for before, after in itertools.pairwise(self.stages):
+            if before.outputs != after.inputs:
+                raise ArgumentError(
+                    "stages",
+                    f"{type(before).__name__} of {before.outputs} values before "
+                    f"{type(after).__name__} of {after.inputs}",
+                    "stages of which each takes what the one before it returns",
+                )
+        for stage in self.stages:
+            if isinstance(stage, Activation) and stage.function.bound == math.inf:
+                raise ArgumentError("activations", stage.function.name, "bounded functions")
+        residual_norm(self.loss, self.widths[-1])
+
+    @classmethod
+    def dense(
+        cls,
+        *,
+        widths: tuple[int, ...],
+        activations: tuple[PiecewiseLinear, ...],
+        has_bias: tuple[bool, ...],
+        loss: Loss = "sigmoid",
+        guarded: bool = False,
+    ) -> "Network":
+        """Returns a chain of linear layers.
+
+        Args:
+            widths: from the input to the output, one more than there are layers.
+            activations: between the layers, one fewer than there are layers.
+            has_bias: of each layer, whether it has a bias that is trained.
+            loss: of the network.
+            guarded: likewise.
+
+        Raises:
+            ArgumentError: other numbers of them.
+        """
+        layers = len(widths) - 1
+        if layers < 1 or (layers, layers) != (len(activations) + 1, len(has_bias)):
+            given = (len(widths), len(activations), len(has_bias))
             raise ArgumentError(
                 "widths, activations, has_bias", given, "of n + 1, n - 1 and n entries, n > 0"
             )
-        for function in self.activations:
-            if function.bound == math.inf:
-                raise ArgumentError("activations", function.name, "bounded functions")
-        residual_norm(self.loss, self.widths[-1])
+        stages: list[Stage] = []
+        for i, pair in enumerate(itertools.pairwise(widths)):
+            if i:
+                stages.append(Activation(activations[i - 1], widths[i]))
+            stages.append(Linear(*pair, has_bias[i]))
+        return cls(stages=tuple(stages), loss=loss, guarded=guarded)
 
-    def shapes(self, *, max_feature_norm: float, max_weight_norm: float) -> tuple[LayerShape, ...]:
+    @property
+    def trained(self) -> list[Trained]:
+        """The stages with weights."""
+        return [stage for stage in self.stages if isinstance(stage, Trained)]
+
+    @property
+    def activations(self) -> tuple[PiecewiseLinear, ...]:
+        """The functions between linear stages, in order."""
+        return tuple(s.function for s in self.stages if isinstance(s, Activation))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether its stages are linear layers with an activation between each two."""
+        kinds = (Linear, Activation)
+        return all(isinstance(s, kinds[i % 2]) for i, s in enumerate(self.stages))
+
+    @property
+    def layers(self) -> int:
+        """Number of weights."""
+        return sum(stage.layers for stage in self.trained)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Values of a record at the input, and behind each stage with weights."""
+        return self.stages[0].inputs, *(stage.outputs for stage in self.trained)
+
+    @property
+    def has_bias(self) -> tuple[bool, ...]:
+        """Of each layer, whether it has a bias that is trained."""
+        return tuple(stage.has_bias for stage in self.trained for _ in range(stage.layers))
+
+    @property
+    def parameter_shapes(self) -> list[tuple[int, int]]:
+        """Shape of the weight of each layer, (outputs, inputs); its bias has as many outputs."""
+        return [
+            (stage.out_features, stage.in_features)
+            for stage in self.trained
+            for _ in range(stage.layers)
+        ]
+
+    def with_bias_bits(self, bits: int | None) -> "Network":
+        """Returns the network whose biases are weights of an input 2^-bits; None: it has none."""
+        if bits is None:
+            return replace(self, stages=tuple(map(without_biases, self.stages)))
+        return replace(self, bias_bits=bits)
+
+    def shapes(
+        self, *, max_feature_norm: float, max_weight_norm: float, max_grad_norm: float = math.inf
+    ) -> tuple[LayerShape, ...]:
         """Returns the bounds of every layer's inputs and deltas.
 
         Args:
             max_feature_norm: of a row of the features, before it is encoded.
             max_weight_norm: bound of each weight's Frobenius norm; where a loss depends on the
                 logits' norm, of the last layer's weight and bias together.
+            max_grad_norm: C, to which the limits of guards are in proportion.
+
+        Guarantees:
+            Going back through a layer a gradient grows by the weight's norm at most, and by the
+            `stretch` of folding or pooling; slopes are at most 1. Behind a guard that was passed
+            the product of both norms of each layer is at most 2^GUARD_BITS C.
         """
-        norms = [max_feature_norm * ENCODING_SLACK] + [
-            output_norm(function, width)
-            for function, width in zip(self.activations, self.widths[1:-1], strict=True)
-        ]
-        pairs = itertools.pairwise(self.widths)
-        layers = [
-            (*pair, bias, norm)
-            for pair, bias, norm in zip(pairs, self.has_bias, norms, strict=True)
-        ]
-        return chain_of_shapes(
-            layers,
-            delta_norm=residual_norm(
-                self.loss, self.widths[-1], self._logits_norm(norms[-1], max_weight_norm)
-            ),
-            weight_norm=max_weight_norm,
-            bias_bits=self.bias_bits,
-        )
+        before = self._bounds(max_feature_norm, max_weight_norm)
+        logits = self._logits_norm(before[-1].norm, max_weight_norm)
+        delta = residual_norm(self.loss, self.widths[-1], logits)
+        largest = math.ldexp(max_grad_norm, GUARD_BITS) if self.guarded else math.inf
+        shapes: list[LayerShape] = []
+        for i in reversed(range(len(self.stages))):
+            stage = self.stages[i]
+            if not isinstance(stage, Trained):
+                delta *= stage.stretch
+                continue
+            shape = stage.shape(before[i], delta, self.bias_bits)
+            delta *= max_weight_norm * stage.stretch
+            below = self._below(i, before)
+            limit = largest / below if below else math.inf
+            if delta > limit:
+                guard = Guard(features=stage.inputs, reach=delta, limit=limit)
+                shape, delta = replace(shape, guard=guard), limit
+            others = [replace(shape, guard=None)] * (stage.layers - 1)
+            shapes = [shape, *others, *shapes]
+        return tuple(shapes)
+
+    def _bounds(self, max_feature_norm: float, max_weight_norm: float) -> list[Bound]:
+        """What is known of the rows before each stage."""
+        norm = max_feature_norm * ENCODING_SLACK
+        bounds = [Bound(norm, norm)]
+        for stage in self.stages[:-1]:
+            weights = (max_weight_norm,) if isinstance(stage, Trained) else ()
+            bounds.append(stage.bound(bounds[-1], *weights))
+        return bounds
+
+    def _below(self, i: int, before: Sequence[Bound]) -> float:
+        """By how much a gradient at that stage's input is exceeded by that of the layer before it.
+
+        It is stretched on its way there, and multiplied by what the layer is applied to. 0 if there
+        is no such layer.
+        """
+        stretch = 1.0
+        for j in reversed(range(i)):
+            stage = self.stages[j]
+            if isinstance(stage, Trained):
+                shape = stage.shape(before[j], 1.0, self.bias_bits)
+                inputs = math.hypot(shape.input_norm, shape.bias_norm * math.sqrt(shape.positions))
+                return stretch * inputs
+            stretch *= stage.stretch
+        return 0.0
 
     def _logits_norm(self, input_norm: float, max_weight_norm: float) -> float:
         """Bounds |W a + b| <= |(W, b)|_F |(a, 1)|, and an ulp of 2^-12 for each coordinate."""
@@ -97,63 +217,77 @@ class Trace:
         ring: the host.
         network: the public facts about the chain.
         parameters: shares of its weights and biases.
-        inputs: each layer's input as a factor of its products, (rows, in_features).
-        slopes: shares of each activation's derivative, (rows, features).
+        kept: what each stage needs to go back.
         logits: shares of the output, (rows, outputs).
     """
 
     ring: Ring
     network: Network
     parameters: Parameters
-    inputs: list[Share]
-    slopes: list[Share]
+    kept: list[Any]
     logits: Share
 
-    def backward(self, targets: Share, squared_norms: Share | None) -> list[LayerGradient]:
+    def backward(
+        self, targets: Share, squared_norms: Share | None, guards: Sequence[int | None] = ()
+    ) -> list[LayerGradient]:
         """Returns per-example gradients of the sum of the examples' losses, layer by layer.
 
         Args:
             targets: shares of (rows, outputs), f fractional bits.
             squared_norms: shares of the rows' squared norms, 2f fractional bits, where their owners
-                supplied them; None to compute them.
+                supplied them; None to compute them. They serve a linear layer of the rows.
+            guards: for each layer what `StepPlan.guard_shifts` says; nothing without guards.
+
+        Cost:
+            2 rounds for each layer but the first, and those of the other stages.
         """
-        deltas = residual(self.ring, self.network.loss, self.logits, targets)
-        gradients: list[LayerGradient] = []
-        for i in reversed(range(len(self.parameters))):
-            weight, _ = self.parameters[i]
-            gradients.append(
-                LayerGradient(
-                    inputs=self.inputs[i],
-                    deltas=deltas,
-                    squared_norm=None if i else squared_norms,
-                    has_bias=self.network.has_bias[i],
-                    bias_bits=self.network.bias_bits,
-                )
-            )
-            if i:
-                below = backpropagate(self.ring, deltas, weight)
-                function = self.network.activations[i - 1]
-                deltas = activation_gradient(self.ring, below, self.slopes[i - 1], function)
-        return gradients[::-1]
+        ring, network = self.ring, self.network
+        stages = list(zip(network.stages, self.kept, _own(network, self.parameters), strict=True))
+        deltas = residual(ring, network.loss, self.logits, targets)
+        first = next(i for i, one in enumerate(network.stages) if isinstance(one, Trained))
+        found: list[LayerGradient] = []
+        shifts = list(guards) or [None] * network.layers
+        for stage, kept, parameters in reversed(stages[first:]):
+            if not isinstance(stage, Trained):
+                deltas = stage.backward(ring, deltas, kept)
+                continue
+            own = [
+                replace(each, bias_bits=network.bias_bits)
+                for each in stage.gradients(ring, deltas, kept)
+            ]
+            found = [*own, *found]
+            if len(found) == network.layers:
+                break
+            shift = shifts[network.layers - len(found)]
+            wanted = [ring.frac_bits] if shift is None else [ring.frac_bits, ring.frac_bits + shift]
+            product = stage.product(ring, deltas, parameters)
+            deltas, *below = ring.truncate([(product, bits) for bits in wanted])
+            if below:
+                found[0] = replace(found[0], below=below[0])
+        if isinstance(network.stages[0], Linear):
+            found[0] = replace(found[0], squared_norm=squared_norms)
+        return found
 
 
 def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> Trace:
     """Returns the pass of the rows x, (rows, features), through the chain.
 
     Cost:
-        2 rounds a layer, and those of an activation between two layers.
+        2 rounds a layer, and those of activations and pooling between them.
     """
-    inputs, slopes = [ring.factor(x)], []
-    for (weight, bias), function in zip(parameters[:-1], network.activations, strict=True):
-        value, slope = activate(ring, linear(ring, inputs[-1], weight, bias), function)
-        inputs.append(ring.factor(value))
-        slopes.append(slope)
-    logits = linear(ring, inputs[-1], *parameters[-1])
-    return Trace(
-        ring=ring,
-        network=network,
-        parameters=parameters,
-        inputs=inputs,
-        slopes=slopes,
-        logits=logits,
-    )
+    kept: list[Any] = []
+    for stage, own in zip(network.stages, _own(network, parameters), strict=True):
+        if isinstance(stage, Trained):
+            x, needed = stage.apply(ring, x, own)
+        else:
+            x, needed = stage.forward(ring, x)
+        kept.append(needed)
+    return Trace(ring=ring, network=network, parameters=parameters, kept=kept, logits=x)
+
+
+def _own(network: Network, parameters: Parameters) -> Iterator[Parameters]:
+    """Yields the parameters of each stage."""
+    left = iter(parameters)
+    for stage in network.stages:
+        count = stage.layers if isinstance(stage, Trained) else 0
+        yield list(itertools.islice(left, count))

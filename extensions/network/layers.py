@@ -1,27 +1,41 @@
-"""Linear layers over a ring: their arithmetic, their bounds, and what a private step remembers."""
+"""Linear layers over a ring: their arithmetic, their bounds, and what a private step remembers.
+
+A convolution is a linear layer that is applied at several positions of a record: its input is what
+its windows hold there, a row a position.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from extensions.errors import ArgumentError
+from extensions.network.guards import Guard
 from extensions.ring.interface import Ring, Share
+
+Way = Literal["linear", "ghost", "materialised"]
+"""How squared norms of per-example gradients are found (`LayerShape.way`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerGradient:
     """Per-example gradients of one linear layer, unmaterialised: g_j = delta_j (x) (a_j, s).
 
+    Of a layer at several positions, g_j = sum_p delta_jp (x) (u_jp, s).
+
     The s = 2^-bias_bits is the input whose weight the bias is: a step takes s^2 times what it would
     take from the bias of an input of 1, and s times the noise.
 
     Attributes:
-        inputs: shares of a, (rows, in_features).
-        deltas: shares of delta, (rows, out_features): the gradient of the sum-reduced loss.
+        inputs: shares of a, (rows, in_features); of u, (rows * positions, in_features).
+        deltas: shares of delta, (rows, positions * out_features): the gradient of the sum-reduced
+            loss, position by position.
         squared_norm: shares of ||a_j||^2 with 2f fractional bits, (rows,), where the owner of the
             row supplied it; None to compute it.
         has_bias: whether the layer has a bias that is trained.
         bias_bits: of s.
+        below: shares of the gradient at the layer's input with few bits, (rows, features), where a
+            `Guard` is to look at it.
     """
 
     inputs: Share
@@ -29,6 +43,7 @@ class LayerGradient:
     squared_norm: Share | None = None
     has_bias: bool = True
     bias_bits: int = 0
+    below: Share | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +54,13 @@ class LayerShape:
         in_features: columns of its weight.
         out_features: rows of its weight.
         has_bias: whether it has a bias that is trained.
-        input_norm: bound of ||a_j||, the Euclidean norm of one row of its input.
-        delta_norm: bound of ||delta_j||.
+        input_norm: bound of ||a_j||, the Euclidean norm of one row of its input; at several
+            positions of all of a record's rows together.
+        delta_norm: bound of ||delta_j||, likewise.
         bias_bits: of s, as in `LayerGradient`.
+        positions: number of them in a record.
+        guard: of the gradient at its input, without which those of layers before it have no bound
+            of use; None if they have.
     """
 
     in_features: int
@@ -50,6 +69,8 @@ class LayerShape:
     input_norm: float
     delta_norm: float
     bias_bits: int = 0
+    positions: int = 1
+    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         for name in ("input_norm", "delta_norm"):
@@ -63,6 +84,28 @@ class LayerShape:
     def bias_norm(self) -> float:
         """The input s of the bias, or 0 without one."""
         return math.ldexp(1.0, -self.bias_bits) if self.has_bias else 0.0
+
+    @property
+    def weights(self) -> int:
+        """Number of weights and biases."""
+        return self.out_features * (self.in_features + self.has_bias)
+
+    @property
+    def way(self) -> Way:
+        """How squared norms are found: whichever way opens fewer words for a record.
+
+        "linear": ||delta||^2 (||a||^2 + s^2). Of a layer with P positions "ghost": the sum of
+        products of the entries of two P x P matrices, those of all inner products of positions'
+        inputs and of positions' deltas; or "materialised": the gradient itself, squared.
+
+        For the ghost both operands of both matrices are opened, P (in + out) words each, and the
+        upper halves of both, P (P + 1); for the other one operands and the gradient.
+        """
+        if self.positions == 1:
+            return "linear"
+        operands = self.positions * (self.in_features + self.out_features)
+        ghost = self.positions * (self.positions + 1) + operands
+        return "ghost" if ghost < self.weights else "materialised"
 
 
 def chain_of_shapes(

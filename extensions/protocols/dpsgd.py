@@ -1,8 +1,9 @@
 """Protocol 3: one step of secure DPSGD, stated once for every ring.
 
-Per-example gradients are never materialised: for a linear layer ||g_j||^2 is
+Clipped gradients are never materialised: for a linear layer ||g_j||^2 is
 ||delta_j||^2 (||a_j||^2 + s^2), s the input of the bias, one factor is computed per example, and
-the clipped sum is one matrix product a layer.
+the clipped sum is one matrix product a layer. `extensions.protocols.norms.unfolded` has the squared
+norms of layers with several positions.
 """
 
 import functools
@@ -16,6 +17,7 @@ from extensions.network.layers import LayerGradient
 from extensions.protocols.clipping import PADDING_BITS, ratio_up, unrounded_factor
 from extensions.protocols.dpsgd_plan import MOMENTUM_BITS, StepPlan
 from extensions.protocols.noise import add_gaussian_noise
+from extensions.protocols.norms.unfolded import Unfolded, passed
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 from extensions.ring.words import power
 
@@ -29,33 +31,49 @@ def squared_norm_ratios(
     """Returns ||g_j||^2 / C^2 of every example, rounded up, and deltas that its factor can scale.
 
     ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + s^2), with s of
-    `extensions.network.layers.LayerGradient` where there is a bias.
+    `extensions.network.layers.LayerGradient` where there is a bias, or of what
+    `extensions.protocols.norms.unfolded` says of those with positions.
 
     Returns:
         The ratios, their fractional bits beyond f, and the deltas of each layer.
 
     Cost:
         A round for the squares, and those of products of truncated values
-        (`Ring.truncate_and_multiply`).
+        (`Ring.truncate_and_multiply`); a round more with positions.
     """
     f = ring.frac_bits
-    unknown = [layer.inputs for layer in layers if layer.squared_norm is None]
+    is_linear = [way == "linear" for way in plan.ways]
+    unknown = [
+        layer.inputs
+        for layer, linear in zip(layers, is_linear, strict=True)
+        if linear and layer.squared_norm is None
+    ]
     rows, squares = ring.square_rows(
         [layer.deltas for layer in layers], plan.clip.factor_shift, unknown
     )
     of_deltas, of_inputs = squares[: len(layers)], iter(squares[len(layers) :])
+    unfolded = Unfolded(ring, layers, plan)
     raw = []
-    for layer, deltas, bits in zip(layers, of_deltas, plan.norm_bits, strict=True):
+    for layer, linear, deltas, bits in zip(
+        layers, is_linear, of_deltas, plan.norm_bits, strict=True
+    ):
+        if not linear:
+            continue
         inputs = next(of_inputs) if layer.squared_norm is None else layer.squared_norm
         if layer.has_bias:
             inputs = ring.add_public(inputs, 1 << (2 * (f - layer.bias_bits)))
         raw += [(deltas, 2 * f - bits[0]), (inputs, 2 * f - bits[1])]
     places = [(i, i + 1) for i in range(0, len(raw), 2)]
-    norms, products = ring.truncate_and_multiply(raw, places)
+    norms, products = ring.truncate_and_multiply(
+        [*raw, *unfolded.items], [*places, *unfolded.pairs(len(raw))]
+    )
     # (x + 1) (y + 1): both are rounded up.
-    total = functools.reduce(operator.add, [*products, *norms])
+    count = len(places)
+    summands = [*products[:count], *norms[: 2 * count]]
+    summands += unfolded.squares(norms[2 * count :], products[count:])
+    total = functools.reduce(operator.add, summands)
     ratio, shift = ratio_up(
-        ring.add_public(total, len(layers)), f, plan.max_grad_norm, bits=sum(plan.norm_bits[0])
+        ring.add_public(total, count), f, plan.norm_bound, bits=sum(plan.norm_bits[0])
     )
     return ratio, shift, rows
 
@@ -88,38 +106,65 @@ def clipped_sums(
 
     Cost:
         `squared_norm_ratios`, `unrounded_factor`, the rounds of scaled rows (`Ring.scale_rows`) and
-        2 for the sums, two more with weights; one ring element a row for the factor and no (rows,
-        parameters) tensor anywhere.
+        2 for the sums, two more with weights, and with guards one more than `passed` takes; one
+        ring element a row for the factor. No (rows, parameters) tensor anywhere, but of layers
+        with positions whose plan says so.
     """
     _check_match(ring, layers, plan)
+    scaled = [
+        delta if shape.positions == 1 else delta.reshape(-1, shape.out_features)
+        for delta, shape in zip(
+            _scaled(ring, layers, plan, padding, weights), plan.layers, strict=True
+        )
+    ]
+    sums = ring.matmul(
+        [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
+    )
+    f = ring.frac_bits
+    return [
+        (weight, delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None)
+        for weight, delta, layer in zip(sums, scaled, layers, strict=True)
+    ]
+
+
+def _scaled(
+    ring: Ring,
+    layers: Sequence[LayerGradient],
+    plan: StepPlan,
+    padding: Share | None,
+    weights: Share | None,
+) -> list[Share]:
+    """Returns each layer's deltas as they count, with `factor_bits` fractional bits."""
     f = ring.frac_bits
     extra = 0 if weights is None else WEIGHT_BITS
     if plan.private:
         ratio, shift, rows = squared_norm_ratios(ring, layers, plan)
-        if padding is not None:
+        if plan.guards:
+            ratio = _where_passed(ring, ratio, passed(ring, layers, plan, padding))
+        elif padding is not None:
             ratio = ratio + padding * (1 << PADDING_BITS)
         factor = unrounded_factor(ring, ratio, plan.clip, shift)
         if weights is not None:
             factor, rows = _weighted(ring, factor, weights, rows)
         products = ring.scale_rows(rows, factor)
-        scaled = ring.truncate(
-            [(product, 2 * f + extra - plan.factor_bits) for product in products]
-        )
-    else:
-        deltas = [layer.deltas for layer in layers]
-        if padding is not None:
-            real = ring.add_public(-padding, 1).reshape(-1, 1)
-            deltas = ring.mul([(real, delta) for delta in deltas])
-        if weights is not None:
-            deltas = ring.mul([(weights.reshape(-1, 1), delta) for delta in deltas])
-        scaled = _rescale(ring, deltas, f + extra, plan.factor_bits)
-    weights = ring.matmul(
-        [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
-    )
-    return [
-        (weight, delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None)
-        for weight, delta, layer in zip(weights, scaled, layers, strict=True)
-    ]
+        return ring.truncate([(product, 2 * f + extra - plan.factor_bits) for product in products])
+    deltas = [layer.deltas for layer in layers]
+    if padding is not None:
+        real = ring.add_public(-padding, 1).reshape(-1, 1)
+        deltas = ring.mul([(real, delta) for delta in deltas])
+    if weights is not None:
+        deltas = ring.mul([(weights.reshape(-1, 1), delta) for delta in deltas])
+    return _rescale(ring, deltas, f + extra, plan.factor_bits)
+
+
+def _where_passed(ring: Ring, ratio: Share, flags: Share) -> Share:
+    """Returns the ratios where the flags are 1, else one whose factor is 0; one round.
+
+    A ratio of a record that did not pass may be anything, so that nothing can be added to it.
+    """
+    beyond = 1 << PADDING_BITS
+    (product,) = ring.mul([(flags, ring.add_public(ratio, -beyond))])
+    return ring.add_public(product, beyond)
 
 
 def _weighted(ring: Ring, factor: Share, weights: Share, rows: Rows) -> tuple[Share, Rows]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
-from extensions.network.layers import LayerShape
+from extensions.network.guards import Guard
+from extensions.network.layers import LayerShape, Way
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
 from extensions.protocols.noise import (
@@ -22,6 +23,11 @@ from extensions.ring.fixed_point import MAX_ETA, SAFE_BITS, check_frac_bits
 MIN_TRAINING_BITS = 12
 LEARNING_RATE_BITS = 10
 FACTOR_EXTRA_BITS = 6
+UNFOLDED_EXTRA_BITS = 10
+"""The same where a layer has many positions, whose roundings add up."""
+MATERIALISED_BITS = 6
+"""Squared norms are raised by 2^-6 of themselves where gradients are rounded before they are
+squared; what that needs beside is 2^6 of the squares of what was rounded off."""
 MOMENTUM_BITS = 10
 MIN_NORM_BITS = 8
 DEFAULT_WEIGHT_NORM = 400.0
@@ -81,7 +87,7 @@ class StepPlan:
         for name in ("learning_rate", "expected_batch_size", "max_grad_norm"):
             check_positive(name, getattr(self, name))
         check_not_negative("noise_multiplier", self.noise_multiplier)
-        inverse_square_up(self.max_grad_norm, name="max_grad_norm")
+        inverse_square_up(self.norm_bound, name="max_grad_norm")
         if not self.layers:
             raise ArgumentError("layers", self.layers, "at least one LayerShape")
         if self.rows < 1:
@@ -106,12 +112,33 @@ class StepPlan:
                 f"{MIN_NORM_BITS} bits for squared norms",
                 "Lower the bounds on features, activations or weights, or lower frac_bits.",
             )
+        self._check_squares()
+        for _, guard in self.guards:
+            guard.threshold(self.frac_bits)
         if self.eta > MAX_ETA:
             raise ArgumentError(
                 "frac_bits",
                 self.frac_bits,
                 f"such that eta, now {self.eta:.3g}, is at most {MAX_ETA}",
                 "Raise frac_bits or max_grad_norm.",
+            )
+
+    def _check_squares(self) -> None:
+        """What layers with positions add up to, roundings included, leaves room for 1 / C^2."""
+        squares = 0.0
+        for s, (d, a) in zip(self.layers, self.norm_bits, strict=True):
+            p, (deltas, inputs) = s.positions, (s.delta_norm**2, s.input_norm**2 + s.positions)
+            if s.way == "materialised":
+                longest = math.sqrt(deltas * inputs) * 2.0 ** ((d + a) // 2)
+                squares += 2 * (longest + math.sqrt(s.weights)) ** 2 + (s.weights << 7)
+            else:
+                squares += (deltas * 2.0**d + 2 * p) * (inputs * 2.0**a + 2 * p) + 3 * p * p
+        numerator, _ = inverse_square_up(self.norm_bound)
+        if any(s.positions > 1 for s in self.layers) and squares * numerator >= 2.0**SAFE_BITS:
+            raise ArgumentError(
+                "layers",
+                [(s.positions, s.input_norm, s.delta_norm) for s in self.layers],
+                "of fewer positions, or lower norm bounds: squared norms leave the ring",
             )
 
     def _check_noise(self) -> None:
@@ -163,18 +190,23 @@ class StepPlan:
         1 / C^2, below 2^61.
         """
         ranges = [
-            (math.ceil(2 * math.log2(s.delta_norm)) + 1, math.ceil(math.log2(s.input_norm**2 + 2)))
+            (
+                math.ceil(2 * math.log2(s.delta_norm)) + 1,
+                math.ceil(math.log2(s.input_norm**2 + 2 * s.positions)),
+            )
             for s in self.layers
         ]
-        numerator, shift = inverse_square_up(self.max_grad_norm)
+        numerator, shift = inverse_square_up(self.norm_bound)
         taken = max(max(d, 0) + a for d, a in ranges) + math.ceil(math.log2(len(ranges)))
         budget = SAFE_BITS - 1 - taken - numerator.bit_length()
         budget = min(
             budget, 4 * self.frac_bits, 2 * (SAFE_BITS // 2 - 1), SAFE_BITS + self.frac_bits - shift
         )
         result = []
-        for _, a in ranges:
-            a_bits = min(max((budget - a) // 2, 3), 2 * self.frac_bits)
+        for layer, (_, a) in zip(self.layers, ranges, strict=True):
+            # At the bound C, where it matters, deltas are as short as inputs are long.
+            less = 2 * a if layer.way == "ghost" else a
+            a_bits = min(max((budget - less) // 2, 3), 2 * self.frac_bits)
             result.append((min(budget - a_bits, 2 * self.frac_bits), a_bits))
         total = min(d + a for d, a in result)
         if total + shift < self.frac_bits:
@@ -202,7 +234,37 @@ class StepPlan:
                 f"at most {(free + self.frac_bits + 4) // 2} for this batch, bound and noise",
                 "Lower frac_bits, the batch size, the noise or the momentum.",
             )
-        return min(free, self.frac_bits + FACTOR_EXTRA_BITS)
+        unfolded = any(shape.positions > 1 for shape in self.layers)
+        extra = UNFOLDED_EXTRA_BITS if unfolded else FACTOR_EXTRA_BITS
+        return min(free, self.frac_bits + extra)
+
+    @property
+    def ways(self) -> list[Way]:
+        """How each layer's squared norms are found (`LayerShape.way`)."""
+        return [shape.way for shape in self.layers]
+
+    @property
+    def norm_bound(self) -> float:
+        """What norms are compared with: C, or less by 2^-7 where some are materialised.
+
+        A gradient g is rounded to h, each of N entries by less than u. For every t > 0, |g|^2 <=
+        (1 + t) |h|^2 + (1 + 1/t) N u^2 = (1 + t) (|h|^2 + N u^2 / t); with t = 2^-6 the factor goes
+        into 1 / C^2, since 1 - t/2 <= 1 / sqrt(1 + t). To round entries up would not do: it moves
+        negative ones toward 0.
+        """
+        rounded = "materialised" in self.ways
+        return self.max_grad_norm * (1 - 2.0 ** -(MATERIALISED_BITS + 1) * rounded)
+
+    @property
+    def guards(self) -> list[tuple[int, Guard]]:
+        """The layers at whose inputs gradients are tested, and how."""
+        return [(i, s.guard) for i, s in enumerate(self.layers) if s.guard is not None]
+
+    @property
+    def guard_shifts(self) -> list[int | None]:
+        """For each layer what its guard drops of fractional bits; None where there is none."""
+        guards = [shape.guard for shape in self.layers]
+        return [None if guard is None else guard.shift(self.frac_bits) for guard in guards]
 
     def noise_scale(self, slack: float) -> float:
         """Bounds the standard deviation of all parties' noise together, before the division."""
@@ -232,9 +294,16 @@ class StepPlan:
         The factor is one-sided, squared norms and 1 / C^2 are rounded up, and the final product
         is not rounded at all; what remains is the rounding of delta * factor, below one unit of
         2^-factor_bits in each of out_features coordinates, times the norm of (a_j, s).
+
+        Of a layer with P positions deltas are a matrix of P rows: their rounding E is at most
+        sqrt(P out_features) units long, and moves the weight's gradient by |E^T U| <= |E| |U| and
+        the bias's, the sum of E's rows, by s |E| sqrt(P).
         """
         error = (
-            sum(s.out_features * (s.input_norm**2 + s.bias_norm**2) for s in self.layers)
+            sum(
+                s.positions * s.out_features * (s.input_norm**2 + s.positions * s.bias_norm**2)
+                for s in self.layers
+            )
             * 4.0**-self.factor_bits
         )
         return math.sqrt(error) / self.max_grad_norm
@@ -242,7 +311,7 @@ class StepPlan:
     @property
     def parameters(self) -> int:
         """Number of weights and biases of all layers."""
-        return sum(s.out_features * (s.in_features + s.has_bias) for s in self.layers)
+        return sum(shape.weights for shape in self.layers)
 
     @property
     def momentum_numerator(self) -> int:

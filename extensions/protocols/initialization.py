@@ -11,7 +11,7 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, relu
-from extensions.network.chain import Parameters
+from extensions.network.chain import Network, Parameters, forward
 from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
@@ -43,7 +43,7 @@ def initialize(
     start: Sequence[tuple[Share, Share]],
     held_out: tuple[Share, Share] | None = None,
     weighting: Weighting = "records",
-    activations: Sequence[PiecewiseLinear] | None = None,
+    activations: Sequence[PiecewiseLinear] | Network | None = None,
 ) -> Parameters:
     """Returns shares of the weights and biases that training starts from; opens nothing.
 
@@ -59,7 +59,7 @@ def initialize(
             all parties, which no local model was trained on. Only the average does without.
         weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
             as in the paper.
-        activations: between the layers; ReLU if left out.
+        activations: between the layers (`logits_of`); ReLU if left out.
 
     Guarantees:
         Local models and held-out records determine the result, but for the average's rounding.
@@ -150,9 +150,22 @@ def average(ring: Ring, local: Stacked, records: Sequence[int]) -> Parameters:
 
 
 def logits_of(
-    ring: Ring, candidates: Stacked, x: Share, activations: Sequence[PiecewiseLinear] | None = None
+    ring: Ring,
+    candidates: Stacked,
+    x: Share,
+    activations: Sequence[PiecewiseLinear] | Network | None = None,
 ) -> Share:
-    """Returns shares of every candidate's logits, (candidates, rows, classes)."""
+    """Returns shares of every candidate's logits, (candidates, rows, classes).
+
+    Args:
+        ring: the host.
+        candidates: stacked models.
+        x: shares of (rows, features).
+        activations: between linear layers, ReLU if left out; or the network, if it has other
+            layers: then each candidate takes the rounds of a pass of its own.
+    """
+    if isinstance(activations, Network):
+        return _one_by_one(ring, activations, candidates, x)
     value: Share = None
     for i, (weight, bias) in enumerate(candidates):
         count, outputs, inputs = tuple(weight.shape)
@@ -165,6 +178,13 @@ def logits_of(
         offset = bias.reshape(count, 1, outputs) * (1 << ring.frac_bits)
         (value,) = ring.truncate([(ring.stack(products) + offset, ring.frac_bits)])
     return value
+
+
+def _one_by_one(ring: Ring, network: Network, candidates: Stacked, x: Share) -> Share:
+    """Returns shares of every candidate's logits, of a pass for each."""
+    count = candidates[0][1].shape[0]
+    models = [[(weight[k], bias[k]) for weight, bias in candidates] for k in range(count)]
+    return ring.stack([forward(ring, network, model, x).logits for model in models])
 
 
 def first_smallest(ring: Ring, values: Share) -> Share:

@@ -228,7 +228,7 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
             start=model,
             held_out=None if batch is None else (batch.x, batch.y),
             weighting=config.init_weighting,
-            activations=network.activations,
+            activations=network.activations if network.is_dense else network,
         )
 
     return host.compile(aggregate)(model), ledger
@@ -264,7 +264,9 @@ def descend(
     def step(parts: Parameters, numerator: int, counted: int) -> Parameters:
         state = State.of(parts, config)
         batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
-        gradients, weights = gradients_of(host.ring, network, state.model, batch, config)  # 3.5
+        gradients, weights = gradients_of(
+            host.ring, network, state.model, batch, config, plan
+        )  # 3.5
         updates = dpsgd_step(  # 3.6-3.16
             host.ring,
             gradients,
@@ -292,7 +294,12 @@ def descend(
 
 
 def gradients_of(
-    ring: Ring, network: Network, model: Parameters, batch: Batch, config: Settings
+    ring: Ring,
+    network: Network,
+    model: Parameters,
+    batch: Batch,
+    config: Settings,
+    plan: StepPlan,
 ) -> tuple[list[LayerGradient], Share | None]:
     """Returns the gradients of a batch's rows, and what each row counts; None if all count alike.
 
@@ -302,9 +309,10 @@ def gradients_of(
         model: its weights and biases.
         batch: of rows.
         config: of the run.
+        plan: of the step.
     """
     trace = forward(ring, network, model, batch.x)
-    gradients = trace.backward(batch.y, batch.squared_norms)
+    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
     if config.class_weights is None:
         return gradients, None
     return gradients, row_weights(ring, batch.y, config.class_weights)

@@ -124,9 +124,7 @@ def whole_network_of(config: Settings, features: int) -> Network:
 
 def _network(config: Settings, features: int, outputs: int) -> Network:
     network = ModelSpec.parse(config.model, features, outputs, config.loss).network
-    bits = bias_bits(config.bias_scale)
-    trained = (bits is not None,) * len(network.has_bias)
-    return replace(network, has_bias=trained, bias_bits=bits or 0)
+    return network.with_bias_bits(bias_bits(config.bias_scale))
 
 
 def plan_of(config: Settings, network: Network, rows: int, expected: float) -> StepPlan:
@@ -152,11 +150,15 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
             might leave their bound within all steps.
     """
     norm = config.max_feature_norm
-    reached = config.loss == "least-squares" and len(network.widths) == 2
+    reached = config.loss == "least-squares" and len(network.stages) == 1
     bound = 1.0 if reached else DEFAULT_WEIGHT_NORM
     plan = StepPlan(
         frac_bits=config.frac_bits,
-        layers=network.shapes(max_feature_norm=norm, max_weight_norm=bound),
+        layers=network.shapes(
+            max_feature_norm=norm,
+            max_weight_norm=bound,
+            max_grad_norm=config.max_grad_norm / config.rows_per_unit,
+        ),
         rows=rows,
         learning_rate=config.lr,
         expected_batch_size=expected,
@@ -202,7 +204,9 @@ def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
         network: of the model.
         plan: of its steps.
     """
-    begin = ModelSpec(widths=network.widths).initial_parameters(config.public_init)
+    widths = network.widths
+    spec = ModelSpec.parse(config.model, widths[0], widths[-1])
+    begin = spec.initial_parameters(config.public_init)
     start = float(np.hypot.reduce([np.linalg.norm(weight) for weight, _ in begin]))
     if config.strategy is not None:
         start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))

@@ -58,6 +58,9 @@ class ClearRing(Composed):
     def stack(self, shares: Sequence[Integers]) -> Integers:
         return np.stack(shares)
 
+    def gather(self, x: Integers, places: Integers) -> Integers:
+        return np.pad(x, ((0, 0), (0, 1)))[:, places]
+
     def mul(self, pairs: Sequence[tuple[Integers, Integers]]) -> list[Integers]:
         return [np.multiply(x, y) for x, y in pairs]
 

@@ -6,6 +6,7 @@ A host that opens a value once for several of these ends overrides them, with fe
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Rows, Selected, Share, Weights
 
 
@@ -23,6 +24,12 @@ class Composed(ABC):
 
     @abstractmethod
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]: ...
+
+    @abstractmethod
+    def gather(self, x: Share, places: Integers) -> Share: ...
+
+    def unfold(self, x: Share, places: Integers) -> Share:
+        return self.gather(x, places).reshape(-1, places.shape[1])
 
     def select(
         self,

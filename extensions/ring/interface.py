@@ -89,19 +89,39 @@ class Ring(Protocol):
     def stack(self, shares: Sequence[Share]) -> Share:
         """Returns equal-shaped shares along a new leading axis; local."""
 
+    def gather(self, x: Share, places: Integers) -> Share:
+        """Returns x[:, places], (rows, *places.shape), where a place of -1 has 0; local.
+
+        Args:
+            x: shares of (rows, columns).
+            places: public, of any shape, each in -1..columns - 1.
+        """
+
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the element-wise (broadcast) products, not truncated; one round for all."""
 
     def matmul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the matrix products, not truncated; one round for all.
 
-        Either operand may be what `factor` returned, of `mul` too.
+        Operands are matrices, or equally many of them along a leading axis. Either may be what
+        `factor` or `unfold` returned, of `mul` too.
         """
 
     def factor(self, x: Share) -> Share:
         """Returns x as `matmul` takes it for two products: x w first, and then d x.
 
         A host that opens factors under masks opens this one once.
+        """
+
+    def unfold(self, x: Share, places: Integers) -> Share:
+        """Returns x[:, places] as rows, (rows * positions, values), as `factor` returns a factor.
+
+        A place of -1 has 0, as with `gather`; local, but where a host shares x in another form
+        first, rather than each copy of its values: then it is a round.
+
+        Args:
+            x: shares of (rows, columns), or a factor of them.
+            places: public, (positions, values).
         """
 
     def truncate(self, items: Sequence[tuple[Share, int]]) -> list[Share]:

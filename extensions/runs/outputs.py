@@ -99,7 +99,7 @@ class Outputs:
         self._config = config
         self._held_out = held_out
         self._network = whole_network_of(config, held_out.features)
-        layers = len(self._network.widths) - 1
+        layers = self._network.layers
         shown = config.evaluate == "opened" or not config.hidden
         self._model = [*named([None] * 2 * layers)] if shown else []
         counted = config.evaluate != "none" and sum(held_out.sizes) > 0

@@ -128,6 +128,7 @@ class Optimizer:
             layers=network.shapes(
                 max_feature_norm=settings.max_feature_norm,
                 max_weight_norm=settings.max_weight_norm,
+                max_grad_norm=settings.l2_norm_clip,
             ),
             rows=rows,
             learning_rate=settings.learning_rate,

@@ -187,7 +187,9 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
         )
     between = [function for function in activations if function is not None]
     biases = tuple(bias is not None for _, bias in variables)
-    network = Network(widths=tuple(widths), activations=tuple(between), has_bias=biases, loss=loss)
+    network = Network.dense(
+        widths=tuple(widths), activations=tuple(between), has_bias=biases, loss=loss
+    )
     return Chain(network, variables)
 
 

@@ -92,6 +92,24 @@ class ABY3Ring(Fused):
     def concatenate(self, words: Sequence[Words]) -> Words:
         return concatenate(words)
 
+    def gather(self, x: Share, places: Integers) -> Share:
+        rows, columns = x.shape
+        index = np.asarray(places.reshape(-1) % (columns + 1), dtype=np.int32)
+
+        def taken(part: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+            return tf.gather(tf.pad(part, [[0, 0], [0, 1]]), index, axis=1)
+
+        return x.beside_public(index, taken).reshape(rows, *places.shape)
+
+    def unfold(self, x: Share, places: Integers) -> Share:
+        """Returns rows for products: x is replicated before its values are copied.
+
+        Cost:
+            A round, and that of `mul` for x, if it is not replicated.
+        """
+        (replicated,) = self.replicate([x])
+        return self.gather(replicated, places).reshape(-1, places.shape[1])
+
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the products; one round if an operand is not replicated yet, or else none.
 

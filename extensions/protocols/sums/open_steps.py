@@ -111,7 +111,7 @@ def _owners(
         return [sum(parts[1:], parts[0]) for parts in zip(*each, strict=True)]
 
     def sums_of(values: Parameters, batch: Batch) -> list[Integers]:
-        gradients, weights = gradients_of(ring, network, values, batch, config)
+        gradients, weights = gradients_of(ring, network, values, batch, config, plan)
         return parts_of(clipped_sums(ring, gradients, plan, batch.padding, weights))
 
     return sums

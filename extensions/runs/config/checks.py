@@ -72,6 +72,8 @@ def check(config: Stated) -> None:
     residual_norm(config.loss, config.classes)
     check_choices(config)
     spec = ModelSpec.parse(config.model, 1, config.classes)
+    if spec.kind:
+        _check_images(config)
     if config.class_weights is not None:
         if len(config.class_weights) != config.classes:
             allowed = f"one for each of {config.classes} classes"
@@ -79,7 +81,7 @@ def check(config: Stated) -> None:
         check_weights("class_weights", config.class_weights)
     _check_init(config)
     check_way(config)
-    spec.initial_parameters(config.public_init)
+    spec.starts_randomly(config.public_init)
     check_sample_rate(config.sample_rate)
     check_frac_bits(config.frac_bits)
     if config.evaluate == "noisy":
@@ -87,6 +89,17 @@ def check(config: Stated) -> None:
     if config.private:
         _check_privacy(config)
     check_whitening(config)
+
+
+def _check_images(config: Stated) -> None:
+    for name, value, rest in (
+        ("features", config.features, "raw"),
+        ("whiten", config.whiten, False),
+        ("method", config.method, "pea"),
+    ):
+        if value != rest:
+            allowed = f"{rest!r} with model = {config.model!r}"
+            raise ArgumentError(name, value, allowed, "Its windows are taken of images.")
 
 
 def _check_one_output(config: Stated) -> None:

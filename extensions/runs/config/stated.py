@@ -42,7 +42,8 @@ class Stated:
             products over all records, which are opened once, with noise; loss least-squares).
         open: when the model is opened: never before the end, or after each-step (owners compute on
             their own records, nobody deals, and epsilon is the same).
-        model: kind of model: logistic, or mlp:H with H hidden units.
+        model: kind of model: logistic, mlp:H with H hidden units (or mlp:H1,H2), of images lenet or
+            cnn.
         classes: number of classes.
         one_output: of two classes train one output alone, half the words; the model that comes of
             it has the other's too, its negative.

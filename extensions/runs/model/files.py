@@ -134,12 +134,8 @@ def parameters_in(
     Raises:
         ArgumentError: they have others.
     """
-    widths = header.spec.widths
-    wanted = [
-        shape
-        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True)
-        for shape in ((outputs, inputs), (outputs,))
-    ]
+    shapes_of = header.spec.network.parameter_shapes
+    wanted = [shape for weight in shapes_of for shape in (weight, weight[:1])]
     names = named([None] * len(wanted))
     try:
         parts: list[npt.NDArray[Any]] = unnamed({name: arrays[name] for name in names})

@@ -9,6 +9,7 @@ from typing import Any
 import extensions
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
+from extensions.network.architectures import ARCHITECTURES
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Recipe
 from extensions.owners.schema import Schema
@@ -30,7 +31,8 @@ class Header:
     """Public facts about a model, which stand in every file of it, shares included.
 
     Attributes:
-        spec: widths of its layers and its loss; between layers is ReLU, capped.
+        spec: widths of its layers and its loss, between which is ReLU, capped; or the name of its
+            architecture.
         frac_bits: fractional bits of the ring in which it was trained.
         features: name of the extractor whose features it takes.
         max_feature_norm: bound of a record's features.
@@ -98,17 +100,17 @@ class Header:
 
     def to_json(self) -> str:
         """Returns the header as canonical JSON: equal headers, and only these, have equal texts."""
-        activations = [
-            {"name": function.name, "max_value": function.bound}
-            for function in self.spec.network.activations
-        ]
+        spec = self.spec
+        between = () if spec.kind else spec.network.activations
+        activations = [{"name": one.name, "max_value": one.bound} for one in between]
         said = {
             "format": FORMAT,
             "software": self.software,
             "network": {
-                "widths": list(self.spec.widths),
+                "widths": list(spec.widths),
                 "activations": activations,
-                "loss": self.spec.loss,
+                "loss": spec.loss,
+                **({"architecture": spec.kind} if spec.kind else {}),
             },
             "frac_bits": self.frac_bits,
             "features": self.features,
@@ -136,7 +138,11 @@ class Header:
             if said["format"] != FORMAT:
                 raise ValueError(f"its format is {said['format']!r}, not {FORMAT!r}")
             network = said["network"]
-            spec = ModelSpec(widths=tuple(map(int, network["widths"])), loss=network["loss"])
+            kind = network.get("architecture", "")
+            if kind and kind not in ARCHITECTURES:
+                raise ValueError(f"architecture {kind!r}")
+            widths = tuple(map(int, network["widths"]))
+            spec = ModelSpec(widths=widths, loss=network["loss"], kind=kind)
             wanted = [{"name": "relu", "max_value": relu().bound}] * (len(spec.widths) - 2)
             if network["activations"] != wanted:
                 raise ValueError(f"activations {network['activations']}")

@@ -8,10 +8,16 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
+from extensions.network.chain import forward
 from extensions.network.losses import Loss, middle
-from extensions.ring.fixed_point import Reals
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Reals, decode, encode
 from extensions.runs.model.files import OpenedModel
 from extensions.runs.model.header import Header
+
+_FRAC_BITS = 20
+_AT_ONCE = 256
+"""Records whose windows lie in memory at a time."""
 
 
 def logits_of(model: OpenedModel, features: Reals) -> Reals:
@@ -27,6 +33,8 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
     header = model.header
     if model.whitening is not None:
         features = model.whitening.rows(features, header.max_feature_norm)
+    if header.spec.kind:
+        return _by_stages(model, features)
     caps = [function.bound for function in header.spec.network.activations]
     x = features
     for (weight, bias), cap in zip(model.parameters[:-1], caps, strict=True):
@@ -34,6 +42,21 @@ def logits_of(model: OpenedModel, features: Reals) -> Reals:
     weight, bias = model.parameters[-1]
     logits: Reals = x @ weight.T + bias
     return logits
+
+
+def _by_stages(model: OpenedModel, features: Reals) -> Reals:
+    """Returns the outputs of an architecture, by the stages of training in fixed point."""
+    ring = ClearRing(_FRAC_BITS, rounding="floor")
+    network = model.header.spec.network
+    parameters = [
+        (encode(weight, _FRAC_BITS), encode(bias, _FRAC_BITS)) for weight, bias in model.parameters
+    ]
+    rows = encode(features, _FRAC_BITS)
+    parts = [
+        forward(ring, network, parameters, rows[start : start + _AT_ONCE]).logits
+        for start in range(0, len(rows), _AT_ONCE)
+    ]
+    return decode(np.concatenate(parts), _FRAC_BITS)
 
 
 def check_width(header: Header, features: Reals) -> None:

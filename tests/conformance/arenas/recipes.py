@@ -164,7 +164,7 @@ def step_of_a_model(
 ) -> Shares:
     """A linear model's updates, from rows on; with momentum `last` are those of the step before."""
     widths = (weight.shape[1], weight.shape[0])
-    chain = network.Network(widths=widths, activations=(), has_bias=(True,), loss=loss)
+    chain = network.Network.dense(widths=widths, activations=(), has_bias=(True,), loss=loss)
     trace = network.forward(ring, chain, [(weight, bias)], x)
     ((dw, db),) = dpsgd.dpsgd_step(
         ring,
@@ -202,6 +202,35 @@ def _gradients(
     ], (rest[0] if rest else None)
 
 
+def windows(ring: Ring, x: Share, weight: Share, *, places: Any) -> Shares:
+    """Returns x at places, products of unfolded rows with a weight, and each record's own."""
+    factor = ring.unfold(x, places)
+    (outputs,) = ring.matmul([(factor, weight.T)])
+    (sums,) = ring.matmul([(outputs.T, factor)])
+    sizes = (-1, *places.shape)
+    values = ring.gather(x, places)
+    (own,) = ring.matmul([(values, factor.reshape(*sizes))])
+    return [values, outputs, sums, own]
+
+
+def step_of_a_network(
+    ring: Ring,
+    x: Share,
+    targets: Share,
+    padding: Share,
+    *parameters: Share,
+    chain: network.Network,
+    plan: StepPlan,
+    seed: int,
+) -> Shares:
+    """A network's updates, from rows on."""
+    pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
+    trace = network.forward(ring, chain, pairs, x)
+    gradients = trace.backward(targets, None, plan.guard_shifts)
+    updates = dpsgd.dpsgd_step(ring, gradients, plan, InsecureSeededSource(seed), padding)
+    return [trace.logits, *(share for pair in updates for share in pair if share is not None)]
+
+
 def model_gradients(
     ring: Ring, x: Share, targets: Share, *parameters: Share, loss: Loss = "sigmoid"
 ) -> Shares:
@@ -209,7 +238,7 @@ def model_gradients(
     pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
     widths = (x.shape[1], *(bias.shape[0] for _, bias in pairs))
     relus = (activations.relu(),) * (len(pairs) - 1)
-    chain = network.Network(
+    chain = network.Network.dense(
         widths=widths, activations=relus, has_bias=(True,) * len(pairs), loss=loss
     )
     trace = network.forward(ring, chain, pairs, x)
@@ -261,7 +290,7 @@ def train(
     """Returns weight and bias after one step on each batch, the leading axis of the first three."""
     source = InsecureSeededSource(seed)
     widths = (weight.shape[1], weight.shape[0])
-    chain = network.Network(widths=widths, activations=(), has_bias=(True,))
+    chain = network.Network.dense(widths=widths, activations=(), has_bias=(True,))
     for t in range(x.shape[0]):
         pairs = [(weight, bias)]
         gradients = network.forward(ring, chain, pairs, x[t]).backward(targets[t], None)
@@ -298,6 +327,8 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         backpropagate,
         dpsgd_step,
         step_of_a_model,
+        windows,
+        step_of_a_network,
         model_gradients,
         initialize,
         first_smallest,

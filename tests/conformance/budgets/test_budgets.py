@@ -216,7 +216,7 @@ def predicted(loss: str, elements: int) -> Cost:
 def test_a_step_of_a_linear_model(crypten_arena: CrypTenArena, loss: str, momentum: float):
     """At 128 x 512 x 10; features are opened once, and momentum adds nothing."""
     rows, features, classes = 128, 512, 10
-    sizes = Network(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)  # type: ignore[arg-type]
+    sizes = Network.dense(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)  # type: ignore[arg-type]
     plan = plan_of(
         sizes.shapes(max_feature_norm=1.0, max_weight_norm=50.0),
         frac_bits=20,

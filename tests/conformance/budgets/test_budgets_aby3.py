@@ -189,7 +189,7 @@ def test_a_step_of_a_linear_model(aby3_arena: ABY3Arena, loss: Any, rounds: int,
     which all three share, it sends both its summand.
     """
     rows, features, classes = 128, 512, 10
-    sizes = Network(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
+    sizes = Network.dense(widths=(features, classes), activations=(), has_bias=(True,), loss=loss)
     shapes = sizes.shapes(max_feature_norm=1.0, max_weight_norm=32.0)
     plan = plan_of(shapes, frac_bits=20, rows=rows, parties=3, noise_multiplier=1.0)
     given = [(rows, features), (rows, classes), (rows,), (classes, features), (classes,)]

@@ -22,7 +22,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import ENCODING_SLACK, decode, encode
 
 F = 20
-NETWORK = Network(
+NETWORK = Network.dense(
     widths=(4, 5, 3, 2), activations=(relu(), sigmoid()), has_bias=(True, False, True)
 )
 
@@ -79,7 +79,7 @@ def test_a_chain_computes_what_it_says():
 )
 def test_parts_that_do_not_belong_together_are_refused(widths, activations, has_bias):
     with pytest.raises(ArgumentError, match="^widths, activations, has_bias = "):
-        Network(widths=widths, activations=activations, has_bias=has_bias)
+        Network.dense(widths=widths, activations=activations, has_bias=has_bias)
 
 
 def test_an_unbounded_activation_is_refused():
@@ -87,7 +87,7 @@ def test_an_unbounded_activation_is_refused():
         name="line", thresholds=(0.0,), slopes=(0, 1), offset=0.0, slope_bits=0, bound=math.inf
     )
     with pytest.raises(ArgumentError, match="^activations = 'line': must be bounded"):
-        Network(widths=(2, 2, 2), activations=(line,), has_bias=(True, True))
+        Network.dense(widths=(2, 2, 2), activations=(line,), has_bias=(True, True))
 
 
 @pytest.mark.parametrize("frac_bits", [12, 20])
@@ -113,7 +113,7 @@ def test_an_activation_bounds_its_output():
 
 def plan_with(learning_rate: float, widths: tuple[int, ...] = (4, 3, 2)) -> StepPlan:
     layers = len(widths) - 1
-    network = Network(
+    network = Network.dense(
         widths=widths, activations=(relu(),) * (layers - 1), has_bias=(True,) * layers
     )
     return StepPlan(

@@ -116,7 +116,7 @@ def test_other_numbers_of_classes_are_refused(classes):
     with pytest.raises(ArgumentError, match=f"^classes = {classes}: must be in 2..128"):
         softmax(ClearRing(20), np.zeros((3, classes), dtype=np.int64))
     with pytest.raises(ArgumentError, match="^classes"):
-        Network(widths=(4, classes), activations=(), has_bias=(True,), loss="softmax")
+        Network.dense(widths=(4, classes), activations=(), has_bias=(True,), loss="softmax")
 
 
 def test_the_loss_is_a_setting_that_parties_share():

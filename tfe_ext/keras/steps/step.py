@@ -67,7 +67,7 @@ def update(
     numerator, shift = ratio
     parameters = parameters_of(ring, chain)
     trace = forward(ring, chain.network, parameters, batch.x)
-    gradients = trace.backward(batch.y, batch.squared_norms)
+    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
     velocity = None if last is None else _in_pairs(chain, [share.read() for share in last])
     updates = dpsgd_step(
         ring,

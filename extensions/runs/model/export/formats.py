@@ -77,12 +77,17 @@ def export(model: OpenedModel, to: str, path: Path) -> Path:
     """Writes a model in the format of that name, readable by its owner only.
 
     Raises:
-        ArgumentError: an unknown format, or a path with another suffix than its files have.
+        ArgumentError: an unknown format, one that has no convolutions yet, or a path with another
+            suffix than its files have.
         MissingExtraError: what the format needs is not installed.
     """
     if to not in FORMATS:
         raise ArgumentError("to", to, f"one of {', '.join(FORMATS)}")
     chosen = FORMATS[to]
+    if model.header.spec.kind and to != "npz":
+        raise ArgumentError(
+            "to", to, f"npz for {model.header.spec.kind}", "Its weights are arrays by their names."
+        )
     if path.suffix != chosen.suffix:
         raise ArgumentError("out", str(path), f"the path of a file that ends in {chosen.suffix}")
     try:

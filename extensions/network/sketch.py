@@ -1,0 +1,131 @@
+"""A network in the making: each stage fits what stands before it."""
+
+from typing import Self
+
+from extensions.errors import ArgumentError
+from extensions.network.activations import PiecewiseLinear
+from extensions.network.stages.grid import Grid, Pair, Window
+from extensions.network.stages.pooling import AveragePool, MaxPool
+from extensions.network.stages.stage import Activation, Reorder, Stage
+from extensions.network.stages.trained import Convolution, Linear
+
+Sizes = int | Pair
+Padding = Sizes | tuple[Pair, Pair]
+
+
+class Sketch:
+    """Stages from an input on; every method adds one and returns the sketch.
+
+    Args:
+        given: the grid of images, or the number of values of a row.
+
+    Attributes:
+        stages: so far.
+        grid: of the images that they return; None where they return rows that are no images.
+        size: number of values that they return.
+    """
+
+    def __init__(self, given: Grid | int) -> None:
+        self.grid = given if isinstance(given, Grid) else None
+        self.size = given.size if isinstance(given, Grid) else given
+        self.stages: list[Stage] = []
+
+    def convolution(
+        self,
+        channels: int,
+        kernel: Sizes,
+        *,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        has_bias: bool = True,
+    ) -> Self:
+        """Adds a convolution; sizes are (down, across), or one for both.
+
+        Raises:
+            ArgumentError: no image comes before it, or the image or a number does not fit.
+        """
+        window = self._window(kernel, stride, padding, dilation)
+        self._add(Convolution(window, channels, groups, has_bias))
+        self.grid = window.after(channels)
+        return self
+
+    def average(self, kernel: Sizes, *, stride: Sizes | None = None, padding: Padding = 0) -> Self:
+        """Adds the mean over windows; by default they do not overlap.
+
+        Raises:
+            ArgumentError: as `convolution`.
+        """
+        window = self._window(kernel, kernel if stride is None else stride, padding, 1)
+        self._add(AveragePool(window))
+        self.grid = window.after(window.grid.channels)
+        return self
+
+    def largest(
+        self,
+        kernel: Sizes,
+        *,
+        stride: Sizes | None = None,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
+    ) -> Self:
+        """Adds the largest value of windows; by default they do not overlap.
+
+        Raises:
+            ArgumentError: as `convolution`; or a window that lies in the padding alone.
+        """
+        window = self._window(kernel, kernel if stride is None else stride, padding, dilation)
+        if (window.places < 0).all(axis=2).any():
+            raise ArgumentError("padding", padding, f"less than the kernel, {window.kernel}")
+        self._add(MaxPool(window))
+        self.grid = window.after(window.grid.channels)
+        return self
+
+    def activation(self, function: PiecewiseLinear) -> Self:
+        """Adds a function of each value."""
+        self._add(Activation(function, self.size))
+        return self
+
+    def flatten(self, *, channels_last: bool) -> Self:
+        """Takes images for rows, in the order of Keras, or of PyTorch, whose channels are first."""
+        grid = self.grid
+        if grid is not None and grid.channels_last != channels_last:
+            other = Grid(
+                channels=grid.channels,
+                height=grid.height,
+                width=grid.width,
+                channels_last=channels_last,
+            )
+            places = sorted(zip(other.places.reshape(-1), grid.places.reshape(-1), strict=True))
+            self._add(Reorder(tuple(int(place) for _, place in places)))
+        self.grid = None
+        return self
+
+    def linear(self, outputs: int, *, has_bias: bool = True) -> Self:
+        """Adds a linear layer; images before it are taken in the order that they have."""
+        self._add(Linear(self.size, outputs, has_bias))
+        self.grid = None
+        return self
+
+    def _add(self, stage: Stage) -> None:
+        self.stages.append(stage)
+        self.size = stage.outputs
+
+    def _window(self, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> Window:
+        if self.grid is None:
+            raise ArgumentError(
+                "stages", f"rows of {self.size} values", "images where a window is to be taken"
+            )
+        down, across = padding if isinstance(padding, tuple) else (padding, padding)
+        return Window(
+            grid=self.grid,
+            kernel=_pair(kernel),
+            stride=_pair(stride),
+            padding=(_pair(down), _pair(across)),
+            dilation=_pair(dilation),
+        )
+
+
+def _pair(sizes: Sizes) -> Pair:
+    return sizes if isinstance(sizes, tuple) else (sizes, sizes)

@@ -1,0 +1,111 @@
+"""The stages of a network: what each makes of rows, of gradients, and of the bounds of both.
+
+A record is one row in every stage; images are rows too (`extensions.network.stages.grid`).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from extensions.network.activations import (
+    OUTPUT_SLACK,
+    PiecewiseLinear,
+    activate,
+    activation_gradient,
+)
+from extensions.ring.interface import Ring, Share
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is known of the rows at one place of a network.
+
+    Attributes:
+        norm: bound of a row's Euclidean norm.
+        largest: bound of each value's magnitude.
+    """
+
+    norm: float
+    largest: float
+
+
+class Stage(ABC):
+    """One stage between rows of `inputs` values and rows of `outputs` values."""
+
+    inputs: int
+    outputs: int
+
+    @abstractmethod
+    def bound(self, before: Bound) -> Bound:
+        """Returns the bound of what it returns, given that of its input."""
+
+    @property
+    def stretch(self) -> float:
+        """Bound of the factor by which a gradient grows on its way back through it."""
+        return 1.0
+
+    @abstractmethod
+    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
+        """Returns its output, and what `backward` needs."""
+
+    @abstractmethod
+    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
+        """Returns the gradient at its input, given that at its output."""
+
+
+@dataclass(frozen=True)
+class Activation(Stage):
+    """A piecewise-linear function of each value (`extensions.network.activations`)."""
+
+    function: PiecewiseLinear
+    inputs: int
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """As many as inputs."""
+        return self.inputs
+
+    def bound(self, before: Bound) -> Bound:
+        """Returns the function's own bound, whatever came before."""
+        largest = OUTPUT_SLACK * self.function.bound
+        return Bound(largest * math.sqrt(self.inputs), largest)
+
+    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
+        """Returns the values, and the slopes; the rounds of `activate`."""
+        return activate(ring, x, self.function)
+
+    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
+        """Returns the gradient times the slopes; 1 round or 2."""
+        return activation_gradient(ring, deltas, kept, self.function)
+
+
+@dataclass(frozen=True)
+class Reorder(Stage):
+    """Each value at another place: how PyTorch flattens an image whose channels are last here."""
+
+    places: tuple[int, ...]
+
+    @property
+    def inputs(self) -> int:  # type: ignore[override]
+        """Number of places."""
+        return len(self.places)
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """As many as inputs."""
+        return len(self.places)
+
+    def bound(self, before: Bound) -> Bound:
+        """Returns the bound as it is."""
+        return before
+
+    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
+        """Returns the values in the order of `places`; local."""
+        return ring.gather(x, np.array(self.places)), None
+
+    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
+        """Returns the values back at their places; local."""
+        return ring.gather(deltas, np.argsort(self.places))

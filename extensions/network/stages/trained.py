@@ -1,0 +1,278 @@
+"""The stages with weights: linear layers, and convolutions as linear layers of windows."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from extensions.errors import ArgumentError
+from extensions.network.layers import LayerGradient, LayerShape, largest_output, linear
+from extensions.network.stages.grid import OUTSIDE, Window, fold
+from extensions.network.stages.stage import Bound, Stage
+from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import Ring, Share
+
+Parameters = list[tuple[Share, Share]]
+"""The weight (outputs, inputs) and bias (outputs,) of each layer; None for a bias it has not."""
+
+_COARSE = 12
+"""Fractional bits of the coarsest ring in which anything is trained."""
+
+
+class Trained(Stage):
+    """A stage with weights: one layer, or several beside each other.
+
+    Attributes:
+        has_bias: whether its biases are trained.
+        layers: number of layers, of which each has a weight and perhaps a bias.
+        positions: at which each layer is applied in a record.
+        in_features: columns of each weight.
+        out_features: rows of each weight.
+    """
+
+    has_bias: bool
+    layers: int = 1
+    positions: int = 1
+    in_features: int
+    out_features: int
+
+    @abstractmethod
+    def input_norm(self, before: Bound) -> float:
+        """Returns a bound of the norm of what one layer is applied to, of all positions."""
+
+    @abstractmethod
+    def apply(self, ring: Ring, x: Share, parameters: Parameters) -> tuple[Share, Any]:
+        """Returns its output, and what `gradients` needs; 2 rounds."""
+
+    @abstractmethod
+    def gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
+        """Returns per-example gradients of each layer, given those at its output; local."""
+
+    @abstractmethod
+    def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
+        """Returns the gradient at its input, 2f fractional bits, not truncated; 1 round."""
+
+    def bound(self, before: Bound, weight_norm: float = math.inf) -> Bound:
+        """Returns the bound of its output, for weights and biases within a Frobenius norm."""
+        raise NotImplementedError
+
+    def shape(self, before: Bound, delta_norm: float, bias_bits: int) -> LayerShape:
+        """Returns the public facts about each layer."""
+        return LayerShape(
+            in_features=self.in_features,
+            out_features=self.out_features,
+            has_bias=self.has_bias,
+            input_norm=self.input_norm(before),
+            delta_norm=delta_norm,
+            bias_bits=bias_bits,
+            positions=self.positions,
+        )
+
+    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
+        """A stage with weights is applied by `apply`."""
+        raise NotImplementedError
+
+    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
+        """Its gradient at the input is a `product`, which is truncated."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Linear(Trained):
+    """A linear layer (`extensions.network.layers.linear`)."""
+
+    inputs: int
+    outputs: int
+    has_bias: bool = True
+
+    @property
+    def in_features(self) -> int:  # type: ignore[override]
+        """Columns of its weight."""
+        return self.inputs
+
+    @property
+    def out_features(self) -> int:  # type: ignore[override]
+        """Rows of its weight."""
+        return self.outputs
+
+    def input_norm(self, before: Bound) -> float:
+        """Returns the bound of a row."""
+        return before.norm
+
+    def bound(self, before: Bound, weight_norm: float = math.inf) -> Bound:
+        """Returns that of `largest_output`."""
+        norm = largest_output(before.norm, self.outputs, weight_norm, _COARSE)
+        return Bound(norm, norm)
+
+    def apply(self, ring: Ring, x: Share, parameters: Parameters) -> tuple[Share, Any]:
+        """Returns inputs @ weight.T + bias, and the factor of its products."""
+        factor = ring.factor(x)
+        return linear(ring, factor, *parameters[0]), factor
+
+    def gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
+        """Returns the one layer's."""
+        return [LayerGradient(inputs=kept, deltas=deltas, has_bias=self.has_bias)]
+
+    def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
+        """Returns deltas @ weight."""
+        (product,) = ring.matmul([(deltas, parameters[0][0])])
+        return product
+
+
+@dataclass(frozen=True)
+class Convolution(Trained):
+    """A convolution, in the sense of neural networks: a linear layer of what each window holds.
+
+    The channels are split among groups, each of which is a layer of its own with a weight
+    (channels / groups, channels of the input / groups x points of the window), its columns in the
+    order channel, row, column: PyTorch's weight, flattened. Of its output the channels are last.
+
+    Args:
+        window: of the input.
+        channels: of the output.
+        groups: of channels.
+        has_bias: whether biases are trained.
+
+    Raises:
+        ArgumentError: groups that do not divide both numbers of channels.
+    """
+
+    window: Window
+    channels: int
+    groups: int = 1
+    has_bias: bool = True
+
+    def __post_init__(self) -> None:
+        if self.channels < 1:
+            raise ArgumentError("channels", self.channels, "at least 1")
+        ours = self.window.grid.channels
+        if self.groups < 1 or ours % self.groups or self.channels % self.groups:
+            allowed = f"a divisor of the channels {ours} before and {self.channels} behind"
+            raise ArgumentError("groups", self.groups, allowed)
+
+    @property
+    def layers(self) -> int:  # type: ignore[override]
+        """A layer a group."""
+        return self.groups
+
+    @property
+    def positions(self) -> int:  # type: ignore[override]
+        """Number of windows."""
+        return self.window.positions
+
+    @property
+    def inputs(self) -> int:  # type: ignore[override]
+        """Values of an image."""
+        return self.window.grid.size
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """A value for each position and channel."""
+        return self.positions * self.channels
+
+    @property
+    def in_features(self) -> int:  # type: ignore[override]
+        """Values of a window that a group sees."""
+        return self.window.grid.channels // self.groups * self.window.points
+
+    @property
+    def out_features(self) -> int:  # type: ignore[override]
+        """Channels of a group's output."""
+        return self.channels // self.groups
+
+    @cached_property
+    def _unfolded(self) -> list[Integers]:
+        """The places of each group's windows, (positions, in_features)."""
+        channels = self.window.grid.channels // self.groups
+        return [
+            np.ascontiguousarray(
+                self.window.places[:, group * channels : (group + 1) * channels]
+            ).reshape(self.positions, self.in_features)
+            for group in range(self.groups)
+        ]
+
+    @cached_property
+    def _outputs_of(self) -> list[Integers]:
+        """The places of each group's outputs in a row, (positions, out_features)."""
+        every = np.arange(self.outputs).reshape(self.positions, self.groups, self.out_features)
+        return [every[:, group] for group in range(self.groups)]
+
+    def input_norm(self, before: Bound) -> float:
+        """Returns that of the unfolded input, sqrt(overlap) |a|, or what its entries allow."""
+        entries = math.sqrt(self.positions * self.in_features) * before.largest
+        return min(math.sqrt(self.window.overlap) * before.norm, entries)
+
+    @property
+    def stretch(self) -> float:
+        """sqrt(overlap), of the adjoint of unfolding, beside the weight's norm."""
+        return math.sqrt(self.window.overlap)
+
+    def bound(self, before: Bound, weight_norm: float = math.inf) -> Bound:
+        """Returns |W|_F |U|_F + |b| sqrt(positions), and an ulp for each value; of all groups."""
+        each = weight_norm * (self.input_norm(before) + math.sqrt(self.positions))
+        norm = math.sqrt(self.groups) * each + math.ldexp(math.sqrt(self.outputs), -_COARSE)
+        return Bound(norm, norm)
+
+    def apply(self, ring: Ring, x: Share, parameters: Parameters) -> tuple[Share, Any]:
+        """Returns the images behind it, and the factor of each group's products."""
+        factors = [ring.unfold(x, places) for places in self._unfolded]
+        both = zip(factors, parameters, strict=True)
+        products = ring.matmul([(factor, weight.T) for factor, (weight, _) in both])
+        scaled = [
+            product if bias is None else product + bias * (1 << ring.frac_bits)
+            for product, (_, bias) in zip(products, parameters, strict=True)
+        ]
+        truncated = ring.truncate([(each, ring.frac_bits) for each in scaled])
+        rows = x.shape[0]
+        return self._beside(ring, [each.reshape(rows, -1) for each in truncated]), factors
+
+    def _beside(self, ring: Ring, groups: Sequence[Share]) -> Share:
+        """Returns each group's outputs, (rows, positions * out_features), at their places."""
+        if self.groups == 1:
+            return groups[0]
+        spread = []
+        for group, places in zip(groups, self._outputs_of, strict=True):
+            where = np.full(self.outputs, OUTSIDE, dtype=np.int64)
+            where[places.reshape(-1)] = np.arange(places.size)
+            spread.append(ring.gather(group, where))
+        return reduce(add, spread)
+
+    def _apart(self, ring: Ring, deltas: Share) -> list[Share]:
+        """Returns the gradients at each group's outputs, (rows, positions * out_features)."""
+        if self.groups == 1:
+            return [deltas]
+        return [ring.gather(deltas, places.reshape(-1)) for places in self._outputs_of]
+
+    def gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
+        """Returns each group's."""
+        return [
+            LayerGradient(inputs=factor, deltas=own, has_bias=self.has_bias)
+            for factor, own in zip(kept, self._apart(ring, deltas), strict=True)
+        ]
+
+    def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
+        """Returns the folded products of each group's deltas with its weight."""
+        rows = deltas.shape[0]
+        own = [
+            each.reshape(rows * self.positions, self.out_features)
+            for each in self._apart(ring, deltas)
+        ]
+        pairs = zip(own, parameters, strict=True)
+        products = ring.matmul([(each, weight) for each, (weight, _) in pairs])
+        return reduce(
+            add,
+            [
+                fold(ring, product.reshape(rows, -1), places, self.inputs)
+                for product, places in zip(products, self._unfolded, strict=True)
+            ],
+        )
+
+
+def without_biases(stage: Stage) -> Stage:
+    """Returns the stage without trained biases."""
+    return replace(stage, has_bias=False) if isinstance(stage, Linear | Convolution) else stage

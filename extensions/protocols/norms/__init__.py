@@ -1,0 +1,1 @@
+"""Squared norms of gradients that are no product of two vectors."""

@@ -1,0 +1,56 @@
+"""Convolutional networks in the command: their settings, their files, and a step of plaintext."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.network.chain import forward
+from extensions.network.spec import ModelSpec
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import decode, encode
+from extensions.runs.config import TrainConfig
+from extensions.runs.model import OpenedModel, logits_of, read_opened, write_opened
+from extensions.runs.model.export import export
+from extensions.runs.model.header import Header, header_of
+from tests.extensions.runs.test_model import REPORT
+
+
+def model_of(kind: str) -> OpenedModel:
+    config = TrainConfig(model=kind, classes=10, private=False, loss="softmax")
+    header = header_of(config, REPORT, {}, 784)
+    return OpenedModel(header=header, parameters=header.spec.initial_parameters())
+
+
+@pytest.mark.parametrize("kind", ["lenet", "cnn"])
+def test_a_file_holds_an_architecture_and_says_what_training_says(kind: str, tmp_path: Path):
+    model = model_of(kind)
+    back = read_opened(write_opened(tmp_path / "model.npz", model))
+    assert back.header.spec == ModelSpec(widths=(784, 10), loss="softmax", kind=kind)
+    x = np.random.default_rng(1).standard_normal((7, 784))
+    x /= np.linalg.norm(x, axis=1, keepdims=True) / 9.0
+    parameters = [(encode(w, 16), encode(b, 16)) for w, b in model.parameters]
+    trace = forward(ClearRing(16), model.header.spec.network, parameters, encode(x, 16))
+    np.testing.assert_allclose(logits_of(back, x), decode(trace.logits, 16), rtol=0, atol=1e-3)
+    with pytest.raises(ArgumentError, match=f"^to = 'onnx': must be npz for {kind}"):
+        export(back, "onnx", tmp_path / "model.onnx")
+
+
+def test_no_file_names_code_that_is_run():
+    text = model_of("lenet").header.to_json().replace('"lenet"', '"os:abort"')
+    with pytest.raises(ArgumentError, match="architecture 'os:abort'"):
+        Header.of_json(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("features", {"features": "hog"}),
+        ("whiten", {"whiten": True}),
+        ("init", {"init": "zero"}),
+    ],
+)
+def test_what_takes_no_images_is_refused(name: str, options: dict[str, object]):
+    with pytest.raises(ArgumentError, match=f"^{name} = "):
+        TrainConfig(model="cnn", classes=10, private=False, **options)  # type: ignore[arg-type]
