@@ -225,7 +225,7 @@ def test_shares_are_used(tmp_path, monkeypatch):
 def test_federated_commands_run(tmp_path, monkeypatch):
     (block,) = [block for block in blocks(GUIDE, "sh") if "pea fl" in block]
     commands = [line for line in block.splitlines() if "MNIST" not in line]
-    assert len(commands) == 2
+    assert len(commands) == 3
     monkeypatch.chdir(tmp_path)
     for command in commands:
         typed(f"{command.replace('--rounds 20', '')} --rounds 2")
