@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.__main__ import DOCUMENT, HOSTS, HostTests, page, surprises
+from tests.hosts.__main__ import DOCUMENT, HOSTS, HostTests, named, page, surprises
 from tests.hosts.crypten_tests import notice_deaths
 from tests.hosts.results import Outcome
 
@@ -62,6 +62,12 @@ def test_a_page_counts_each_part_and_all():
     assert "| `Second` | 1 | 1 | 600 |" in lines
     assert "| all | 3 | 2 | 1,301 |" in lines
     assert sum(line.startswith(f"| `{listed}` | 1 | fails |") for line in lines) == 1
+
+
+def test_tests_that_run_in_two_ways_count_twice():
+    read = {"test_a.TestA.test_b": ["passes", "", 1.0]}
+    parts = {part: named(part, read) for part in ("test_a", "tls:test_a")}
+    assert page(HOSTS["crypten"], parts)[2].startswith("2 of 2 tests pass: ")
 
 
 @pytest.mark.parametrize(("status", "passes"), [(0, True), (1, False), (-9, False)])

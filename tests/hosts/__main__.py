@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from extensions.owners.data.download import Published, fetch_folder
 from tests.helpers.paths import ROOT
@@ -114,9 +115,14 @@ def outcomes(
             command = [sys.executable, "-m", host.module, str(unpacked), str(out), kind, part]
             with tempfile.TemporaryDirectory() as scratch:
                 subprocess.run(command, env=environment, cwd=scratch, check=True)
-        read = json.loads(out.read_text())
-        found[part] = {name: Outcome(*each) for name, each in read.items()}
+        found[part] = named(part, json.loads(out.read_text()))
     return found
+
+
+def named(part: str, read: Mapping[str, Sequence[Any]]) -> Found:
+    """Returns what became of a part's tests, each with the way before it in which the part runs."""
+    way = part[: part.find(":") + 1]
+    return {f"{way}{name}": Outcome(*each) for name, each in read.items()}
 
 
 @contextmanager
@@ -203,7 +209,7 @@ def main() -> None:
         with kept(given.results) as results:
             parts = outcomes(HOSTS[name], given.data_dir, results, kind, given.tests)
         pages += page(HOSTS[name], parts)
-        wrong += [line for found in parts.values() for line in surprises(HOSTS[name], found)]
+        wrong += surprises(HOSTS[name], merged(parts))
     text = "\n".join(["# The hosts' own tests on our classes", "", INTRODUCTION, "", *pages])
     print(text)
     if given.write and not wrong and not given.hosts:
