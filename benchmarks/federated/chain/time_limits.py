@@ -1,5 +1,6 @@
 """How many clients take part by Time_limit, and by the lists of neighbours."""
 
+from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
@@ -7,22 +8,30 @@ import numpy as np
 
 import fl
 from benchmarks.federated.links import simulated
-from benchmarks.network.profiles import PROFILES
 from fl.round.latency import time_limit
 
 CLIENTS, VALUES, BYTES = 50, 21_840, 8
 PARTICIPANTS = (2, 5, 10, 25, 50)
 ROUNDS = 20
-LISTS = {
-    "everybody": None,
-    "flooding, 1 hop of a grid": 1,
-    "flooding, 3 hops of a grid": 3,
-    "the 3 nearest": "nearest",
-    "the 10 nearest": "nearest 10",
-    "neighbours of neighbours, a ring": "ring",
-}
 COLUMNS = 10
 """Of the grid on which clients stand."""
+PLACES = {k: (float(k % COLUMNS), float(k // COLUMNS)) for k in range(CLIENTS)}
+RING = {k: [(k - 1) % CLIENTS, (k + 1) % CLIENTS] for k in range(CLIENTS)}
+
+
+def _flooded(hops: int) -> Any:
+    near = fl.neighbours.nearest(PLACES, 4)
+    return fl.neighbours.flooded({k: near(k) for k in PLACES}, hops)
+
+
+LISTS: dict[str, Callable[[], Any]] = {
+    "everybody": lambda: None,
+    "flooding, 1 hop of a grid": lambda: _flooded(1),
+    "flooding, 3 hops of a grid": lambda: _flooded(3),
+    "the 3 nearest": lambda: fl.neighbours.nearest(PLACES, 3),
+    "the 10 nearest": lambda: fl.neighbours.nearest(PLACES, 10),
+    "neighbours of neighbours, a ring": lambda: fl.neighbours.of_neighbours(RING),
+}
 
 
 def _networks() -> dict[str, fl.Network]:
@@ -36,7 +45,6 @@ def _networks() -> dict[str, fl.Network]:
 
 def limit_rows() -> list[dict[str, Any]]:
     """Returns for each network and number the published limit and how many then take part."""
-    assert {"lan", "wan"} <= PROFILES.keys()
     rows = []
     for links, network in _networks().items():
         for number in PARTICIPANTS:
@@ -63,8 +71,8 @@ def list_rows() -> list[dict[str, Any]]:
     """Returns for each kind of lists how many of the clients a chain reaches."""
     given = {k: np.zeros(1) for k in range(CLIENTS)}
     rows = []
-    for title, kind in LISTS.items():
-        lists = _neighbours(kind)
+    for title, make in LISTS.items():
+        lists = make()
         sizes = [len(lists(k)) if lists else CLIENTS - 1 for k in given]
         reached = [
             len(fl.aggregate(fl.ChainAggregator(neighbours=lists), given).included)
@@ -80,16 +88,3 @@ def list_rows() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _neighbours(kind: int | str | None) -> Any:
-    places = {k: (float(k % COLUMNS), float(k // COLUMNS)) for k in range(CLIENTS)}
-    if kind is None:
-        return None
-    if kind == "ring":
-        ring = {k: [(k - 1) % CLIENTS, (k + 1) % CLIENTS] for k in range(CLIENTS)}
-        return fl.neighbours.of_neighbours(ring)
-    if isinstance(kind, int):
-        near = fl.neighbours.nearest(places, 4)
-        return fl.neighbours.flooded({k: near(k) for k in places}, kind)
-    return fl.neighbours.nearest(places, 10 if kind.endswith("10") else 3)

@@ -8,7 +8,14 @@ from torch import Tensor
 
 import fl
 from benchmarks.federated.leakage.images import Images
-from fl.leakage import ciphertexts, rest_of_mean, running_sums, vectors_sent
+from fl.leakage import (
+    Reconstruction,
+    attack,
+    ciphertexts,
+    rest_of_mean,
+    running_sums,
+    vectors_sent,
+)
 from fl.training.weights import get_weights
 
 LR = 1.0
@@ -153,3 +160,18 @@ def readings(run: fl.FederatedAveraging, coalition: fl.Coalition) -> list[fl.Vec
         return seen
     own = {client: vectors_sent(view, client, size)[0] for client in coalition.clients}
     return [rest_of_mean(run.outcome, own)]
+
+
+def rebuild(images: Images, updates: Sequence[fl.Vector], steps: int, tries: int) -> Reconstruction:
+    """Returns the record that an attack makes of readings of one update, (parameters,) each."""
+    found = attack(
+        images.model(),
+        updates,
+        lr=LR,
+        shape=images.x.shape[1:],
+        classes=images.classes,
+        steps=steps,
+        tries=tries,
+    )
+    assert found is not None
+    return found

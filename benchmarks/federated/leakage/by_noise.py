@@ -9,14 +9,14 @@ import torch
 
 import fl
 from benchmarks import tables
+from benchmarks.federated.leakage.attacked import LR, rebuild
 from benchmarks.federated.leakage.figure import draw
 from benchmarks.federated.leakage.images import Images
 from fl.clients import ClientRound, LocalSGD
-from fl.leakage import NO_LEAK, Reconstruction, attack
+from fl.leakage import NO_LEAK, Reconstruction
 from fl.training.weights import get_weights
 
 VARIANCES = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-LR = 1.0
 Draw = Callable[[np.random.Generator, float, int], fl.Vector]
 NOISES: dict[str, Draw] = {
     "Gaussian": lambda draws, variance, size: draws.normal(0.0, np.sqrt(variance), size),
@@ -48,17 +48,7 @@ def _attacked(
     update = get_weights(model).astype(np.float64) - before
     draws = np.random.default_rng([record, VARIANCES.index(variance)])
     noised = update + LR * NOISES[kind](draws, variance, update.size)
-    found = attack(
-        images.model(),
-        [noised],
-        lr=LR,
-        shape=images.x.shape[1:],
-        classes=images.classes,
-        steps=steps,
-        tries=tries,
-    )
-    assert found is not None
-    return found
+    return rebuild(images, [noised], steps, tries)
 
 
 def _row(

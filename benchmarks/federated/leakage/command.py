@@ -17,11 +17,12 @@ from benchmarks.federated.leakage.attacked import (
     attacked_round,
     order_of,
     readings,
+    rebuild,
 )
 from benchmarks.federated.leakage.figure import draw
 from benchmarks.federated.leakage.images import DATA, Images
 from extensions.errors import ArgumentError
-from fl.leakage import NO_LEAK, Reconstruction, attack
+from fl.leakage import NO_LEAK, Reconstruction
 
 REBUILT = 0.1
 """A record counts as rebuilt if the error is below this share of that of one grey."""
@@ -78,16 +79,7 @@ def _attacked(
     views = {}
     for who, choose in scheme.views.items():
         coalition = choose(order_of(run))
-        found = attack(
-            images.model(),
-            readings(run, coalition),
-            lr=LR,
-            shape=images.x.shape[1:],
-            classes=images.classes,
-            steps=steps,
-            tries=tries,
-        )
-        assert found is not None
+        found = rebuild(images, readings(run, coalition), steps, tries)
         leaks = run.aggregator.leaks_to(coalition, run.outcome)
         views[who] = found, frozenset({ATTACKED}) in leaks
     return views
