@@ -5,12 +5,15 @@ wait for others: what its threads do meanwhile, and how many of them wake each o
 is a tenth of the processors' time.
 """
 
-import os
+from __future__ import annotations
 
-import tensorflow as tf
-from tensorflow.python.eager import context
+import os
+from typing import TYPE_CHECKING
 
 from extensions.machine import cores_of_each
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 THREADS = "TF_NUM_INTRAOP_THREADS"
 """TensorFlow's name in the environment for the number of threads that work on one operation."""
@@ -35,6 +38,8 @@ def asleep() -> tf.compat.v1.ConfigProto:
 
     By default each looks for work in all others' queues some thousand times first.
     """
+    import tensorflow as tf
+
     config = tf.compat.v1.ConfigProto()
     config.experimental.disable_thread_spinning = True
     return config
@@ -45,6 +50,9 @@ def wait_for_players() -> None:
 
     It counts for connections that are made from now on; what the environment says of gRPC stays.
     """
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
     os.environ.setdefault(POLLING, _BY_RECEIVER)
     own = context.context()
     config = own._config or tf.compat.v1.ConfigProto()

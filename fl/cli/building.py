@@ -67,7 +67,9 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
     mechanism = mechanism_of(options.privacy, aggregator, training)
     taken = () if mechanism.training is None else ("lr",)  # by what trains clients instead
     links = _network(network.delay_ms, network.mbit)
-    protocol = f"{options.aggregation.aggregator}{', model hidden' * aggregator.hides_model}"
+    led = options.aggregation.led_by == "client"
+    variant = ", model hidden" * aggregator.hides_model + ", led by a client" * led
+    protocol = f"{options.aggregation.aggregator}{variant}"
     drop_outs = RandomDropOuts(protocol, network.drop_out, clients, seed)
     data = read(_origin(records, seed))
     console.classes(data.names)

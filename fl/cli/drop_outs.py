@@ -8,13 +8,14 @@ from extensions.errors import ArgumentError
 from fl.round.network import DropOut, When
 
 _STAGES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "chain": (("ready",), ("token", "sum", "lead.sum")),
+    "chain": (("ready",), ("token", "sum")),
+    "chain, led by a client": (("ready",), ("token", "lead.sum")),
     "masked": (("ready",), ("advertise",), ("shares",), ("masked",), ("consent",), ("unmask",)),
     "paillier": (("ready",), ("hello",), ("keys", "update")),
     "paillier, model hidden": (("hello",), ("keys", "update"), ("applied",)),
     "plain": (("ready",), ("update",)),
 }
-"""What a client sends from stage to stage with each aggregator: one of these kinds."""
+"""What a client sends from stage to stage with each protocol: one of these kinds."""
 _WHEN: tuple[When, ...] = ("before", "after")
 _STREAM = 1
 """Separates these draws from those by which the run selects clients."""
@@ -26,7 +27,7 @@ class RandomDropOuts:
     It depends on the arguments and the number alone, so that a resumed run has the same drop-outs.
 
     Args:
-        aggregator: name of the aggregator.
+        protocol: name of the aggregator, and which variant of it.
         rate: probability that a client vanishes, before or after its message of one of the stages;
             all of these are equally likely.
         clients: number of clients.
@@ -36,10 +37,10 @@ class RandomDropOuts:
         ArgumentError: a rate outside its range.
     """
 
-    def __init__(self, aggregator: str, rate: float, clients: int, seed: int) -> None:
+    def __init__(self, protocol: str, rate: float, clients: int, seed: int) -> None:
         if not 0.0 <= rate < 1.0:
             raise ArgumentError("drop_out", rate, "at least 0, below 1")
-        self._stages = _STAGES[aggregator]
+        self._stages = _STAGES[protocol]
         self._rate = rate
         self._clients = clients
         self._seed = seed

@@ -201,15 +201,15 @@ def test_signs_that_are_not_private_are_all_of_the_top():
     assert np.all(np.sign(value) * update[selected] >= np.sort(np.sign(value) * update)[-100])
 
 
-def test_bytes_are_those_of_a_whole_row():
+def test_bytes_are_those_of_places_and_values_or_of_a_whole_row():
     size = 300
     for row in bytes_rows(size):
-        least = 4 * size if row["aggregator"] == "plain" else 2 * size
+        least = 8 * row["selected"] if row["aggregator"] == "plain" else 2 * size
         assert row["kB sent"] * 1000 >= least
         assert row["kB sparse"] * 1000 == sparse_bytes(row["selected"])
         assert row["sent / sparse"] == pytest.approx(row["kB sent"] / row["kB sparse"])
         if row["aggregator"] == "plain":
-            assert row["kB sent"] * 1000 < 4 * size + 100
+            assert row["kB sent"] * 1000 < least + 100
     assert sparse_bytes(43) == 43 * 4 + 1
 
 

@@ -247,19 +247,26 @@ def test_vanishing_clients_do_so_at_every_stage(name):
     assert drops != RandomDropOuts(name, rate, clients, 7)(4)
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
-def test_every_stage_at_which_clients_vanish_occurs(name):
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        *((name, {"aggregator": name}) for name in AGGREGATORS),
+        ("chain, led by a client", {"aggregator": "chain", "led_by": "client"}),
+        ("paillier, model hidden", {"aggregator": "paillier", "hide_model": True}),
+    ],
+)
+def test_every_stage_at_which_clients_vanish_occurs(protocol, options):
     run = fl.FederatedAveraging(
         model=torch.nn.Linear(2, 2),
         clients=[(np.ones((2, 2)), np.zeros(2, dtype=np.int64))] * 4,
-        aggregator=aggregator_of(Aggregation(aggregator=name)),
+        aggregator=aggregator_of(Aggregation(**options)),
         client_fraction=1.0,
         transcript="sizes",
     )
     run.fit(1, progress=False)
     assert run.outcome is not None
     sent = {entry.message.kind for entry in run.outcome.transcript if entry.message.sender >= 0}
-    assert {drop.kind for drop in RandomDropOuts(name, 0.9, 100, 0)(1)} <= sent
+    assert {drop.kind for drop in RandomDropOuts(protocol, 0.9, 100, 0)(1)} <= sent
 
 
 def test_a_table_and_options_from_a_file(tmp_path, monkeypatch, capsys):

@@ -158,9 +158,10 @@ def test_digits_are_learned_and_epsilons_add_up():
     run = run_on_digits(mechanism, rounds=5, transcript="all")
     assert run.history.accuracy > 0.4  # chance is 0.1; twelve runs gave 0.69 to 0.78, sd 0.02
     assert run.get_epsilon(1e-5) == pytest.approx(50.0, rel=1e-6)
-    update = run.outcome.transcript.received(fl.SERVER, "update")[0].body["values"]
-    assert set(np.abs(update).tolist()) == {0.0, 2.0}
-    assert np.count_nonzero(update) == mechanism.selection(SIZE).selected
+    update = run.outcome.transcript.received(fl.SERVER, "update")[0].body
+    assert set(np.abs(update["values"]).tolist()) == {2.0}
+    assert len(set(update["places"].tolist())) == mechanism.selection(SIZE).selected
+    assert update["places"].shape == update["values"].shape
 
 
 @pytest.mark.parametrize(
