@@ -44,7 +44,7 @@ def trained(folder: Path, *options: object) -> tuple[dict[str, object], Path]:
 
 def test_it_is_small_and_the_core_does_not_know_it():
     sources = [*TOY.glob("*.py")]
-    assert sum(len(path.read_text().splitlines()) for path in sources) <= 303
+    assert sum(len(path.read_text().splitlines()) for path in sources) <= 300
     for path in (ROOT / "extensions").rglob("*.py"):
         assert re.search(r"\btoy", path.read_text()) is None, path
 

@@ -26,8 +26,7 @@ class Shares:
 
     def with_axes(self, count: int) -> Integers:
         """Returns the parts with so many axes beside the party's, new ones in front."""
-        missing = count - len(self.shape)
-        return self.parts.reshape(len(self.parts), *(1,) * missing, *self.shape)
+        return self.parts.reshape(len(self.parts), *(1,) * (count - len(self.shape)), *self.shape)
 
     def _join(self, operation: Callable[..., Any], other: Any) -> "Shares":
         if isinstance(other, Shares):
