@@ -2,7 +2,7 @@
 
 Full grids run on the clear ring. On a host a protocol is made of the host's blocks, which run in
 full, so that a smoke of it shows what can go wrong there: ``@hosts(frac_bits=[16])`` makes the
-other cases long.
+other cases long, and all of them between two parties of CrypTen: three have the same blocks.
 """
 
 import pytest
@@ -10,6 +10,8 @@ import pytest
 from tests.conformance.arenas.arena import ARENAS, ABY3Arena, Arena, CrypTenArena, parameters
 from tests.conftest import Pools
 from tests.helpers.tfe_process import TFEProcess
+
+TWO = "crypten-2"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,8 +22,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if smoke is None or not isinstance(item, pytest.Function):
             continue
         given = item.callspec.params
-        on_host = not str(given.get("arena", "")).startswith("clear")
-        if on_host and any(given[name] not in values for name, values in smoke.kwargs.items()):
+        host = str(given.get("arena", ""))
+        if host.startswith("clear"):
+            continue
+        if host == TWO or any(given[name] not in values for name, values in smoke.kwargs.items()):
             item.add_marker(pytest.mark.long)
 
 

@@ -94,7 +94,7 @@ def furthest(x: Reals, padding: Integers, plan: StepPlan) -> float:
     return distance
 
 
-@pytest.mark.hosts(frac_bits=[20], max_grad_norm=[0.5])
+@pytest.mark.hosts(frac_bits=[20], max_grad_norm=[0.5], arena=["toy", "crypten-3"])
 @pytest.mark.parametrize("frac_bits", PRESETS)
 @pytest.mark.parametrize(
     ("max_grad_norm", "tightest"), [(3.0, 2.0**9), (0.5, None)], ids=["nothing clipped", "clipped"]

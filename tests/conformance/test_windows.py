@@ -37,6 +37,7 @@ def network() -> Network:
     return Network(stages=tuple(sketch.stages), loss="softmax", guarded=True)
 
 
+@pytest.mark.hosts(max_grad_norm=[0.5])
 @pytest.mark.parametrize("max_grad_norm", [0.5, 64.0], ids=["clipped", "not clipped"])
 def test_a_step_is_that_of_the_clear_ring(arena: Arena, max_grad_norm: float):
     """Norms of either host are rounded up by 2 % at most, and deltas within an ulp a stage."""

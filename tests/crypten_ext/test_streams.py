@@ -12,10 +12,14 @@ import pytest
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.template import template_of
 from extensions.runs.processes import Process
+from tests.conftest import SHARED
 from tests.helpers.commands import parent_of
 from tests.helpers.patience import PATIENCE
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are Linux only")
+pytestmark = [
+    pytest.mark.xdist_group(SHARED["pools"]),
+    pytest.mark.skipif(sys.platform != "linux", reason="copies are Linux only"),
+]
 
 TASKS = "tests.helpers.party_tasks.streams"
 OF_A_RUN = ("crypten_ext.run.training", "dp_accounting")

@@ -1,12 +1,18 @@
 """What another process has in its memory, freed blocks included."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 import pytest
 
-_PIECE = 1 << 20
+_PIECE, _PAGE, _ENTRY = 1 << 20, os.sysconf("SC_PAGE_SIZE"), 8
+_EXCLUSIVE, _FILE, _SWAPPED, _PRESENT = (np.uint64(1 << bit) for bit in (56, 61, 62, 63))
+"""Bits of an entry of /proc/PID/pagemap, one for each page."""
 
 
 def found_in(pid: int, heads: Sequence[bytes], length: int) -> set[bytes]:
@@ -49,22 +55,36 @@ def private_memory(pid: int) -> int:
 
 
 def _writable(pid: int, overlap: int) -> Iterator[bytes]:
-    """The writable memory that was used, in pieces, each with the beginning of the next."""
-    folder, zeros = Path(f"/proc/{pid}"), bytes(_PIECE + overlap)
+    """The writable memory that is the process's own, in pieces, each with the next one's beginning.
+
+    A page that a copy of a process still shares with it was not written since it was copied.
+    """
+    folder = Path(f"/proc/{pid}")
     try:
-        with (folder / "mem").open("rb", buffering=0) as memory:
+        with (
+            (folder / "mem").open("rb", buffering=0) as memory,
+            (folder / "pagemap").open("rb", buffering=0) as pages,
+        ):
             for line in (folder / "maps").read_text().splitlines():
                 area, rights, *_ = line.split()
                 begin, end = (int(address, 16) for address in area.split("-"))
                 if not rights.startswith("rw") or line.endswith(("[vvar]", "[vsyscall]")):
                     continue
-                for start in range(begin, end, _PIECE):
+                for start, stop in _own(pages, begin, end):
                     memory.seek(start)
-                    try:
-                        piece = memory.read(min(_PIECE + overlap, end - start))
-                    except OSError:
-                        break
-                    if piece != zeros[: len(piece)]:
-                        yield piece
+                    with suppress(OSError):  # unmapped meanwhile
+                        yield memory.read(min(stop + overlap, end) - start)
     except (FileNotFoundError, PermissionError) as error:
         pytest.skip(f"this system does not let a process read another one's memory: {error}")
+
+
+def _own(pages: IO[bytes], begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """The runs of pages in use but for those that copies share, of at most a piece each."""
+    pages.seek(begin // _PAGE * _ENTRY)
+    entries = np.frombuffer(pages.read((end - begin) // _PAGE * _ENTRY), dtype=np.uint64)
+    copied = (entries & (_PRESENT | _FILE | _EXCLUSIVE)) == _PRESENT
+    own = np.append((entries & (_PRESENT | _SWAPPED) != 0) & ~copied, False)
+    (turns,) = np.nonzero(np.diff(own, prepend=False))
+    for first, last in (begin + turns.reshape(-1, 2) * _PAGE).tolist():
+        for start in range(first, last, _PIECE):
+            yield start, min(start + _PIECE, last)

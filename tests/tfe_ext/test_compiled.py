@@ -9,7 +9,7 @@ TASKS = "tests.helpers.tfe_tasks.compiled"
     "task",
     [
         "the_first_call_traces_once",
-        "a_step_has_few_nodes",
+        pytest.param("a_step_has_few_nodes", marks=pytest.mark.long),
         "epochs_trace_nothing_after_the_first",
         pytest.param("a_linear_step_has_few_nodes", marks=pytest.mark.long),
         pytest.param("twenty_epochs_trace_nothing_after_the_first", marks=pytest.mark.long),

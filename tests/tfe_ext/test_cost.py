@@ -6,7 +6,7 @@ import pytest
 @pytest.mark.parametrize(
     "task",
     [
-        "known_costs_of_the_host",
+        pytest.param("known_costs_of_the_host", marks=pytest.mark.long),
         pytest.param("costs_of_ours", marks=pytest.mark.long),
         "what_is_counted_is_what_is_sent",
         "loops_count_as_often_as_they_turn",

@@ -50,7 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
     "softmax": {"max_grad_norm": 0.7, "steps": 2, "kind": "softmax"},
     "SGD": {"private": False, "steps": 2},
 }
-SHORT = ("linear", "momentum, falling rates")
+SHORT = ("momentum, falling rates",)
 """Each case traces a step for seconds; the others differ in what the core computes."""
 COSTS = {"linear": 19, "hidden": 28, "hidden sigmoid, no bias": 30, "softmax": 25, "SGD": 12}
 COSTS |= dict.fromkeys([case for case in CASES if "momentum" in case], COSTS["linear"])

@@ -14,6 +14,16 @@ def test_no_misuse_is_accepted(tfe_process):
 
 
 @pytest.mark.long
+def test_no_misuse_is_accepted_after_a_step(tfe_process):
+    found = tfe_process.run(
+        f"{PROGRAMS}.keras_script:outcomes",
+        module=f"{PROGRAMS}.keras_misuse",
+        corpus="after_a_step",
+    )
+    assert [kind for kind, _ in found.values()] == ["ArgumentError"] * 2
+
+
+@pytest.mark.long
 def test_every_honest_program_runs(tfe_process):
     found = tfe_process.run(f"{PROGRAMS}.keras_script:outcomes", module=f"{PROGRAMS}.keras_honest")
     assert len(found) >= 20

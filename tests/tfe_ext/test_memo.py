@@ -8,7 +8,7 @@ import pytest
     [
         "every_method_that_the_host_remembers_is_named",
         "functions_are_traced_anew",
-        "nothing_grows",
+        pytest.param("nothing_grows", marks=pytest.mark.long),
         "protocols_are_told_apart",
         "operands_are_told_apart",
         "one_graph_computes_once",

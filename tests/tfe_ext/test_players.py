@@ -23,6 +23,7 @@ from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.strategies import boundaries
+from tests.helpers.tfe_process import TFEProcess
 from tests.tfe_ext.test_compat import needs_tensorflow
 
 TASKS = "tests.helpers.tfe_tasks.players"
@@ -151,7 +152,8 @@ def test_threads_run_while_a_player_is_waited_for(players, tfe_players):
 
 
 @needs_tensorflow
-@pytest.mark.parametrize("frac_bits", [16, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("frac_bits", [16, 20])
 def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
     plan = InverseSqrtPlan(frac_bits=frac_bits)
     x = boundaries(plan.live_bits)
@@ -163,7 +165,7 @@ def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
 def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     players, tfe_players, tmp_path, monkeypatch
 ):
-    """The last test of these servers: the others end with the one that dies, and come back."""
+    """The last test of these servers: the others end with the one that dies."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file, (command, pids) = players
     tfe_players.run(f"{TASKS}:calls_differ")
@@ -183,8 +185,22 @@ def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     assert ended.returncode == 1
     assert "pea: player server1 ended with status -9" in ended.stderr
     tfe_players.run(f"{TASKS}:lost_players_are_an_error_in_the_block")
-    with running_players(file.with_name("servers.json")):
-        tfe_players.run(f"{TASKS}:players_that_came_back_compute")
+
+
+@needs_tensorflow
+@pytest.mark.long
+def test_players_that_were_lost_come_back_and_compute(tmp_path):
+    file = write(tmp_path / "players.json", free_addresses([*SERVERS, "owner"]))
+    script = TFEProcess(PLAYERS=str(file))
+    try:
+        with running_players(file) as (command, pids):
+            script.run(f"{TASKS}:calls_differ")
+            os.kill(pids["server1"], signal.SIGKILL)
+            assert command.finish().returncode == 1
+        with running_players(file):
+            script.run(f"{TASKS}:players_that_came_back_compute")
+    finally:
+        script.close()
 
 
 @needs_tensorflow

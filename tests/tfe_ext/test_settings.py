@@ -3,8 +3,8 @@
 import pytest
 
 TASKS = "tests.helpers.tfe_tasks.settings"
-SHORT = ("learning_rate",)
-LONG = (
+NAMES = (
+    "learning_rate",
     "noise_multiplier",
     "expected_batch_size",
     "sample_rate",
@@ -20,7 +20,8 @@ LONG = (
     [
         "every_setting_has_its_row",
         pytest.param("settings_hold_within_a_fit", marks=pytest.mark.long),
-        "another_source_is_asked",
+        "without_a_source_the_system_is_asked",
+        pytest.param("another_source_is_asked", marks=pytest.mark.long),
         pytest.param("bounds_hold_or_are_refused", marks=pytest.mark.long),
         "what_steps_do_not_notice_cannot_be_set",
         "a_changed_loss_is_refused",
@@ -31,8 +32,7 @@ def test_property_of_settings(tfe_process, task):
     tfe_process.run(f"{TASKS}:{task}")
 
 
-@pytest.mark.parametrize(
-    "name", [*SHORT, *(pytest.param(name, marks=pytest.mark.long) for name in LONG)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
 def test_a_setting_takes_effect(tfe_process, name):
     tfe_process.run(f"{TASKS}:a_setting_takes_effect", name=name)

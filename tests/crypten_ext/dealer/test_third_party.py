@@ -18,6 +18,7 @@ from crypten_ext.processes.launch import Parties, PartyFailedError
 from extensions.cli.main import app
 from extensions.errors import ArgumentError, PartyLostError, ThirdPartyLostError
 from extensions.owners.data import write_records
+from tests.conftest import SHARED
 from tests.extensions.runs.test_config_data import small_split
 from tests.helpers.commands import assert_all_end, assert_dies_with, is_alive
 from tests.helpers.openings import uniform_p_value
@@ -25,7 +26,7 @@ from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
 from tests.helpers.strategies import ALARM
 
-pytestmark = pytest.mark.usefixtures("imported")
+pytestmark = [pytest.mark.usefixtures("imported"), pytest.mark.xdist_group(SHARED["pools"])]
 
 DEALT = "tests.helpers.party_tasks.dealer:"
 TASKS = "tests.helpers.party_tasks.third_party"

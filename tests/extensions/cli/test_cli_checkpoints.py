@@ -13,6 +13,7 @@ import pytest
 from extensions.owners.data import load, split_among
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from tests.conftest import SHARED
 from tests.extensions.cli.test_cli_parties import free_address
 from tests.helpers.commands import Command, pea, report_of, started
 from tests.helpers.patience import wait_until
@@ -71,6 +72,7 @@ def refused(*arguments: object) -> str:
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.xdist_group(SHARED["pools"])
 def test_a_killed_party_and_a_resumed_run(tmp_path):
     folder, run = tmp_path / "kept", (*RUN, *LOCAL, "--json", tmp_path / "report.json")
     run = (*run, "--provider", "tfp")

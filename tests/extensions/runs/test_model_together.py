@@ -17,10 +17,12 @@ from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
 from extensions.runs.model import SharedModel, logits_of, read_shares, write_shares
 from extensions.runs.model.together import Own, Request, perform
+from tests.conftest import SHARED
 from tests.extensions.runs.test_model import model_of, records, whitened_model
 from tests.helpers.commands import pea, started
 from tests.helpers.toy_ext.host import ToyHost
 
+pytestmark = pytest.mark.xdist_group(SHARED["pools"])
 PARTIES = 3
 ULP = 2.0**-20
 

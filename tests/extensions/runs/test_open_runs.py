@@ -20,6 +20,7 @@ from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Keeping
 from extensions.runs.model import read_opened
+from tests.conftest import SHARED
 from tests.extensions.runs.test_crashes import CONFIG as HIDDEN
 from tests.extensions.runs.test_crashes import PARTS, result
 from tests.extensions.runs.test_third_host import toy
@@ -104,6 +105,7 @@ class Watched(Parties):
         return self
 
 
+@pytest.mark.xdist_group(SHARED["pools"])
 def test_crypten_opens_16_bytes_a_parameter_in_one_round_a_step(tmp_path, monkeypatch):
     """Differences of two runs, by the kernel's count; the model is that of the clear host."""
     Watched.dealers.clear()
@@ -123,6 +125,7 @@ def test_crypten_opens_16_bytes_a_parameter_in_one_round_a_step(tmp_path, monkey
     assert short["opened"] == [ITERATES, COUNT]
 
 
+@pytest.mark.xdist_group(SHARED["pools"])
 def test_crypten_opens_statistics_once(tmp_path):
     """Half a matrix of 64 columns and ten columns of labels, in two rounds more than none."""
     secure, model = trained(tmp_path / "secure", *STATISTICS, "--backend", "crypten")

@@ -19,10 +19,14 @@ import pytest
 from extensions.owners.data import load, split_among
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from tests.conftest import SHARED
 from tests.helpers.commands import KEYS, pea, report_of
 from tests.helpers.digits import HELD_OUT, F, correct
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+pytestmark = [
+    pytest.mark.xdist_group(SHARED["pools"]),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
+]
 
 EPSILON, DELTA = 2.0, 1e-5
 PRIVATE = ("--epsilon", EPSILON, "--delta", DELTA)

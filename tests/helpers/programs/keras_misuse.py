@@ -27,7 +27,8 @@ import tf_encrypted as tfe
 from tf_encrypted.keras import layers, losses, optimizers
 from tf_encrypted.keras.models import sequential as host
 
-program = Corpus()
+program, after_a_step = Corpus(), Corpus()
+"""A step is traced for seconds; what must be refused after one is a corpus of its own."""
 
 
 def on_features(change: Any) -> None:
@@ -470,14 +471,14 @@ def validation_on_a_data_set_that_is_trained_on() -> None:
     fit(model(), validation_data=data_sets("server0"))
 
 
-@program
+@after_a_step
 def evaluation_on_what_was_trained_on() -> None:
     network = model()
     fit(network)
     network.evaluate(*owned())
 
 
-@program
+@after_a_step
 def evaluation_on_private_tensors_that_were_trained_on() -> None:
     network, tensors = model(), shared()
     fit(network, vouch_for(*tensors, max_feature_norm=1.0))

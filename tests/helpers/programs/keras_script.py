@@ -78,10 +78,10 @@ def vouched(change: Any = None, **options: Any) -> tuple[Any, Any]:
     return vouch_for(change(x) if change else x, y, **{"max_feature_norm": 1.0, **options})
 
 
-def outcomes(module: str) -> dict[str, list[str]]:
+def outcomes(module: str, corpus: str = "program") -> dict[str, list[str]]:
     """Returns type and text of the error of each program of a module; empty if there is none."""
     found = {}
-    for program in importlib.import_module(module).program:
+    for program in getattr(importlib.import_module(module), corpus):
         try:
             program()
         except PeaError as error:

@@ -88,22 +88,21 @@ B = np.array([5.0, 0.0, 0.0, 0.0, 3.0, 2.0])
 
 
 def comparisons():
-    less, selected = compute(
-        [
-            lambda: tfe.less_than(private(A), private(B)),
-            lambda: private(A) * tfe.msb(private(B - A)),
-        ]
-    )
+    (less,) = compute([lambda: tfe.less_than(private(A), private(B))])
     np.testing.assert_array_equal(less, A < B)
-    np.testing.assert_allclose(selected, A * (B < A), atol=ULP)
 
 
 def further_comparisons():
-    negative, greater = compute(
-        [lambda: tfe.msb(private(A)), lambda: tfe.greater_than(private(A), private(B))]
+    negative, greater, selected = compute(
+        [
+            lambda: tfe.msb(private(A)),
+            lambda: tfe.greater_than(private(A), private(B)),
+            lambda: private(A) * tfe.msb(private(B - A)),
+        ]
     )
     np.testing.assert_array_equal(negative, A < 0)
     np.testing.assert_array_equal(greater, A > B)
+    np.testing.assert_allclose(selected, A * (B < A), atol=ULP)
 
 
 def functions():
@@ -137,7 +136,7 @@ def bit_operations():
         (lambda: tfe.bit_reverse(boolean()), [int(f"{w:064b}"[::-1], 2) for w in unsigned]),
         (lambda: tfe.xor_indices(boolean()), [_xor_of_places(w) for w in unsigned]),
     ]
-    for stride in (1, 2, 4, 8, 64):
+    for stride in (1, 4, 64):
         for start in {0, stride // 2, stride - 1}:
             cases.append(
                 (

@@ -51,7 +51,8 @@ def _has_few_nodes(widths, most):
 def epochs_trace_nothing_after_the_first(epochs=3):
     """Further epochs of a hidden model, with a rate for each step; records are others each time.
 
-    The weights are set in some, so that the start of training is checked again.
+    The weights are set in some, so that the start of training is checked again. What a first step
+    takes is about proportional to its nodes.
     """
     optimizer = DPSGD(0.5, 1.0, 1.0, 0.5)
     model = model_of([4, 3, 2], optimizer=optimizer)
@@ -68,6 +69,7 @@ def epochs_trace_nothing_after_the_first(epochs=3):
             model.set_weights(model.get_weights())
 
     epoch(0)
+    assert model.step_cost().nodes <= 5220
     with counted_graphs() as traced:
         for number in range(1, 1 + epochs):
             epoch(number)

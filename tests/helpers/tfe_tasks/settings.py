@@ -127,11 +127,19 @@ def another_source_is_asked():
     again, _ = _fit(model)
     np.testing.assert_allclose(again, first, atol=4 * ULP)
     assert used.state_dict() == left == other.state_dict()
+
+
+def without_a_source_the_system_is_asked():
+    """Once none is set, the one of before is not asked any more."""
+    model = model_of([4, 2], optimizer=_dpsgd())
+    seeded, _ = _fit(model)
+    used = model.optimizer.source
+    left = used.state_dict()
     model.optimizer.source = None
     assert type(model.optimizer.source) is SystemSource
     fresh, _ = _fit(model)
-    assert np.all(fresh != first)
-    assert other.state_dict() == left
+    assert np.all(fresh != seeded)
+    assert used.state_dict() == left
 
 
 def bounds_hold_or_are_refused():

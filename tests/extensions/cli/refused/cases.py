@@ -29,8 +29,8 @@ TABLES = {
     "export": records.EXPORT,
     "fl": running.FL,
 }
-AFTER_TRAIN = ("party", "prepare")
-"""Commands with options of `train`, which it reads for them: see `repeated_of`."""
+AFTER_TRAIN = tuple(name for name in TABLES if name not in ("train", "fl"))
+"""Commands that may have options of `train`, which one parser reads: see `repeated_of`."""
 WITHOUT_VALUE, TWICE, EMPTY = "given with a value", "given once", "   "
 
 
@@ -88,7 +88,15 @@ def repeated_of(name: str) -> list[Case]:
 
 
 def _repeats_train(name: str, parameter: Any) -> bool:
-    return name in AFTER_TRAIN and parameter.opts in [each.opts for each in params_of("train")]
+    if name not in AFTER_TRAIN or parameter.param_type_name == "argument":
+        return False
+    return _kind(name, parameter) in [_kind("train", each) for each in params_of("train")]
+
+
+def _kind(name: str, parameter: Any) -> tuple[Any, ...]:
+    """What the parser goes by."""
+    kinds = (parameter.is_flag, parameter.multiple, parameter.required)
+    return parameter.opts, command_word(name, parameter), kinds
 
 
 def _case(name: str, flag: str, value: str) -> Case:
