@@ -35,7 +35,15 @@ RECORD = DIGITS.x[NUMBER]
 GREY = float(RECORD.var(correction=0))
 """The error of a guess that is one grey."""
 SIZE = get_weights(DIGITS.model()).size
-VIEWS = [(scheme, who) for scheme in SCHEMES for who in scheme.views]
+VIEWS = [
+    pytest.param(
+        *(scheme, who),
+        marks=[pytest.mark.long] if scheme.mechanism and "Gaussian" not in scheme.name else [],
+    )
+    for scheme in SCHEMES
+    for who in scheme.views
+]
+"""A search for a record under noise is as long whatever the noise is."""
 
 
 def attacked(updates: list[fl.Vector]) -> fl.leakage.Reconstruction | None:

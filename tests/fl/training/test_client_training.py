@@ -76,7 +76,11 @@ def test_the_users_own_training_that_is_local_sgd_gives_its_model():
 def test_any_optimizer_and_a_term_that_keeps_close_may_train():
     run = ran(8, model=linear(), train=proximal)
     assert run.history[-1].loss < 0.8 * run.history[0].loss
-    again = ran(8, model=linear(), train=proximal, workers=2)
+
+
+@pytest.mark.long
+def test_workers_train_in_the_users_own_way():
+    run, again = (ran(2, model=linear(), train=proximal, workers=n) for n in (1, 2))
     np.testing.assert_array_equal(get_weights(run.model), get_weights(again.model))
 
 
