@@ -59,9 +59,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the largest groups first, so that they run beside each other."""
+    """Puts the largest groups first, so that they run beside each other, and what ends one last."""
     first = list(dict.fromkeys(SHARED.values()))
-    items.sort(key=lambda item: [*first, _group(item)].index(_group(item)))
+
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        ends_all = item.get_closest_marker("ends_all") is not None
+        return [*first, _group(item)].index(_group(item)), ends_all
+
+    items.sort(key=place)
 
 
 def _group(item: pytest.Item) -> str:

@@ -162,6 +162,7 @@ def test_inverse_square_root_on_players_is_never_above(tfe_players, frac_bits):
 
 
 @needs_tensorflow
+@pytest.mark.ends_all
 def test_a_run_that_loses_a_player_names_it_and_can_be_resumed(
     players, tfe_players, tmp_path, monkeypatch
 ):
