@@ -122,9 +122,14 @@ class DPSGD(RecordedStep):
         return {**super().state_dict(), "ledger": self.ledger.to_json()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """What `state_dict` returned counts as done and spent, with the parameters of then."""
+        """What `state_dict` returned counts as done and spent, with the parameters of then.
+
+        So does what this optimizer's ledger has besides steps, such as another whitening.
+        """
         super().load_state_dict(state)
-        self.ledger = Ledger.from_json(state["ledger"])
+        restored = Ledger.from_json(state["ledger"])
+        restored.add(self.ledger.without("training"))
+        self.ledger = restored
 
     def _account(self, public: PublicBatch) -> None:
         self.ledger.record(

@@ -125,9 +125,14 @@ class DPSGD(Optimizer):
         return {**super().state_dict(), "ledger": self.ledger.to_json()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned, with the weights of then."""
+        """Restores what `state_dict` returned, with the weights of then.
+
+        What this optimizer's ledger has besides steps, such as another whitening, stays in it.
+        """
         super().load_state_dict(state)
-        self._ledger = Ledger.from_json(state["ledger"])
+        restored = Ledger.from_json(state["ledger"])
+        restored.add(self._ledger.without("training"))
+        self._ledger = restored
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.

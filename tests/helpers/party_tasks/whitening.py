@@ -38,6 +38,7 @@ def whitened(
         optimizer = optim.DPSGD(model, 1.0, 1.0, 2.0, 0.5)
         own = None if x is None else np.array(x)
         found: list[Any] = []
+        earlier = optimizer.state_dict()
         meter = Meter()
         refused = outcome(
             lambda: found.append(
@@ -53,6 +54,7 @@ def whitened(
         if not found:
             return {"refused": refused, "ledger": optimizer.ledger.to_json()}
         (whitening,) = found
+        optimizer.load_state_dict(earlier)  # as a script does that goes on; what was opened stays
         rows = None if own is None else whitening.rows(own)
         labels = None if own is None else [0] * len(own)
         batches = crypten_ext.poisson_batches(rows, labels, sample_rate=0.5, steps=1, classes=2)

@@ -41,9 +41,11 @@ def whitened(own: dict[str, Any], noise_multiplier: float) -> dict[str, Any]:
             noise_multiplier=1.0,
         )
     assert not optimizer.ledger.phases
+    earlier = optimizer.state_dict()
     whitening = tfe_ext.whiten(
         tables, ledger=optimizer.ledger, noise_multiplier=noise_multiplier, ridge=2.0
     )
+    optimizer.load_state_dict(earlier)  # as a script does that goes on; what was opened stays
     rows = {owner: whitening.rows(own) for owner, own in tables.items()}
     norms = np.concatenate([np.linalg.norm(own, axis=1) for own in rows.values()])
     assert optimizer.get_epsilon(1e-5) > 0
