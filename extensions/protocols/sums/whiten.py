@@ -52,14 +52,13 @@ def whiten(
         was opened.
 
     Cost:
-        Two rounds, one of which agrees on settings and sizes, and that of `noisy_gram`; one more
-        where masks need keys first.
+        One round to agree on settings and sizes, and that of `noisy_gram`; one more where masks
+        need keys first.
 
     Raises:
         ArgumentError: in every party and before anything is opened: records or settings that do
             not fit, or no ridge without noise.
     """
-    check_not_negative("noise_multiplier", noise_multiplier)
     stated = {"noise_multiplier": noise_multiplier, "ridge": ridge, **vars(split)}
     records = _agreed(host, own, max_feature_norm, stated)
     total, columns = sum(records.sizes), records.features
@@ -69,7 +68,6 @@ def whiten(
         ridge = ridge_of(
             noise_multiplier, parties=parties, total=total, columns=columns, split=split
         )
-    check_positive("ridge", ridge)
     bound = math.ldexp(max_feature_norm, host.ring.frac_bits)
     rows = [unit_rows(each.features.reshape(-1, columns), bound) for each in records.records]
     charge(ledger, noise_multiplier)
@@ -84,25 +82,35 @@ def _agreed(
     stated: Mapping[str, Any],
 ) -> Announced:
     """Returns the owners' records, of whose sizes and settings all parties know; one round."""
-    check_positive("max_feature_norm", max_feature_norm)
     f = host.ring.frac_bits
     stated = {**stated, "max_feature_norm": max_feature_norm, "frac_bits": f}
     none = np.zeros((0, 0), dtype=np.int64)
     records, problem = [OwnRecords(features=none, labels=none, frac_bits=f) for _ in own], None
     try:
+        check_not_negative("noise_multiplier", stated["noise_multiplier"])
+        check_positive("max_feature_norm", max_feature_norm)
+        if stated["ridge"] is not None:
+            check_positive("ridge", stated["ridge"])
         for rank, x in enumerate(own):
             if x is not None:
-                rows = np.asarray(x)
-                records[rank] = check_records(
-                    rows,
-                    np.zeros(len(rows), dtype=np.int64),
-                    frac_bits=f,
-                    classes=1,
-                    max_feature_norm=max_feature_norm,
-                )
+                records[rank] = _checked(x, f, max_feature_norm)
     except ArgumentError as error:
         problem = error
     announced = announce(host.exchange, records, stated, problem)
     if not sum(announced.sizes):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
     return announced
+
+
+def _checked(x: npt.ArrayLike, frac_bits: int, max_feature_norm: float) -> OwnRecords:
+    try:
+        rows = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError("x", type(x).__name__, "rows of numbers", str(error)) from error
+    return check_records(
+        rows,
+        np.zeros(rows.shape[:1]),
+        frac_bits=frac_bits,
+        classes=1,
+        max_feature_norm=max_feature_norm,
+    )

@@ -36,14 +36,13 @@ def whitened(
     with session():
         model = crypten_ext.nn.Linear(4, 2).encrypt()
         optimizer = optim.DPSGD(model, 1.0, 1.0, 2.0, 0.5)
-        own = None if x is None else np.array(x)
         found: list[Any] = []
         earlier = optimizer.state_dict()
         meter = Meter()
         refused = outcome(
             lambda: found.append(
                 crypten_ext.whiten(
-                    own,
+                    x,
                     ledger=optimizer.ledger,
                     noise_multiplier=noise_multiplier,
                     max_feature_norm=max_feature_norm,
@@ -55,8 +54,8 @@ def whitened(
             return {"refused": refused, "ledger": optimizer.ledger.to_json()}
         (whitening,) = found
         optimizer.load_state_dict(earlier)  # as a script does that goes on; what was opened stays
-        rows = None if own is None else whitening.rows(own)
-        labels = None if own is None else [0] * len(own)
+        rows = None if x is None else whitening.rows(np.array(x))
+        labels = None if x is None else [0] * len(x)
         batches = crypten_ext.poisson_batches(rows, labels, sample_rate=0.5, steps=1, classes=2)
         return {
             "refused": refused,
