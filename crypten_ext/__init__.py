@@ -16,6 +16,7 @@ from crypten_ext.nn.vouching import vouch_for  # noqa: E402
 from crypten_ext.noise import gaussian_noise  # noqa: E402
 from crypten_ext.registry import disable, enable, is_enabled  # noqa: E402
 from crypten_ext.run.checkpoints import Checkpoints  # noqa: E402
+from crypten_ext.run.whitening import whiten  # noqa: E402
 from extensions import __version__  # noqa: E402
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "poisson_batches",
     "share_records",
     "vouch_for",
+    "whiten",
 ]

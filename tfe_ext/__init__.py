@@ -18,6 +18,7 @@ from tfe_ext.aby3.protocol import ABY3  # noqa: E402
 from tfe_ext.cost.cost import Cost, cost  # noqa: E402
 from tfe_ext.players.client import remote_config  # noqa: E402
 from tfe_ext.players.config import local_config  # noqa: E402
+from tfe_ext.run.whitening import whiten  # noqa: E402
 
 register()
 own_constants.install()
@@ -34,4 +35,5 @@ __all__ = [
     "local_config",
     "owned_by",
     "remote_config",
+    "whiten",
 ]

@@ -54,8 +54,8 @@ def main(
     way: Annotated[
         list[str] | None,
         typer.Option(
-            help="Title of a way of the secure run that is measured anew, others stay; once for "
-            "each; by default all."
+            help="Title of a way of the secure run that is measured anew, others stay; or title "
+            "and epsilon, 'whitened, 2'; once for each; by default all."
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions, each with its own seed.", min=1)] = 3,

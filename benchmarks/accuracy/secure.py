@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from extensions.runs.hosts import Backend, find
 from extensions.runs.options import RunOptions
 
 OPTIONS = RunOptions(timeout=3600.0)
+_AT = " at epsilon "
 
 
 def run(
@@ -37,7 +39,8 @@ def run(
     Args:
         material: the records.
         backend: host of the runs.
-        only: titles of the ways to measure, all by default; what was published of others stays.
+        only: titles of the ways to measure, or "TITLE, EPSILON", all by default; what was published
+            of others stays.
         missing: what was published of these ways with today's settings stays too.
 
     Raises:
@@ -46,17 +49,16 @@ def run(
     engine = find(backend)
     known = ways(material.data, EPSILONS[0])
     titles = list(known)
-    if unknown := [way for way in only if way not in titles]:
-        raise ArgumentError("way", unknown[0], f"one of {', '.join(titles)}")
+    wanted = [run for name in only or titles for run in _runs(name, titles)]
 
-    def kept(way: str, setting: dict[str, Any]) -> bool:
-        if way in (only or titles):
+    def kept(way: str, epsilon: float, setting: dict[str, Any]) -> bool:
+        if (way, epsilon) in wanted:
             return missing and setting == shown(known[way])
         return way in titles
 
     rows, settings, loads, seconds = _published(f"secure-{backend}", material.data, kept)
     there = {(row["way"], _target(row)) for row in rows}
-    for way, epsilon in product(only or titles, EPSILONS):
+    for way, epsilon in wanted:
         setting = ways(material.data, epsilon)[way]
         if (way, epsilon) in there or not (is_hidden(setting) or backend == "crypten"):
             continue  # one program has all records in ABY3 if the model is open
@@ -67,7 +69,7 @@ def run(
         reports = [_once(config, features, engine) for _ in material.seeds]
         rows.append(_row(material.data, backend, way, reports))
         rows.sort(key=lambda row: (titles.index(row["way"]), -row["epsilon"]))
-        settings[way] = known[way]
+        settings |= {way: known[way], **_others(material.data, way)}
         seconds[run_of_all] = [report["seconds"] for report in reports]
         name = publish(
             f"secure-{backend}",
@@ -81,6 +83,16 @@ def run(
             seconds=seconds,
         )
         against_costs(name, rows, ("rounds", "GB/party"))
+
+
+def _runs(name: str, titles: Collection[str]) -> list[tuple[str, float]]:
+    """The ways and epsilons that a name on the command line means."""
+    runs = {f"{way}, {epsilon:g}": (way, epsilon) for way, epsilon in product(titles, EPSILONS)}
+    if name in titles:
+        return [run for run in runs.values() if run[0] == name]
+    if name not in runs:
+        raise ArgumentError("way", name, f"one of {', '.join(titles)}, or one with ', 2' (epsilon)")
+    return [runs[name]]
 
 
 def _config(
@@ -98,25 +110,39 @@ def _config(
 
 
 def _published(
-    experiment: str, data: str, kept: Callable[[str, dict[str, Any]], bool]
+    experiment: str, data: str, kept: Callable[[str, float, dict[str, Any]], bool]
 ) -> tuple[list[dict[str, Any]], dict[str, Any], dict[str, float], dict[str, list[float]]]:
-    """Rows, settings, loads and seconds as they were published, of each way that is `kept`."""
+    """Rows, settings, loads and seconds as they were published, of each row that is `kept`."""
     file = tables.RESULTS / f"accuracy-{experiment}-{data}.json"
     content = json.loads(file.read_text()) if file.exists() else {"rows": []}
     found = content.get("settings", {})
-    tuned = {way: each for way, each in found.get("tuned", {}).items() if kept(way, each)}
-    rows = [row for row in content["rows"] if row["way"] in tuned]
-    settings = {row["way"]: tuned[row["way"]] for row in rows}
+    tuned = found.get("tuned", {})
+    rows = [
+        row
+        for row in content["rows"]
+        if row["way"] in tuned and kept(row["way"], _target(row), tuned[row["way"]])
+    ]
+    ways_kept = {row["way"] for row in rows}
+    settings = {
+        title: each for title, each in tuned.items() if title.partition(_AT)[0] in ways_kept
+    }
+    runs = {f"{row['way']}, {_target(row):g}" for row in rows}
     loads, seconds = (
-        {run: each for run, each in found.get(name, {}).items() if _way_of(run) in settings}
+        {run: each for run, each in found.get(name, {}).items() if run in runs}
         for name in ("loads_before", "seconds")
     )
     return rows, settings, loads, seconds
 
 
-def _way_of(run: str) -> str:
-    """The way's title; after it comes the epsilon."""
-    return run.rpartition(", ")[0]
+def _others(data: str, way: str) -> dict[str, Setting]:
+    """Those settings of a way that differ from its first epsilon's in more than the rate."""
+    first = ways(data, EPSILONS[0])[way]
+    each = {epsilon: ways(data, epsilon)[way] for epsilon in EPSILONS[1:]}
+    return {
+        f"{way}{_AT}{epsilon:g}": setting
+        for epsilon, setting in each.items()
+        if replace(setting, lr=first.lr) != first
+    }
 
 
 def _target(row: dict[str, Any]) -> float:

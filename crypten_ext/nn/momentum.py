@@ -6,8 +6,8 @@ from typing import Any
 import torch
 
 from crypten_ext.nn.provenance import LinearUse
-from extensions.errors import GradientError
 from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.optimizer import ratio_after, truncated_bits
 from extensions.ring.fixed_point import Integers
 
 Pairs = list[tuple[torch.Tensor, torch.Tensor | None]]
@@ -24,26 +24,17 @@ class Momentum:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._scale: list[int] = []
+        self._truncated: int | None = None
         self._last: dict[str, torch.Tensor] = {}
 
-    def before(self, plan: StepPlan, layers: Sequence[LinearUse]) -> Pairs | None:
-        """Returns what the last step subtracted from each layer; None without momentum.
+    def ratio(self, plan: StepPlan) -> tuple[int, int]:
+        """Returns by what the next step multiplies its sum (`ratio_after`)."""
+        return ratio_after(plan, self._truncated)
 
-        Raises:
-            GradientError: the step has other public constants than the last one, so that its range
-                is not proven.
-        """
+    def before(self, plan: StepPlan, layers: Sequence[LinearUse]) -> Pairs | None:
+        """Returns what the last step subtracted from each layer; None without momentum."""
         if not plan.momentum_numerator:
             return None
-        scale = [*plan.step_ratio, plan.factor_bits]
-        if self._scale and self._scale != scale:
-            raise GradientError(
-                "With momentum all steps have one learning rate and one size of batches, on which "
-                "the range of what goes from step to step depends. Leave them as they are, or "
-                "make another optimizer, which begins without velocity."
-            )
-        self._scale = scale
         names = self._names()
 
         def last(parameter: Any) -> torch.Tensor:
@@ -55,8 +46,11 @@ class Momentum:
             for layer in layers
         ]
 
-    def after(self, layers: Sequence[LinearUse], updates: Pairs) -> None:
-        """Takes note of what a step with momentum subtracted."""
+    def after(self, plan: StepPlan, layers: Sequence[LinearUse], updates: Pairs) -> None:
+        """Takes note of what a step subtracted, if there is momentum."""
+        if not plan.momentum_numerator:
+            return
+        self._truncated = truncated_bits(plan, self.ratio(plan)[1])
         names = self._names()
         for layer, (weight, bias) in zip(layers, updates, strict=True):
             self._last[names[id(layer.weight)]] = weight
@@ -78,10 +72,10 @@ class Momentum:
             if name.startswith(_PREFIX)
         }
 
-    def state(self) -> list[int]:
-        """Returns the public constants of the steps."""
-        return self._scale
+    def state(self) -> int | None:
+        """Returns by how many bits the last step was truncated, which is public."""
+        return self._truncated
 
-    def restore(self, state: Sequence[int]) -> None:
+    def restore(self, state: int | None) -> None:
         """What `state` returned holds for the next step."""
-        self._scale = [*state]
+        self._truncated = state

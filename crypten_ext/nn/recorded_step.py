@@ -6,6 +6,7 @@ from typing import Any
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.adoption import adopt
+from crypten_ext.nn.averaging import Averaging
 from crypten_ext.nn.momentum import Momentum
 from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
@@ -20,6 +21,7 @@ from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan, check_momentum
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
 from extensions.protocols.noise import NoiseShares
+from extensions.protocols.optimizer import bias_bits_of_layers
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
@@ -40,7 +42,18 @@ class StepSettings:
     dealer_noise: bool = False
     degree: int = 2
     momentum: float = 0.0
+    average: float = 0.0
+    bias_scale: float = 1.0
     steps: int | None = None
+
+    @property
+    def bias_bits(self) -> int:
+        """The bits b of the bias's input, 2^-b.
+
+        Raises:
+            ArgumentError: another input, or none.
+        """
+        return bias_bits_of_layers(self.bias_scale, "with bias=False")
 
 
 class RecordedStep(crypten.optim.Optimizer):
@@ -62,7 +75,11 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps = 0
         self._compared = False
         check_momentum(settings.momentum)
+        _ = settings.bias_bits  # refuses what is none
         self._momentum = Momentum(model)
+        self._iterates = Averaging(
+            model, settings.average, settings.steps, settings.max_weight_norm
+        )
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start()
@@ -86,7 +103,7 @@ class RecordedStep(crypten.optim.Optimizer):
                 first step, whatever the parties' optimizers, models or batches differ in.
 
         Cost:
-            At the first step one round more.
+            At the first step one round more, and at the last one if a mean of iterates is taken.
         """
         if closure is not None:
             raise ArgumentError("closure", closure, "None", "Call backward() before step().")
@@ -100,20 +117,23 @@ class RecordedStep(crypten.optim.Optimizer):
         if self._steps == 0 and self._settings.steps is not None:
             plan.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
         self._drift.check(plan, 1)
-        velocity = self._momentum.before(plan, layers)
+        self._iterates.check(ring, self._steps)
+        velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
         batch.use(self)
         self._drift.count(plan)
         padding = None if batch.shared is None else batch.shared.padding
+        gradients = _gradients(recorded, self._settings.bias_bits)
         updates = dpsgd_step(
-            ring, _gradients(recorded), plan, self.source, padding, velocity=velocity
+            ring, gradients, plan, self.source, padding, ratio=ratio, velocity=velocity
         )
-        if velocity is not None:
-            self._momentum.after(layers, updates)
+        self._momentum.after(plan, layers, updates)
+        self._iterates.before(ring, self._steps)
         for layer, (weight, bias) in zip(layers, updates, strict=True):
             layer.weight.share = layer.weight.share - weight
             if bias is not None:
                 layer.bias.share = layer.bias.share - bias
         self._steps += 1
+        self._iterates.after(ring, self._steps)
         self._note_parameters()
         self._account(batch.public)
 
@@ -155,11 +175,12 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of what steps go on from beside the parameters; secret."""
-        return self._momentum.shares()
+        return {**self._momentum.shares(), **self._iterates.shares()}
 
     def load_shares(self, shares: Mapping[str, Integers]) -> None:
         """What `shares` returned, among others, belongs to the parameters of then."""
         self._momentum.load_shares(shares)
+        self._iterates.load_shares(shares)
 
     def _note_parameters(self) -> None:
         """Remembers the parameters, so that any that takes the place of one is told from it."""
@@ -225,7 +246,10 @@ class RecordedStep(crypten.optim.Optimizer):
         return StepPlan(
             frac_bits=ring.frac_bits,
             layers=chain_of_shapes(
-                layers, delta_norm=recorded.delta_norm, weight_norm=settings.max_weight_norm
+                layers,
+                delta_norm=recorded.delta_norm,
+                weight_norm=settings.max_weight_norm,
+                bias_bits=settings.bias_bits,
             ),
             rows=origin.layers[0].inputs.size(0),
             learning_rate=self.param_groups[0]["lr"],
@@ -254,7 +278,7 @@ def _input_norms(origin: Provenance, max_weight_norm: float, frac_bits: int) -> 
     return norms
 
 
-def _gradients(recorded: BackwardPass) -> list[LayerGradient]:
+def _gradients(recorded: BackwardPass, bias_bits: int) -> list[LayerGradient]:
     """Returns each layer's; squared norms are those of the owners where the batch is its input."""
     shared = recorded.origin.batch.shared
     return [
@@ -263,6 +287,7 @@ def _gradients(recorded: BackwardPass) -> list[LayerGradient]:
             deltas=deltas,
             squared_norm=None if shared is None or layer.origin.uses else shared.squared_norms,
             has_bias=layer.bias is not None,
+            bias_bits=bias_bits,
         )
         for layer, deltas in zip(recorded.origin.layers, recorded.deltas, strict=True)
     ]

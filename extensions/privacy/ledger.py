@@ -177,6 +177,17 @@ class Ledger:
         ]
         return weaker
 
+    def without(self, name: str) -> "Ledger":
+        """Returns the account of all but Gaussian phases of a name, and of what was opened."""
+        rest = Ledger()
+        rest._opened = self.opened
+        rest._phases = [
+            phase
+            for phase in self._phases
+            if not (isinstance(phase, GaussianPhase) and phase.name == name)
+        ]
+        return rest
+
     def disclose(self, name: str) -> None:
         """Notes that something was opened which is not charged against the training records."""
         _check_name(name)

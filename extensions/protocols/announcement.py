@@ -84,7 +84,7 @@ def announce(
     return Announced(
         records=records,
         sizes=tuple(each.records for each in everybody),
-        features=everybody[0].features,
+        features=max(each.features for each in everybody),
     )
 
 

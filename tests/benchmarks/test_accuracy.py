@@ -76,6 +76,12 @@ def test_one_way_is_recorded_and_what_was_published_of_others_stays(tmp_path, ow
     third = json.loads(file.read_text())
     assert [row["epsilon"] for row in third["rows"]] == pytest.approx(2 * [2, 1, 0.5], rel=1e-3)
     assert [third["rows"][0], *third["rows"][3:]] == lacking
+    command[4] = "secure"
+    result = CliRunner().invoke(app, [*command, "sufficient statistics, 0.5"])
+    assert result.exit_code == 0, result.output
+    fourth = json.loads(file.read_text())
+    assert fourth["rows"][:-1] == third["rows"][:-1]
+    assert fourth["rows"][-1]["seconds"] != third["rows"][-1]["seconds"]
     refused = CliRunner().invoke(app, [*command, "none"])
     assert isinstance(refused.exception, ArgumentError)
     assert refused.exception.argument == "way"

@@ -53,7 +53,9 @@ def test_a_party_writes_its_own_shares_and_nothing_else(scratch, interrupted):
         kept = [*found.shares.values()]
         for share, own in zip(interrupted[rank]["shares"], kept[:4], strict=True):
             np.testing.assert_array_equal(own, share)
-        assert [*found.shares][4:] == [f"velocity of {name}" for name in [*found.shares][:4]]
+        names = [*found.shares]
+        assert names[4:8] == [f"velocity of {name}" for name in names[:4]]
+        assert names[8:] == [f"sum of iterates of {name}" for name in names[:4]]
         assert np.median([np.abs(share).max() for share in found.shares.values()]) > 2**55
 
 

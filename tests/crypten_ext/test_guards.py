@@ -32,7 +32,15 @@ REFUSED = {
     "targets of other precision": ("ArgumentError", "targets = 'another precision'.*20 fractional"),
     "no graph": ("GradientError", r"model.train\(\).*no_grad"),
     "far steps": ("GradientError", "After 1 steps.*more than 300.*max_weight_norm = 400"),
-    "another rate": ("GradientError", "With momentum all steps have one learning rate"),
+    "step after the mean": ("GradientError", "All steps = 1 are made, and the model is the mean"),
+    "sum of another training": (
+        "GradientError",
+        "The sum of the iterates before step 3 is lacking",
+    ),
+    "average": ("ArgumentError", r"average = 1.5: must be in 0\.\.1"),
+    "average without steps": ("ArgumentError", "steps = None: must be given with average"),
+    "no bias": ("ArgumentError", "bias_scale = 0.0: .*make layers with bias=False"),
+    "bias_scale": ("ArgumentError", "bias_scale = 0.3: must be 0 for no bias, or a power"),
     "momentum": ("ArgumentError", r"momentum = 1.0: must be in 0\.\.0\.999"),
     "same batch": ("GradientError", "batch was used for an earlier step"),
     "own forward": ("UnsupportedLayerError", r"'\(the model\)' \(Twisted\)"),
@@ -60,14 +68,16 @@ OTHERS = {
     **{"lr": 2.0, "sample_rate": 0.4, "max_grad_norm": 2.0, "noise_multiplier": 2.0},
     **{"max_weight_norm": 500.0, "expected_batch_size": 7.0, "colluders": 0, "degree": 3},
     **{"steps": 9, "momentum": 0.5, "noise_shares": "paper", "dealer_noise": True},
+    **{"average": 0.2, "bias_scale": 0.5},
 }
 
 
 def test_settings_of_an_optimizer_that_one_party_has_otherwise_are_named_at_all(pools: Pools):
     """At the first step, and all of them: there is another value for every field."""
     assert {*OTHERS} == {field.name for field in fields(StepSettings)} | {"lr", "sample_rate"}
-    attempts = [{name: value} for name, value in OTHERS.items()]
-    plans = [{"attempts": [{} for _ in OTHERS]}, {"attempts": attempts}]
+    usual = {"steps": 10}
+    attempts = [{**usual, name: value} for name, value in OTHERS.items()]
+    plans = [{"attempts": [usual for _ in OTHERS]}, {"attempts": attempts}]
     everybody = pools.run(2, f"{TASKS}:first_steps", per_party=plans)
     for found in everybody:
         for (name, value), (kind, message) in zip(OTHERS.items(), found, strict=True):

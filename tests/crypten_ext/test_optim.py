@@ -7,6 +7,7 @@ of `tests.helpers.reference_dpsgd`; the noise is replayed exactly.
 import functools
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,12 @@ CASES: dict[str, dict[str, Any]] = {
     "PyTorch's, no bias": {**MLP, "style": "torch", "bias": False},
     "PyTorch's, one layer": {**LINEAR, "max_grad_norm": 1.0, "style": "torch"},
     "softmax": {**LINEAR, "max_grad_norm": 0.7, "kind": "softmax"},
-    "momentum": {**LINEAR, "max_grad_norm": 0.7, "momentum": 0.75},
+    "momentum": {
+        **LINEAR,
+        **{"max_grad_norm": 0.7, "momentum": 0.75, "decay": 0.4, "bias_scale": 0.5},
+        **{"average": 0.6, "steps": 5},
+    },
+    "momentum, rising": {**LINEAR, "max_grad_norm": 0.7, "momentum": 0.75, "decay": 3.0},
     "SGD": {"widths": LINEAR["widths"], "optimizer": "SGD"},
     "SGD, hidden": {"widths": MLP["widths"], "optimizer": "SGD"},
 }
@@ -78,12 +84,10 @@ def run(pools: Pools, parties: int, case: str) -> tuple[list[dict[str, Any]], fl
         "tests.helpers.party_tasks.protocols:train",
         per_party=[records(rank) for rank in range(parties)],
         parameters=[(weight, bias if has_bias else None) for weight, bias in parameters],
-        lr=LR,
         seed=SEED,
-        steps=STEPS,
         sample_rate=RATE,
         delta=DELTA if case == ACCOUNTED else None,
-        **options,
+        **{"lr": LR, "steps": STEPS, **options},
     )
     for mine, theirs in zip(results[0]["steps"], results[-1]["steps"], strict=True):
         for a, b in zip(mine["after"], theirs["after"], strict=True):
@@ -102,7 +106,8 @@ def plan_of(parties: int, case: str, rows: int) -> StepPlan:
     options = {"noise_multiplier": 0.0, "private": case in PRIVATE, **options}
     widths, has_bias = options.pop("widths"), options.pop("bias")
     loss = options.pop("kind", "sigmoid")
-    for name in ("optimizer", "style", "activation"):
+    scale = options.pop("bias_scale", 1.0)
+    for name in ("optimizer", "style", "activation", "decay", "average", "steps"):
         options.pop(name, None)
     norms = [
         ENCODING_SLACK,
@@ -113,7 +118,12 @@ def plan_of(parties: int, case: str, rows: int) -> StepPlan:
     ]
     delta_norm = residual_norm(loss, CLASSES)
     return StepPlan(
-        layers=chain_of_shapes(layers, delta_norm=delta_norm, weight_norm=DEFAULT_WEIGHT_NORM),
+        layers=chain_of_shapes(
+            layers,
+            delta_norm=delta_norm,
+            weight_norm=DEFAULT_WEIGHT_NORM,
+            bias_bits=round(-math.log2(scale)),
+        ),
         rows=rows,
         learning_rate=LR,
         expected_batch_size=RATE * RECORDS * parties,
@@ -122,14 +132,26 @@ def plan_of(parties: int, case: str, rows: int) -> StepPlan:
     )
 
 
+def iterate_of_mean(mean: Any, steps: list[dict[str, Any]], count: int) -> Any:
+    """Returns the last iterate, with which those before it have that mean."""
+    others = [np.concatenate([p.ravel() for p in step["before"]]) for step in steps[1 - count :]]
+    return count * mean - np.sum(others, axis=0)
+
+
 def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
-    """Fails unless every step is that of the reference; returns the share of clipped examples."""
+    """Fails unless every step is that of the reference; returns the share of clipped examples.
+
+    With momentum no step is truncated by more bits than an earlier one. What is opened after the
+    last one may be the mean of the last iterates, in which an ulp is one of each of them.
+    """
     steps, _ = run(pools, parties, case)
     plan = plan_of(parties, case, len(steps[0]["batch"][0]))
     activation, loss = activation_of(case), CASES[case].get("kind", "sigmoid")
     source, ulp, clipped = InsecureSeededSource(SEED), 2.0**-plan.frac_bits, []
+    decay, shift, rough = CASES[case].get("decay", 1.0), 64, ulp
+    count = max(1, round(CASES[case].get("average", 0.0) * len(steps)))
     carried: Any = 0.0
-    for step in steps:
+    for number, step in enumerate(steps):
         x, y, padding = step["batch"]
         real = padding == 0
         found = gradients(step["before"], x[real], y[real], plan, activation, loss)
@@ -137,12 +159,18 @@ def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
         low = (np.minimum(*each) - found.errors).sum(axis=0)
         high = (np.maximum(*each) + found.errors).sum(axis=0)
         noise = noise_of(step, plan, source) if plan.private else 0.0
-        ratio = math.ldexp(plan.step_ratio[0], -plan.step_ratio[1])
+        rate = LR * decay**number
+        own = replace(plan, learning_rate=rate).step_ratio[1]
+        shift = min(own, shift) if plan.momentum else own
+        exact = math.ldexp(rate / plan.expected_batch_size, shift)
+        ratio = math.ldexp(max(1, round(exact)), -shift) * found.inputs
         before, after = (np.concatenate([p.ravel() for p in step[k]]) for k in ("before", "after"))
+        if number == len(steps) - 1 and count > 1:
+            after, rough = iterate_of_mean(after, steps, count), (count + 1) * ulp
         moved = before - after - carried
         carried = plan.momentum * (before - after)
-        assert (ratio * (low + noise) - ulp <= moved).all()
-        assert (moved <= ratio * (high + noise) + ulp).all()
+        assert (ratio * (low + noise) - rough <= moved).all()
+        assert (moved <= ratio * (high + noise) + rough).all()
         assert (high - low).max() < 0.05 * np.abs(low).max()
         clipped.append(float((factors(found, plan)[1] < 1.0).mean()))
     return clipped
@@ -188,12 +216,14 @@ def test_a_step_takes_exactly_these_rounds(pools, parties, case, cost):
     """Forward, loss, backward, step: 18 for a linear model, 27 with one hidden layer; 24, softmax.
 
     The clip factor's degree is 2 in these, 4 in "all clipped". In the first step parties compare
-    their settings in one round more.
+    their settings in one round more, and in the last one a mean of iterates takes another.
     """
-    for number, step in enumerate(run(pools, parties, case)[0]):
-        compared = int(number == 0)
-        assert step["rounds"] == [*cost[:3], cost[3] + compared]
-        assert len(step["traffic"]) == sum(cost) + compared
+    steps, _ = run(pools, parties, case)
+    for number, step in enumerate(steps):
+        more = int(number == 0)
+        more += int(number == len(steps) - 1 and "average" in CASES[case])
+        assert step["rounds"] == [*cost[:3], cost[3] + more]
+        assert len(step["traffic"]) == sum(cost) + more
 
 
 @both_pools

@@ -36,14 +36,16 @@ class Gradients:
     """Per-example gradients that PyTorch materialises, and how far rounding may move them.
 
     Attributes:
-        values: (rows, parameters).
+        values: (rows, parameters), of biases with respect to weights of the input s.
         errors: (rows, parameters).
         rounded_up: (rows,), how much the ring may add to their squared norms.
+        inputs: (parameters,), s for biases, else 1: what a step takes times the gradient.
     """
 
     values: Array
     errors: Array
     rounded_up: Array
+    inputs: Array
 
 
 def predictions(logits: torch.Tensor, error: float, loss: Loss, f: int) -> tuple[Array, float]:
@@ -91,23 +93,25 @@ def gradients(
         torch.autograd.grad(row, [*leaves, *outputs], delta, retain_graph=True)
         for row, delta in zip(outputs[-1], deltas, strict=True)
     ]
-    values = [np.concatenate([g.ravel() for g in found[: len(leaves)]]) for found in each]
+    scales = [s for shape in plan.layers for s in (1.0, shape.bias_norm) if s]
+    taken = np.concatenate([np.full(p.size, s) for p, s in zip(parameters, scales, strict=True)])
+    values = [taken * np.concatenate([g.ravel() for g in found[: len(leaves)]]) for found in each]
 
     errors: list[Array] = []
     rounded_up = np.zeros(len(x))
     for i in reversed(range(len(weights))):
-        (a, a_error), has_bias = inputs[i], plan.layers[i].has_bias
+        (a, a_error), s = inputs[i], plan.layers[i].bias_norm
         delta = np.abs([found[len(leaves) + i][j].numpy() for j, found in enumerate(each)])
         unit = 2.0**-plan.factor_bits + error
         of_weight = unit * (a + a_error)[:, None, :] + delta[:, :, None] * a_error
         errors.insert(0, of_weight.reshape(len(x), -1))
-        if has_bias:
-            errors.insert(1, np.full_like(delta, unit))
+        if s:
+            errors.insert(1, np.full_like(delta, s * unit))
         delta_unit, a_unit = (2.0 ** (1 - bits) for bits in plan.norm_bits[i])
         squares = [((v + e) ** 2).sum(axis=1) for v, e in ((delta, error), (a, a_error))]
-        rounded_up += delta_unit * (squares[1] + has_bias + a_unit) + squares[0] * a_unit
+        rounded_up += delta_unit * (squares[1] + s * s + a_unit) + squares[0] * a_unit
         error = error * np.abs(weights[i]).sum(axis=0).max() + 2 * ulp
-    return Gradients(np.array(values), np.concatenate(errors, axis=1), rounded_up)
+    return Gradients(np.array(values), np.concatenate(errors, axis=1), rounded_up, taken)
 
 
 def factors(found: Gradients, plan: StepPlan) -> tuple[Array, Array]:

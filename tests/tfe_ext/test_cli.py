@@ -187,6 +187,20 @@ def test_options_of_other_backends_are_refused(tmp_path, option):
     assert f"pea: {option[2:]} = " in done.stderr
 
 
+@pytest.mark.parametrize(
+    "option", [("--open", "each-step"), ("--method", "statistics"), ("--whiten",)]
+)
+def test_who_has_players_is_told_how_owners_compute_alone(tmp_path, option):
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    own = ("--loss", "least-squares") if "--method" in option else ()
+    own += ("--noise-multiplier-whiten", 4) if "--whiten" in option else ()
+    done = pea("train", *NOISE, "--backend", "tfe", "--players", file, *option, *own)
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith(f"pea: {option[0][2:]} = ")
+    assert line.endswith(f"each on its own host: pea party {' '.join(option)}.")
+
+
 @pytest.mark.long
 def test_what_the_servers_refuse_is_one_line():
     done = pea("train", *NOISE, "--frac-bits", 24, "--steps", 2, "--backend", "tfe")

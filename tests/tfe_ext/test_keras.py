@@ -37,6 +37,7 @@ CASES: dict[str, dict[str, Any]] = {
         "decay": 0.4,
         "momentum": 0.75,
         "average": 0.6,
+        "bias_scale": 0.5,
     },
     "momentum, rising rates": {"max_grad_norm": 0.7, "steps": 5, "decay": 1.7, "momentum": 0.75},
     "hidden": {"hidden": True, "max_grad_norm": 1.0, "steps": 2},
@@ -119,6 +120,7 @@ def plan_of(
     c: float,
     loss: Loss,
     momentum: float,
+    bias_scale: float,
 ) -> StepPlan:
     """Returns the public constants that the optimizer is documented to derive."""
     bound = {"relu": relu, "sigmoid": sigmoid}[activation]().bound
@@ -131,6 +133,7 @@ def plan_of(
             [(n, m, bias, norm) for (n, m), norm in pairs],
             delta_norm=residual_norm(loss, CLASSES),
             weight_norm=DEFAULT_WEIGHT_NORM,
+            bias_bits=round(-math.log2(bias_scale)),
         ),
         rows=SERVERS * each,
         learning_rate=LR,
@@ -161,6 +164,7 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         "decay": 1.0,
         "momentum": 0.0,
         "average": 0.0,
+        "bias_scale": 1.0,
     }
     options = defaults | options
     widths = [FEATURES, HIDDEN, CLASSES] if options.pop("hidden") else [FEATURES, CLASSES]
@@ -189,6 +193,7 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         options["max_grad_norm"],
         options["kind"],
         options["momentum"],
+        options["bias_scale"],
     )
     activation = {"relu": relu, "sigmoid": sigmoid}[options["activation"]]()
     source, ulp, clipped, carried, shift = InsecureSeededSource(SEED), 2.0**-F, [], 0.0, 64
@@ -198,9 +203,9 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         own = replace(plan, learning_rate=rate).step_ratio[1]
         shift = min(own, shift) if options["momentum"] else own
         exact = math.ldexp(rate / plan.expected_batch_size, shift)
-        ratio = math.ldexp(max(1, round(exact)), -shift)
         step = {when: [np.array(p) for p in values] for when, values in step.items()}
         found = gradients(step["before"], x, y, plan, activation, options["kind"])
+        ratio = math.ldexp(max(1, round(exact)), -shift) * found.inputs
         each = [factor.reshape(-1, 1) * found.values for factor in factors(found, plan)]
         low = (np.minimum(*each) - found.errors).sum(axis=0)
         high = (np.maximum(*each) + found.errors).sum(axis=0)

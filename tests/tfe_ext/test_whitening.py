@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from extensions.privacy.accounting import Ledger
 from extensions.protocols.sums.gram import gram, pack, unit_rows
+from extensions.protocols.sums.whitened import TITLE
+from extensions.protocols.sums.whitening import WHITENING
 from tests.helpers.owned_rows import owned_rows
 
 TASK = "tests.helpers.tfe_tasks.whitening:opened"
@@ -13,5 +16,11 @@ def test_it_is_the_sum_over_all_servers_rows_and_servers_send_nothing(tfe_proces
     whole = unit_rows(np.array([row for own in rows for row in own]), 2.0**20)
     expected = [part.tolist() for part in pack(gram(whole))]
     assert tfe_process.run(TASK, rows=rows, sigma=0.0) == [expected, 0]
-    noisy, _ = tfe_process.run(TASK, rows=rows, sigma=2.0)
-    assert all(one != other for one, other in zip(noisy[0], expected[0], strict=True))
+    own = {f"server{i}": (np.array(each) / 2**20).tolist() for i, each in enumerate(rows)}
+    found = tfe_process.run(f"{TASK.partition(':')[0]}:whitened", own=own, noise_multiplier=2.0)
+    assert all(one != other for one, other in zip(found["parts"][0], expected[0], strict=True))
+    assert found["ridge"] == 2.0
+    np.testing.assert_allclose(found["norms"], 1.0, rtol=1e-9)
+    ledger = Ledger.from_json(found["ledger"])
+    assert [(p.name, p.noise_multiplier, p.steps) for p in ledger.phases] == [(WHITENING, 2.0, 1)]
+    assert ledger.opened == [TITLE]

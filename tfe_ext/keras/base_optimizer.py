@@ -1,6 +1,5 @@
 """What the optimizers of private training have in common: arguments, plans, and counts of steps."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, Self
@@ -11,6 +10,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift
+from extensions.protocols.optimizer import ratio_after, truncated_bits
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.learning_rates import RateSetting, Schedule
 from tfe_ext.keras.settings import Setting, Settings
@@ -91,6 +91,11 @@ class Optimizer:
         return self._settings.momentum
 
     @property
+    def bias_scale(self) -> float:
+        """The input whose weights biases are."""
+        return self._settings.bias_scale
+
+    @property
     def iterations(self) -> int:
         """Number of steps made."""
         return self._drift.steps
@@ -143,19 +148,8 @@ class Optimizer:
         )
 
     def ratio(self, plan: StepPlan) -> tuple[int, int]:
-        """Returns the numerator and exponent by which a step multiplies its sum.
-
-        With momentum no later step is truncated by more bits than an earlier one, so that what it
-        carries over keeps to the range that `StepPlan` proves: with a lower learning rate than
-        before the numerator has fewer bits instead, and is never 0. Else they are those of
-        `StepPlan.step_ratio`.
-        """
-        numerator, exponent = plan.step_ratio
-        less = 0 if self._shift is None else exponent + plan.factor_bits - self._shift
-        if less <= 0:
-            return numerator, exponent
-        exact = math.ldexp(plan.learning_rate / plan.expected_batch_size, exponent - less)
-        return max(1, round(exact)), exponent - less
+        """Returns the numerator and exponent by which the next step multiplies its sum."""
+        return ratio_after(plan, self._shift)
 
     @property
     def ledger(self) -> Ledger | None:
@@ -188,7 +182,7 @@ class Optimizer:
         """Records one of so many steps."""
         self._drift.count(plan)
         if plan.momentum_numerator:
-            self._shift = self.ratio(plan)[1] + plan.factor_bits
+            self._shift = truncated_bits(plan, self.ratio(plan)[1])
 
     def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
         """Records what so many of these steps cost the records, whether they are made or not."""
@@ -196,7 +190,7 @@ class Optimizer:
     def get_config(self) -> dict[str, Any]:
         """Returns all arguments but the source, as JSON can hold them; not what was counted."""
         own = _attributes(type(self))
-        own.append("momentum")
+        own += ["momentum", "bias_scale"] if self.private else ["momentum"]
         config = {name: value for name, value in asdict(self._settings).items() if name in own}
         if self._schedule is not None:
             config["learning_rate"] = self._schedule.config()

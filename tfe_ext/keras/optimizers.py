@@ -36,6 +36,8 @@ class DPSGD(Optimizer):
         degree: of the clip factor's polynomial (2, 3 or 4).
         momentum: what of an update goes into the next one, in 0..0.999; it costs nothing, and stays
             as it is.
+        bias_scale: the input whose weights biases are, 1 or another power of two down to 2^-8; it
+            stays as it is.
         overflow_probability: probability over one call of `fit` that a sample exceeds its rows; 1 +
             exp(epsilon) times it is taken off delta
             (`extensions.privacy.accounting.allowed_overflow`).
@@ -73,6 +75,7 @@ class DPSGD(Optimizer):
         colluders: int = 1,
         degree: int = 2,
         momentum: float = 0.0,
+        bias_scale: float = 1.0,
         overflow_probability: float = OVERFLOW_PROBABILITY,
         source: NoiseSource | None = None,
         delta: float | None = None,
@@ -89,6 +92,7 @@ class DPSGD(Optimizer):
             colluders=colluders,
             degree=degree,
             momentum=momentum,
+            bias_scale=bias_scale,
             overflow_probability=overflow_probability,
             delta=delta,
         )
@@ -121,9 +125,14 @@ class DPSGD(Optimizer):
         return {**super().state_dict(), "ledger": self.ledger.to_json()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` returned, with the weights of then."""
+        """Restores what `state_dict` returned, with the weights of then.
+
+        What this optimizer's ledger has besides steps, such as another whitening, stays in it.
+        """
         super().load_state_dict(state)
-        self._ledger = Ledger.from_json(state["ledger"])
+        restored = Ledger.from_json(state["ledger"])
+        restored.add(self._ledger.without("training"))
+        self._ledger = restored
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.

@@ -7,6 +7,7 @@ from extensions.checks import check_not_negative, check_positive
 from extensions.privacy.mechanisms import check_real
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.dpsgd_plan import check_momentum
+from extensions.protocols.optimizer import bias_bits_of_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class Settings:
     colluders: int = 1
     degree: int = 2
     momentum: float = 0.0
+    bias_scale: float = 1.0
     overflow_probability: float
     delta: float | None = None
 
@@ -36,8 +38,14 @@ class Settings:
         check_not_negative("noise_multiplier", self.noise_multiplier)
         check_sample_rate(self.sample_rate)
         check_momentum(self.momentum)
+        _ = self.bias_bits  # refuses what is none
         if self.delta is not None:
             check_real("delta", self.delta)
+
+    @property
+    def bias_bits(self) -> int:
+        """The bits b of the bias's input, 2^-b."""
+        return bias_bits_of_layers(self.bias_scale, "with use_bias=False")
 
 
 class Setting:

@@ -78,6 +78,8 @@ class Trainer:
         Raises:
             ArgumentError: settings that do not fit.
         """
+        biases = optimizer.settings.bias_bits
+        chain = dataclasses.replace(chain, network=chain.network.with_bias_bits(biases))
         rate, source = optimizer.settings.sample_rate, optimizer.source
         rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
         plan = optimizer.plan(

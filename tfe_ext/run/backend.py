@@ -67,7 +67,11 @@ def _check_on_players(config: TrainConfig) -> None:
     computed = {"whiten": False, "open": "never", "method": "pea"}
     for name, hidden in computed.items():
         if (value := getattr(config, name)) != hidden:
-            advice = "The client would compute on all records. CrypTen has it: --backend crypten."
+            typed = f"--{name}" if value is True else f"--{name} {value}"
+            advice = (
+                "The client would compute on all records. Owners compute alone as CrypTen's "
+                f"parties, each on its own host: pea party {typed}."
+            )
             raise ArgumentError(name, value, f"{hidden!r} with --players", advice)
 
 

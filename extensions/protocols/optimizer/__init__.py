@@ -4,11 +4,18 @@ from extensions.protocols.optimizer.choices import (
     Averaging,
     Choices,
     bias_bits,
+    bias_bits_of_layers,
     check_average,
     check_choices,
     iterates,
 )
-from extensions.protocols.optimizer.schedule import RateSchedule, multipliers, numerators
+from extensions.protocols.optimizer.schedule import (
+    RateSchedule,
+    multipliers,
+    numerators,
+    ratio_after,
+    truncated_bits,
+)
 from extensions.protocols.optimizer.state import Mean, State
 
 __all__ = [
@@ -18,9 +25,12 @@ __all__ = [
     "RateSchedule",
     "State",
     "bias_bits",
+    "bias_bits_of_layers",
     "check_average",
     "check_choices",
     "iterates",
     "multipliers",
     "numerators",
+    "ratio_after",
+    "truncated_bits",
 ]

@@ -79,3 +79,19 @@ def bias_bits(scale: float) -> int | None:
             "Other scales would be rounded, and the bound of each gradient with them.",
         )
     return 1 - exponent
+
+
+def bias_bits_of_layers(scale: float, without: str) -> int:
+    """Returns b of a scale 2^-b, for layers that say themselves whether they have biases.
+
+    Args:
+        scale: the input whose weights biases are.
+        without: how a layer is made that has none.
+
+    Raises:
+        ArgumentError: as `bias_bits`, and of 0.
+    """
+    bits = bias_bits(scale)
+    if bits is None:
+        raise ArgumentError("bias_scale", scale, "above 0 here", f"Or make layers {without}.")
+    return bits

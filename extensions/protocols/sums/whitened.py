@@ -94,13 +94,18 @@ def _check_noise(config: WhitenedSettings) -> None:
 def account_for_whitening(ledger: Ledger, config: WhitenedSettings) -> None:
     """Records what whitening costs a record, and that it is opened; nothing without."""
     if config.whiten and config.private:
-        ledger.record(
-            WHITENING,
-            noise_multiplier=config.noise_multiplier_whiten or 0.0,
-            sample_rate=1.0,
-            steps=1,
-        )
-        ledger.disclose(TITLE)
+        charge(ledger, config.noise_multiplier_whiten or 0.0)
+
+
+def charge(ledger: Ledger, noise_multiplier: float) -> None:
+    """Records what an opened sum of x x^T costs a record, and that it is opened.
+
+    Args:
+        ledger: of the records.
+        noise_multiplier: of what it was opened with.
+    """
+    ledger.record(WHITENING, noise_multiplier=noise_multiplier, sample_rate=1.0, steps=1)
+    ledger.disclose(TITLE)
 
 
 def whitened(

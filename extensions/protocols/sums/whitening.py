@@ -104,11 +104,8 @@ def noisy_gram(
 ) -> list[Integers]:
     """Returns to every party the sum of x x^T over all owners' records, with noise.
 
-    A script calls it with its own host, `crypten_ext.run.host.CrypTenHost` or
-    `tfe_ext.run.host.ABY3Host`, and with `extensions.protocols.pea.Keep(host)`, which keeps
-    nothing; then ``Whitening(parts=..., ridge=ridge_of(...)).rows(x)`` are an owner's features. It
-    enters what that costs: ``ledger.record(WHITENING, noise_multiplier=sigma, sample_rate=1.0,
-    steps=1)``.
+    Scripts call `extensions.protocols.sums.whiten.whiten`, by `crypten_ext.whiten` or
+    `tfe_ext.whiten`, which checks records and charges a ledger as well.
 
     Args:
         host: whose parties are the owners.

@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,11 +16,13 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.run import backend
 from extensions.errors import ArgumentError, LostError
 from extensions.ring.fixed_point import encode
+from extensions.runs.budget import Entry, read
 from extensions.runs.budget.planned import planned, title_of
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.keep import Keeping
 from extensions.runs.model import read_opened
+from extensions.runs.options import RunOptions
 from tests.conftest import SHARED
 from tests.extensions.runs.test_crashes import CONFIG as HIDDEN
 from tests.extensions.runs.test_crashes import PARTS, result
@@ -32,6 +35,7 @@ from tests.helpers.crashes import (
     attempt,
     boundaries_on_disk,
     epsilons_computed_once,
+    here,
     kept_in,
 )
 from tests.helpers.digits import HELD_OUT, F, correct
@@ -149,16 +153,23 @@ def test_aby3s_program_computes_for_all_owners(tmp_path, options):
 
 
 OPEN = replace(HIDDEN, open="each-step")
-BOUNDARIES = 9
+BOUNDARIES = 13
 """One of so many is tried by default."""
 
 
 class Given:
-    """What parties gave for each release of their runs, whatever became of these."""
+    """What parties gave for each release of their runs, whatever became of these.
+
+    Attributes:
+        words: by run, release and rank.
+        run: the present one.
+        dies: release and rank of the party that dies when it has its words of it.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.words: dict[tuple[str, str, int], set[bytes]] = defaultdict(set)
         self.run = ""
+        self.dies: tuple[str, int] | None = None
         place, opening, sending = threading.local(), Keeping.open, RoomHost.open
         given = self
 
@@ -171,8 +182,10 @@ class Given:
 
         def send(host: Any, summands: Any) -> Any:
             if name := getattr(place, "name", ""):
-                words = b"".join(part.tobytes() for part in summands[0])
-                given.words[given.run, name, host.ranks[0]].add(words)
+                key = given.run, name, host.ranks[0]
+                given.words[key].add(b"".join(part.tobytes() for part in summands[0]))
+                if (name, host.ranks[0]) == given.dies:
+                    here.life.ends = here.life.passed
             return sending(host, summands)
 
         patch.setattr(Keeping, "open", open_named)
@@ -239,6 +252,42 @@ def test_a_run_that_goes_on_opens_the_same_words(tmp_path, given, config, every)
     assert {len(words) for words in given.words.values()} == {1}
     names = {name for _, name, _ in given.words}
     assert names == ({"step-1", "step-2"} if config.method == "pea" else {"statistics"})
+
+
+def test_a_sum_waits_for_the_party_that_is_lost_and_the_run_stays_paid_for(tmp_path, given):
+    """Party 1 dies before it sends its words of the second sum, which then nobody has.
+
+    The other one ends and says who it was. Both ledgers have the whole run, from before the first
+    sum was opened, once; nobody can free it, and the run that goes on opens what was stored.
+    """
+
+    def ledger(rank: int) -> Path:
+        return tmp_path / given.run / f"{rank}.budget.json"
+
+    def options(rank: int, *, resume: bool) -> RunOptions:
+        kept = kept_in(tmp_path / given.run, resume=resume)(rank)
+        return replace(kept, ledgers=[ledger(rank)])
+
+    def entries() -> list[Entry]:
+        (one,), (other,) = (read(ledger(rank)).entries for rank in range(2))
+        return [one, other]
+
+    given.run, given.dies = "lost", ("step-2", 1)
+    first = attempt(OPEN, PARTS, partial(options, resume=False), next(SEEDS))
+    assert isinstance(first.errors[0], LostError)
+    assert "party 1" in str(first.errors[0])
+    assert [len(sent) for sent in first.sent] == [3, 2], "the start, a sum, and half of another"
+    paid = entries()
+    for rank, entry in enumerate(paid):
+        assert entry.spent
+        assert [phase.steps for phase in entry.ledger.phases] == [OPEN.steps]
+        with pytest.raises(ArgumentError, match="What is spent stays spent"):
+            read(ledger(rank)).without(entry.name)
+    given.dies = None
+    again = attempt(OPEN, PARTS, partial(options, resume=True), next(SEEDS))
+    assert not again.errors
+    assert {len(words) for words in given.words.values()} == {1}
+    assert [entry.name for entry in entries()] == [entry.name for entry in paid]
 
 
 @pytest.mark.parametrize(

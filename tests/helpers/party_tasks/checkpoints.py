@@ -51,7 +51,8 @@ def train(
                 value = torch.full_like(getattr(layer, name), 0.1)
                 layer.set_parameter(name, value.requires_grad_())
         model = nn.Sequential(*layers).encrypt()
-        optimizer = DPSGD(model, lr, 1.0, 1.0, 0.5, momentum=0.5, steps=steps, source=source)
+        beside = {"momentum": 0.5, "average": 1.0, "steps": steps}
+        optimizer = DPSGD(model, lr, 1.0, 1.0, 0.5, source=source, **beside)
         batches = poisson_batches(
             x, y, sample_rate=0.5, steps=steps, classes=2, max_feature_norm=1.0, source=source
         )

@@ -85,14 +85,18 @@ def same_batch() -> None:
         bench.step_after(bench.loss())
 
 
-def another_rate_with_momentum() -> None:
-    network = model()
-    optimizer = dpsgd(network, momentum=0.5)
-    for x, y in batches(steps=2):
-        optimizer.zero_grad()
-        nn.BCEWithLogitsLoss()(network(x), y).backward()
-        optimizer.step()
-        optimizer.param_groups[0]["lr"] *= 0.5
+def step_after_the_mean() -> None:
+    bench = Bench(steps=1, average=1.0)
+    for _ in range(2):
+        bench.optimizer.zero_grad()
+        bench.step_after(bench.loss())
+
+
+def sum_of_another_training() -> None:
+    bench = Bench(steps=3, average=1.0)
+    state = bench.optimizer.state_dict()
+    bench.optimizer.load_state_dict({**state, "steps": 2})
+    bench.step_after(bench.loss())
 
 
 def own_forward() -> None:
@@ -189,7 +193,12 @@ GUARDS: dict[str, Scenario] = {
     "backward twice": lambda: (b := Bench()).step_after(b.loss(), b.loss()),
     "backward after step": backward_after_step,
     "same batch": same_batch,
-    "another rate": another_rate_with_momentum,
+    "step after the mean": step_after_the_mean,
+    "sum of another training": sum_of_another_training,
+    "average": lambda: Bench(average=1.5),
+    "average without steps": lambda: Bench(average=0.5),
+    "no bias": lambda: Bench(bias_scale=0.0),
+    "bias_scale": lambda: Bench(bias_scale=0.3),
     "momentum": lambda: Bench(momentum=1.0),
     "own forward": own_forward,
     "too far": too_far_from_the_start,

@@ -177,15 +177,20 @@ def train(
     classes: int = 3,
     seed: int | None = None,
     delta: float | None = None,
+    decay: float = 1.0,
     **options: Any,
 ) -> dict[str, Any]:
-    """Returns, for each step, the opened batch, the opened model before and after, and traffic."""
+    """Returns, for each step, the opened batch, the opened model before and after, and traffic.
+
+    After each step the learning rate is multiplied by the decay, as PyTorch's schedules do it.
+    """
     with session(frac_bits):
         model = build(style, parameters, activation).encrypt()
         source = None if seed is None else InsecureSeededSource(seed)
         if optimizer == "DPSGD":
-            options |= {"source": source, "sample_rate": sample_rate}
+            options |= {"source": source, "sample_rate": sample_rate, "steps": steps}
         stepper = getattr(optim, optimizer)(model, **options)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(stepper, decay)
         settings = {"sample_rate": sample_rate, "steps": steps, "classes": classes}
         log = []
         for batch, targets in poisson_batches(x, y, **settings, source=source):
@@ -204,6 +209,7 @@ def train(
                 counts.append(rounds())
                 stepper.step()
                 counts.append(rounds())
+            schedule.step()
             with recorded() as plain:
                 after = opened(model.parameters())
             log.append(

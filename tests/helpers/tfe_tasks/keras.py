@@ -101,6 +101,7 @@ def train(
     decay,
     momentum,
     average,
+    bias_scale,
 ):
     """The weights before and after each step, and what the run cost and spent.
 
@@ -108,7 +109,8 @@ def train(
     """
     source = InsecureSeededSource(seed)
     if private:
-        optimizer = DPSGD(lr, max_grad_norm, noise, rate, momentum=momentum, source=source)
+        beside = {"momentum": momentum, "bias_scale": bias_scale}
+        optimizer = DPSGD(lr, max_grad_norm, noise, rate, source=source, **beside)
     else:
         optimizer = SGD(lr, rate, momentum=momentum, source=source)
     shapes = [np.shape(p) for p in parameters if np.ndim(p) == 2]
@@ -525,6 +527,8 @@ def wrong_arguments_are_refused():
         ("sample_rate", 1.5),
         ("max_feature_norm", 0.0),
         ("max_weight_norm", np.nan),
+        ("bias_scale", 0.0),
+        ("bias_scale", 0.3),
     ):
         with pytest.raises(ArgumentError, match=f"^{name} = "):
             DPSGD(**{**good, name: value})

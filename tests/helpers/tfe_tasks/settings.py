@@ -76,8 +76,8 @@ def every_setting_has_its_row():
     settings = {name for name in dir(DPSGD) if isinstance(getattr(DPSGD, name), Setting)}
     assert settings == set(OTHER) | BOUNDS | TOLD
     found = {n for n in dir(optimizer) if n[0] != "_" and not callable(getattr(optimizer, n))}
-    others = {"settings", "source", "ledger", "private", "schedule", "iterations", "momentum"}
-    assert found == settings | others
+    others = {"settings", "source", "ledger", "private", "schedule", "iterations"}
+    assert found == settings | others | {"momentum", "bias_scale"}
 
 
 def a_setting_takes_effect(name):
@@ -169,6 +169,7 @@ def what_steps_do_not_notice_cannot_be_set():
         (optimizer, "iterations", 0),
         (optimizer, "schedule", None),
         (optimizer, "momentum", 0.9),
+        (optimizer, "bias_scale", 0.5),
         (plain, "noise_multiplier", 1.0),
         (plain, "l2_norm_clip", 1.0),
     ):

@@ -3,12 +3,18 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
+import tfe_ext
+from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols import pea
 from extensions.protocols.sums.gram import unit_rows
 from extensions.protocols.sums.whitening import noisy_gram
+from tests.helpers.tfe_tasks.keras import model_of
 from tests.helpers.tfe_tasks.session import PROTOCOL
+from tfe_ext.keras import DPSGD
+from tfe_ext.keras.records.batches import check_owners
 from tfe_ext.run.host import ABY3Host
 
 
@@ -18,3 +24,41 @@ def opened(rows: list[Any], sigma: float) -> tuple[list[Any], int]:
     own = [unit_rows(np.array(each, dtype=np.int64), 2.0**20) for each in rows]
     found = noisy_gram(host, pea.Keep(host), own, sigma=sigma, total=sum(map(len, rows)))
     return [part.tolist() for part in found], host.traffic().rounds
+
+
+def whitened(own: dict[str, Any], noise_multiplier: float) -> dict[str, Any]:
+    """Returns what a script gets that whitens its owners' features, and trains on them."""
+    optimizer = DPSGD(1.0, 1.0, 2.0, 0.5)
+    tables = {owner: np.array(rows) for owner, rows in own.items()}
+    with pytest.raises(ArgumentError, match="of one width at every owner"):
+        tfe_ext.whiten(
+            tables | {"server0": np.zeros((1, 2))}, ledger=optimizer.ledger, noise_multiplier=1.0
+        )
+    with pytest.raises(ArgumentError, match="features = 'a row of norm"):
+        tfe_ext.whiten(
+            {owner: 9 * rows for owner, rows in tables.items()},
+            ledger=optimizer.ledger,
+            noise_multiplier=1.0,
+        )
+    assert not optimizer.ledger.phases
+    earlier = optimizer.state_dict()
+    whitening = tfe_ext.whiten(
+        tables, ledger=optimizer.ledger, noise_multiplier=noise_multiplier, ridge=2.0
+    )
+    optimizer.load_state_dict(earlier)  # as a script does that goes on; what was opened stays
+    rows = {owner: whitening.rows(own) for owner, own in tables.items()}
+    norms = np.concatenate([np.linalg.norm(own, axis=1) for own in rows.values()])
+    assert optimizer.get_epsilon(1e-5) > 0
+    check_owners(
+        rows,
+        {owner: [0] * len(own) for owner, own in rows.items()},
+        model_of([7, 2]).chain.network,
+        frac_bits=20,
+        max_feature_norm=1.0,
+    )
+    return {
+        "parts": [part.tolist() for part in whitening.parts],
+        "ridge": whitening.ridge,
+        "norms": norms.tolist(),
+        "ledger": optimizer.ledger.to_json(),
+    }

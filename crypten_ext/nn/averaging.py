@@ -1,0 +1,93 @@
+"""The mean of a script's last iterates, which becomes the model: this party's shares of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from extensions.errors import ArgumentError, GradientError
+from extensions.protocols.optimizer import Mean, check_average
+from extensions.ring.fixed_point import Integers
+
+_PREFIX = "sum of iterates of "
+
+
+class Averaging:
+    """Of which iterates of a training a mean is taken (`extensions.protocols.optimizer.Averaging`).
+
+    Args:
+        model: encrypted.
+        average: part of the steps, in 0..1, the last of which count; 0: the last one is the model.
+        steps: of the whole training.
+        max_weight_norm: bound of weights, for which the mean is exact.
+
+    Raises:
+        ArgumentError: a part out of range, or one of steps whose number nobody knows.
+    """
+
+    def __init__(
+        self, model: Any, average: float, steps: int | None, max_weight_norm: float
+    ) -> None:
+        self.average = check_average(average)
+        if average and steps is None:
+            advice = "It says which iterates are the last."
+            raise ArgumentError("steps", None, "given with average", advice)
+        self.steps = steps or 0
+        self._model = model
+        self._largest = max_weight_norm
+        self._total: dict[str, torch.Tensor] = {}
+
+    def check(self, ring: CrypTenRing, made: int) -> None:
+        """Returns only if a step may follow on so many.
+
+        Raises:
+            ArgumentError: too few bits of the ring are left for the mean.
+            GradientError: it was the last, or the sum of those that count is lacking.
+        """
+        if not self.average:
+            return
+        if made >= self.steps:
+            raise GradientError(
+                f"All steps = {self.steps} are made, and the model is the mean of its last "
+                "iterates. Make another optimizer to train it further."
+            )
+        mean = self._mean(ring)
+        if any(map(mean.counts, range(1, made + 1))) and not self._total:
+            raise GradientError(
+                f"The sum of the iterates before step {made + 1} is lacking. Load the shares that "
+                "the optimizer had then, or begin anew."
+            )
+
+    def before(self, ring: CrypTenRing, made: int) -> None:
+        """Counts the present model, after so many steps, if it is one of the last; local."""
+        if self.average and self._mean(ring).counts(made + 1):
+            for name, parameter in self._model.named_parameters():
+                share = parameter.share
+                self._total[name] = self._total[name] + share if name in self._total else share
+
+    def after(self, ring: CrypTenRing, made: int) -> None:
+        """Puts the mean in the model's place after the last step; one truncation then."""
+        if made != self.steps or not self._total:
+            return
+        parameters = dict(self._model.named_parameters())
+        last = [parameter.share for parameter in parameters.values()]
+        totals = [self._total.pop(name) for name in parameters]
+        means = self._mean(ring).of_shares(ring, totals, last)
+        for parameter, share in zip(parameters.values(), means, strict=True):
+            parameter.share = share
+
+    def _mean(self, ring: CrypTenRing) -> Mean:
+        return Mean.over(self, ring.frac_bits, self._largest)
+
+    def shares(self) -> dict[str, Integers]:
+        """Returns this party's shares of the sum so far, by names of their own; secret."""
+        return {_PREFIX + name: share.numpy() for name, share in self._total.items()}
+
+    def load_shares(self, shares: Mapping[str, Integers]) -> None:
+        """Those that `shares` returned are the sum; others of the mapping are left alone."""
+        self._total = {
+            name.removeprefix(_PREFIX): torch.from_numpy(share.copy())
+            for name, share in shares.items()
+            if name.startswith(_PREFIX)
+        }

@@ -1,0 +1,64 @@
+"""Whitened features in a script of CrypTen's parties."""
+
+import numpy.typing as npt
+
+from crypten_ext.run.host import CrypTenHost
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.noise import NoiseShares, NoiseSplit
+from extensions.protocols.sums import whiten as sums
+from extensions.protocols.sums.whitening import Whitening
+from extensions.ring.interface import NoiseSource
+
+import crypten
+
+
+def whiten(
+    x: npt.ArrayLike | None,
+    *,
+    ledger: Ledger,
+    noise_multiplier: float,
+    max_feature_norm: float = 1.0,
+    ridge: float | None = None,
+    colluders: int = 1,
+    noise_shares: NoiseShares = "exact",
+    source: NoiseSource | None = None,
+) -> Whitening:
+    """Returns the map that whitens features, of the noisy sum of x x^T over all parties' records.
+
+    Every party calls it with its own records, before the first batch:
+
+        whitening = crypten_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
+        x = whitening.rows(x)
+
+    Args:
+        x: this party's features, (records, columns), at most 4,096 columns, each row a function of
+            its own record alone; None if it has none.
+        ledger: that of the optimizer, in which it counts.
+        noise_multiplier: of the noise that remains after `colluders` parties subtract theirs.
+        max_feature_norm: public bound of the Euclidean norm of a row.
+        ridge: what is added to the sum's eigenvalues; by default what suits the noise.
+        colluders: as in `crypten_ext.optim.DPSGD`.
+        noise_shares: likewise.
+        source: of the noise; by default each party's operating system.
+
+    Guarantees:
+        Those of `extensions.protocols.sums.whiten.whiten`.
+
+    Cost:
+        Three rounds, and 8 bytes of half a matrix of (columns, columns) to each other party.
+
+    Raises:
+        ArgumentError: in every party and before anything is opened: records or settings that do
+            not fit.
+    """
+    host = CrypTenHost(int(crypten.cfg.encoder.precision_bits), source or SystemSource())
+    return sums.whiten(
+        host,
+        [x],
+        ledger,
+        noise_multiplier=noise_multiplier,
+        max_feature_norm=max_feature_norm,
+        ridge=ridge,
+        split=NoiseSplit(colluders=colluders, noise_shares=noise_shares),
+    )

@@ -1,0 +1,73 @@
+"""Whitened features in a session of ABY3."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from extensions.errors import ArgumentError
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols.sums import whiten as sums
+from extensions.protocols.sums.whitening import Whitening
+from extensions.ring.interface import NoiseSource
+from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.run.host import ABY3Host
+
+import tf_encrypted as tfe
+
+
+def whiten(
+    x: Mapping[str, npt.ArrayLike],
+    *,
+    ledger: Ledger,
+    noise_multiplier: float,
+    max_feature_norm: float = 1.0,
+    ridge: float | None = None,
+    source: NoiseSource | None = None,
+) -> Whitening:
+    """Returns the map that whitens features, of the noisy sum of x x^T over all owners' records.
+
+    To be called before the model is trained on what it makes of them:
+
+        whitening = tfe_ext.whiten(x, ledger=optimizer.ledger, noise_multiplier=5.0)
+        x = {owner: whitening.rows(own) for owner, own in x.items()}
+
+    The script, which has all these records, sums them and draws the noise that three servers would;
+    nothing travels. Records that stay with their owners, as data sets, cannot be whitened so.
+
+    Args:
+        x: features by the owner's name, (records, columns), at most 4,096 columns, each row a
+            function of its own record alone.
+        ledger: that of the optimizer, in which it counts.
+        noise_multiplier: of the noise that remains after one server subtracts its own.
+        max_feature_norm: public bound of the Euclidean norm of a row.
+        ridge: what is added to the sum's eigenvalues; by default what suits the noise.
+        source: of the noise; by default the operating system.
+
+    Guarantees:
+        Those of `extensions.protocols.sums.whiten.whiten`.
+
+    Raises:
+        ArgumentError: before anything is opened: records or settings that do not fit.
+    """
+    prot = tfe.get_protocol()
+    if not isinstance(prot, ABY3):
+        raise ArgumentError("protocol", type(prot).__name__, "tfe_ext.ABY3")
+    if not isinstance(x, Mapping) or not x:
+        raise ArgumentError("x", type(x).__name__, "features by the owner's name, of one at least")
+    tables = {owner: np.asarray(own) for owner, own in x.items()}
+    shapes = {owner: own.shape for owner, own in tables.items()}
+    if {len(shape) for shape in shapes.values()} != {2} or len({s[1] for s in shapes.values()}) > 1:
+        raise ArgumentError("x", shapes, "(records, columns) of one width at every owner")
+    host = ABY3Host(prot, source or SystemSource())
+    own: list[npt.ArrayLike | None] = [None for _ in host.ranks]
+    own[0] = np.concatenate([*tables.values()])
+    return sums.whiten(
+        host,
+        own,
+        ledger,
+        noise_multiplier=noise_multiplier,
+        max_feature_norm=max_feature_norm,
+        ridge=ridge,
+    )
