@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.round.machines import Refusal, Round
 from fl.round.messages import SERVER, Party
@@ -48,8 +49,10 @@ class Course(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounds is not None and self.rounds < 1:
-            raise ArgumentError("rounds", self.rounds, "at least 1")
+        if self.rounds is not None:
+            check_count("rounds", self.rounds, 1)
+        if not isinstance(self.model, nn.Module):
+            raise ArgumentError("model", self.model, "an instance of torch.nn.Module")
         self.model = copy.deepcopy(self.model)
         self.history = History()
         self.outcome: Outcome | None = None

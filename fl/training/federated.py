@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError, RoundError
 from fl.round.machines import Round
 from fl.round.transport import InProcessTransport
@@ -96,8 +97,8 @@ class FederatedAveraging(Course):
             WorkerLostError: a process that trains clients died.
         """
         for name, value in (("rounds", rounds), ("evaluate_every", evaluate_every)):
-            if value is not None and value < 1:
-                raise ArgumentError(name, value, "at least 1")
+            if value is not None:
+                check_count(name, value, 1)
         rounds = self._remaining() if rounds is None else rounds
         tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
         trainer = Trainer(
@@ -107,10 +108,11 @@ class FederatedAveraging(Course):
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
                 report, error = self._round(trainer)
+                self.history.rounds.append(report)
                 if left == 0 or report.number % evaluate_every == 0:
                     report = tests.evaluated(report)
                 report = replace(report, seconds=time.perf_counter() - began)
-                self.history.rounds.append(report)
+                self.history.rounds[-1] = report
                 if checkpoint is not None:
                     self.save(checkpoint)
                 for callback in callbacks:

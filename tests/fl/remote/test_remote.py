@@ -1,6 +1,8 @@
 """Clients on other hosts: the same models as a simulation, whatever stops, lies or comes back."""
 
 import secrets
+import tracemalloc
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +11,10 @@ import pytest
 import fl
 from extensions.errors import ArgumentError, MessageError, RoundError
 from fl.remote.links import Link
-from fl.remote.post import Answer
+from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
 from fl.remote.transport import RemoteTransport
+from fl.training.session import SessionServer
 from tests.helpers.federated.masked_rounds import sparse
 from tests.helpers.federated.remote import (
     CLIENTS,
@@ -437,3 +440,39 @@ def test_arguments_are_refused_by_name():
     with pytest.raises(ArgumentError, match="clients = 0"):
         RemoteRun(aggregator=fl.PlainAggregator(), **{**given, "clients": 0})
     assert len(RECORDS) == CLIENTS
+
+
+class Nobody(Post):
+    """Nodes of which none answers."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, int] = {}
+
+    def nodes(self) -> Iterable[int]:
+        return ()
+
+    def send(self, requests: Iterable[tuple[int, bytes]]) -> None:
+        for node, request in requests:
+            self.sizes[node] = len(request)
+
+    def collect(self, wait: float) -> Iterable[Answer]:
+        return [Answer(node, None, "gone") for node in self.sizes]
+
+
+def test_a_model_that_waits_for_many_clients_is_in_memory_once():
+    """The server's memory does not grow by a model for each client of a round."""
+    clients, size = range(50), 50_000
+    round = fl.Round(number=1, size=size, weights=dict.fromkeys(clients, 1))
+    machine = SessionServer(
+        round, np.zeros(size, np.float32), fl.PlainAggregator(), others=(), timeout=9.0
+    )
+    post = Nobody()
+    transport = RemoteTransport(post, {k: k for k in clients}, lambda client: "{}")
+    tracemalloc.start()
+    with pytest.raises(RoundError, match="0 clients are ready"):
+        transport.run(machine)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert min(post.sizes.values()) > 4 * size
+    assert len(post.sizes) == len(clients)
+    assert peak < 8 * 4 * size

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 import fl
 from extensions.errors import ArgumentError, UpdateError
@@ -202,6 +202,44 @@ def test_labels_of_another_shape_than_the_outputs_are_refused():
     x, y = LINE
     with pytest.raises(ArgumentError, match=r"labels of client 0 = \(\): must be \(1,\) as"):
         of_own(model=nn.Linear(1, 1), clients=[(x, y[:, 0])], loss=mse_loss)
+
+
+def test_data_sets_of_pairs_may_have_labels_of_any_one_shape():
+    x, y = (torch.tensor(part, dtype=torch.float32) for part in LINE)
+    pairs = Subset(TensorDataset(x, y), range(len(x)))
+    own = of_own(model=nn.Linear(1, 1), clients=[pairs], loss=mse_loss)
+    torch.testing.assert_close(own._records[0], (x, y))
+    uneven = [(x[0], y[0]), (x[0], y[0].repeat(2))]
+    with pytest.raises(ArgumentError, match=r"client 0 = 'list': .* equal size, but got"):
+        of_own(model=nn.Linear(1, 1), clients=[uneven], loss=mse_loss)
+
+
+def test_numbers_of_classes_in_columns_are_refused():
+    x, y = FEW
+    with pytest.raises(ArgumentError, match=r"labels of client 0 = \(1,\): must be of shape \(\)"):
+        of_own(clients=[(x, y[:, None])])
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_model_that_a_step_cannot_train_is_named(private):
+    """BatchNorm has no mean of one record."""
+    model = nn.Sequential(nn.Linear(64, 4), nn.BatchNorm1d(4), nn.Linear(4, 10))
+    own: dict[str, Any] = {"batch_size": 2, "local_epochs": 1}
+    if private:
+        mechanism = fl.RecordDP(
+            noise_multiplier=1.0, max_grad_norm=1.0, steps=1, sample_rate=1.0, lr=0.1
+        )
+        own = {"mechanism": mechanism, "statistics": "keep"}
+    run = of_own(model=model, clients=[(FEW[0][:3], FEW[1][:3])], client_fraction=1.0, **own)
+    with pytest.raises(ArgumentError, match="on a step of 1 records: Expected more than 1 value"):
+        run.fit(1, progress=False)
+
+
+def test_a_round_is_in_the_history_whatever_a_metric_does():
+    run = of_own(metrics={"none": lambda outputs, labels: {}["none"]})
+    with pytest.raises(KeyError):
+        run.fit(1, FEW, progress=False)
+    assert len(run.history) == 1
 
 
 def test_a_metric_that_is_no_number_is_named():
