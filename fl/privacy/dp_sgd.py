@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, UpdateError
 from extensions.privacy.randomness import SystemSource
 from fl.clients import ClientRound, Loss, trainable
@@ -58,8 +58,7 @@ class LocalDPSGD:
     loss: Loss
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ArgumentError("steps", self.steps, "at least 1")
+        check_count("steps", self.steps, 1)
         for name in ("lr", "max_grad_norm", "noise_multiplier"):
             check_positive(name, getattr(self, name))
         if not 0.0 < self.sample_rate <= 1.0:

@@ -137,6 +137,8 @@ class RunSettings:
             raise ArgumentError("exchange", self.exchange, "'delta' with a server optimizer")
         if self.aggregator.hides_model:
             self._check_hidden()
+        if not isinstance(self.metrics, Mapping) or not all(map(callable, self.metrics.values())):
+            raise ArgumentError("metrics", self.metrics, "functions of outputs and labels, by name")
         if wrong := {"loss", "accuracy"} & set(self.metrics):
             raise ArgumentError("metrics", sorted(wrong), "other names: these are there already")
         self.training = self._training()

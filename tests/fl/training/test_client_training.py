@@ -268,6 +268,8 @@ def test_integers_stay_integers_and_texts_are_hashed_to_them():
 
 
 def test_texts_and_integers_that_a_model_does_not_take_are_refused():
+    with pytest.raises(ArgumentError, match="texts = 'str': must be a list of strings"):
+        fl.tokens("a text")
     with pytest.raises(ArgumentError, match=r"fl\.tokens"):
         of_own(clients=[(np.array(["a text"]), np.array([0]))])
     with pytest.raises(ArgumentError, match=r"torch\.int64 of shape \(64,\).*Integers stay"):

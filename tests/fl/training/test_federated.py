@@ -131,7 +131,15 @@ def test_state_of_another_run_is_refused(tmp_path):
     fitted(1).save(path)
     with pytest.raises(ArgumentError, match=r"lr = 0.2: must be 0.1 as in run.npz"):
         small(lr=0.2).load(path)
-    path.write_bytes(path.read_bytes()[:200])
+    whole = path.read_bytes()
+    entries = dict(np.load(path))
+    np.savez(path, **{**entries, "weights": entries["weights"][1:]})
+    with pytest.raises(ArgumentError, match=r"parameters = \d+: must be \d+ as in run.npz"):
+        small().load(path)
+    np.savez(path, **{**entries, "settings": "[]"})
+    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+        small().load(path)
+    path.write_bytes(whole[:200])
     with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
         small().load(path)
     with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
