@@ -2,7 +2,8 @@
 
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,36 @@ def linear() -> nn.Module:
     return fl.models.logistic(64, 10)
 
 
-def proximal(model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:
-    """SGD with momentum and FedProx's term."""
+class Momentum:
+    """SGD with momentum, as torch's own, whose first use imports a compiler."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, momentum: float) -> None:
+        self.kept = [(parameter, torch.zeros_like(parameter)) for parameter in parameters]
+        self.lr, self.momentum = lr, momentum
+
+    def zero_grad(self) -> None:
+        for parameter, _ in self.kept:
+            parameter.grad = None
+
+    def step(self) -> None:
+        with torch.no_grad():
+            for parameter, direction in self.kept:
+                direction.mul_(self.momentum).add_(parameter.grad)
+                parameter.sub_(direction, alpha=self.lr)
+
+
+def proximal(
+    model: nn.Module, records: TensorDataset, round: fl.ClientRound, optimizer: Any = Momentum
+) -> None:
+    """An optimizer with momentum, and FedProx's term."""
     began = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    steps = optimizer(model.parameters(), lr=0.1, momentum=0.5)
     for x, y in DataLoader(records, batch_size=4, shuffle=True):
-        optimizer.zero_grad()
+        steps.zero_grad()
         pairs = zip(model.parameters(), began, strict=True)
         near = sum(((p - q) ** 2).sum() for p, q in pairs)
         (cross_entropy(model(x), y) + 0.05 * near).backward()
-        optimizer.step()
+        steps.step()
 
 
 def plain_sgd(model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:
@@ -73,11 +94,18 @@ def test_the_users_own_training_that_is_local_sgd_gives_its_model():
     np.testing.assert_allclose(get_weights(own.model), get_weights(ours.model), rtol=0, atol=1e-6)
 
 
-def test_any_optimizer_and_a_term_that_keeps_close_may_train():
+def test_an_optimizer_and_a_term_that_keeps_close_may_train():
     run = ran(8, model=linear(), train=proximal)
     assert run.history[-1].loss < 0.8 * run.history[0].loss
-    again = ran(8, model=linear(), train=proximal, workers=2)
+
+
+@pytest.mark.long
+def test_torchs_own_optimizer_trains_the_same_in_workers():
+    ours = ran(8, model=linear(), train=proximal)
+    theirs = partial(proximal, optimizer=torch.optim.SGD)
+    run, again = (ran(8, model=linear(), train=theirs, workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(get_weights(run.model), get_weights(again.model))
+    np.testing.assert_allclose(get_weights(run.model), get_weights(ours.model), rtol=0, atol=1e-5)
 
 
 def test_a_client_whose_training_withdraws_is_left_out_with_its_reason():
