@@ -10,6 +10,7 @@ import pytest
 
 import fl
 from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.remote.envelope import HELLO
 from fl.remote.links import Link
 from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
@@ -440,6 +441,22 @@ def test_arguments_are_refused_by_name():
     with pytest.raises(ArgumentError, match="clients = 0"):
         RemoteRun(aggregator=fl.PlainAggregator(), **{**given, "clients": 0})
     assert len(RECORDS) == CLIENTS
+
+
+@pytest.mark.parametrize("name", ["masked", "chain", "paillier"])
+def test_a_client_that_boasts_of_records_ends_no_round(name):
+    """No sum has room for so many: it is left out by name, and the others' models are equal."""
+
+    def boasting(client, request, answer):
+        told = fl.Message.decode(answer)
+        if client != 2 or told.kind != HELLO:
+            return answer
+        return replace(told, body={**told.body, "records": 2**62}).encode()
+
+    run, post = remote(of(name), rounds=1, tamper=boasting)
+    (report,) = run.fit(post)
+    assert report.included == (0, 1, 3, 4)
+    assert report.refused == {2: f"its weight of {2**62} is more than sums have room for"}
 
 
 class Nobody(Post):
