@@ -17,8 +17,10 @@ def check_positive(name: str, value: float) -> None:
 
 def check_count(name: str, value: int, least: int) -> None:
     """Raises ArgumentError unless the value is a whole number of at least so many."""
-    if not isinstance(value, Integral) or value < least:
+    if not isinstance(value, Integral):
         raise ArgumentError(name, value, f"a whole number of at least {least}")
+    if value < least:
+        raise ArgumentError(name, value, f"at least {least}")
 
 
 def check_weights(name: str, weights: Sequence[float]) -> None:
