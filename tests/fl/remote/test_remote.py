@@ -459,6 +459,21 @@ def test_a_client_that_boasts_of_records_ends_no_round(name):
     assert report.refused == {2: f"its weight of {2**62} is more than sums have room for"}
 
 
+def test_words_of_a_training_that_fails_stay_with_its_client(caplog):
+    """They may hold values of records: the server hears that there is no update, and no more."""
+
+    def loss(outputs, labels):
+        raise ValueError(f"label {int(labels[0])} is wrong")
+
+    run, post = remote(lambda: of("plain")() | {"loss": loss}, rounds=1)
+    with pytest.raises(RoundError) as caught:
+        run.fit(post)
+    assert set(caught.value.refused) == set(range(CLIENTS))
+    assert set(caught.value.refused.values()) == {"it cannot train its model: its own log says why"}
+    assert "client 2 cannot train: model = 'Sequential'" in caplog.text
+    assert "is wrong" in caplog.text
+
+
 class Nobody(Post):
     """Nodes of which none answers."""
 
