@@ -17,9 +17,9 @@ import fl
 from benchmarks import tables as recorded
 from benchmarks.__main__ import app
 from benchmarks.federated import running
+from benchmarks.federated.privacy import signds
 from benchmarks.federated.privacy.dp import SIGMA, STARTS
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
-from benchmarks.federated.privacy import signds
 from benchmarks.federated.privacy.signds import Sign, bytes_rows, sparse_bytes
 from benchmarks.federated.running import DELTA, FRACTION, Setting, Size, perform
 from extensions.errors import ArgumentError

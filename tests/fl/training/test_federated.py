@@ -211,6 +211,13 @@ def test_round_that_fails_is_named_or_skipped_and_leaves_the_model_alone():
     np.testing.assert_array_equal(get_weights(skipping.model), before)
 
 
+def test_a_round_that_many_leave_names_ten_and_keeps_all():
+    error = RoundError(3, "too few.", dict.fromkeys(range(1000), "x" * 500))
+    assert len(error.refused) == 1000
+    assert len(str(error)) < 6000
+    assert str(error).endswith("x; and 990 more;")
+
+
 @pytest.mark.parametrize(
     ("drop_out", "included", "reason", "seconds"),
     [
