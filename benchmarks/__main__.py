@@ -28,6 +28,7 @@ class Benchmarks(Commands):
         "fl-accuracy": "benchmarks.federated.accuracy.command:main",
         "fl-chain": "benchmarks.federated.chain.command:main",
         "fl-scale": "benchmarks.federated.scale.command:main",
+        "fl-budgets": "benchmarks.federated.scale.budgets:main",
         "fl-latency": "benchmarks.federated.latency:main",
         "fl-leakage": "benchmarks.federated.leakage.command:main",
         "fl-dp": "benchmarks.federated.privacy.dp:main",

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 
 from extensions.errors import ArgumentError
@@ -12,6 +13,14 @@ def check_positive(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is positive and finite."""
     if not 0.0 < value < math.inf:
         raise ArgumentError(name, value, "positive and finite")
+
+
+def check_count(name: str, value: int, least: int) -> None:
+    """Raises ArgumentError unless the value is a whole number of at least so many."""
+    if not isinstance(value, Integral):
+        raise ArgumentError(name, value, f"a whole number of at least {least}")
+    if value < least:
+        raise ArgumentError(name, value, f"at least {least}")
 
 
 def check_weights(name: str, weights: Sequence[float]) -> None:

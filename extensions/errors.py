@@ -130,14 +130,23 @@ class WorkerLostError(LostError, RuntimeError):
         super().__init__(f"a worker {reason}")
 
 
+_NAMED = 10
+
+
 class RoundError(PeaError, RuntimeError):
-    """A round of federated learning failed; the message names it, and those who were left out."""
+    """A round of federated learning failed; the message names it, and who was left out, at most 10.
+
+    `refused` has all of them, and why.
+    """
 
     def __init__(self, number: int, reason: str, refused: Mapping[int, str] | None = None) -> None:
         self.number = number
         self.reason = reason
         self.refused = dict(refused or {})
-        culprits = "".join(f" client {client}: {why};" for client, why in self.refused.items())
+        few = list(self.refused.items())[:_NAMED]
+        culprits = "".join(f" client {client}: {why};" for client, why in few)
+        if (more := len(self.refused) - len(few)) > 0:
+            culprits += f" and {more} more;"
         left_out = f" Left out:{culprits}" if culprits else ""
         super().__init__(f"round {number}: {reason}{left_out}")
 

@@ -1,6 +1,7 @@
 """The interface of what clients do in a round, and the SGD of federated averaging."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -59,8 +60,8 @@ class LocalSGD:
 
     def __post_init__(self) -> None:
         for name, value in (("local_epochs", self.epochs), ("batch_size", self.batch_size)):
-            if value is not None and value < 1:
-                raise ArgumentError(name, value, "at least 1")
+            if value is not None:
+                check_count(name, value, 1)
         check_positive("lr", self.lr)
 
     def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
@@ -74,11 +75,27 @@ class LocalSGD:
             order = torch.arange(len(x)) if whole else torch.randperm(len(x))
             for batch in torch.split(order, self.batch_size or len(x)):
                 model.zero_grad()
-                self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
+                with trainable(model, len(batch)):
+                    self.loss(model(x[batch]), y[batch]).backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
                     for parameter in parameters:
                         if parameter.grad is not None:
                             parameter.add_(parameter.grad, alpha=-self.lr)
+
+
+@contextmanager
+def trainable(model: nn.Module, records: int) -> Iterator[None]:
+    """Says of an error in a step of so many records whose it is: the model's, or the loss's.
+
+    Raises:
+        ArgumentError: in place of what they raise.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        allowed = f"one that trains, with its loss, on a step of {records} records: {error}"
+        advice = "BatchNorm needs two records in every step: take GroupNorm, or another batch."
+        raise ArgumentError("model", type(model).__name__, allowed, advice) from error
 
 
 def training_seed(seed: int, number: int, client: int) -> int:

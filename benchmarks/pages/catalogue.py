@@ -302,6 +302,13 @@ CATALOGUE = (
         command=f"{_RUN} fl-scale --flower-python PYTHON",
     ),
     Entry(
+        pattern="fl-budgets-(?P<server>curious|lying)-.*",
+        part=FEDERATED,
+        title="A large round of secure aggregation, {server} server",
+        shows="Processor time and bytes of clients, and time and memory of the server's process.",
+        command=f"{_RUN} fl-budgets --against {{server}}",
+    ),
+    Entry(
         pattern="fl-accuracy-full(-.*)?",
         part=FEDERATED,
         title="FedAvg, chain and Laplace noise, at the papers' sizes",
@@ -412,6 +419,14 @@ CATALOGUE = (
             command=f"{_RUN} fl-signds --part parameters --seeds {{seeds}}",
             figures={"": "Accuracy over rounds, one parameter changed at a time."},
         )
+    ),
+    Entry(
+        pattern=r"fl-signds-size-(?P<model>\w+)(-.*)?",
+        part=FEDERATED,
+        title="SignDS beside local noise by dimensions, {model}",
+        shows="Accuracy with a selection and with noise of each client, by the size of the model.",
+        command=f"{_RUN} fl-signds --part size",
+        figures={"": "Accuracy by round, by mechanism and epsilon."},
     ),
     Entry(
         pattern="fl-signds-bytes",

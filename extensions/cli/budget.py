@@ -143,7 +143,7 @@ def summary(account: Account, delta: float) -> dict[str, Any]:
 
 
 def _show(shown: dict[str, Any]) -> None:
-    out = Console()
+    out = Console(markup=False, emoji=False)
     table = Table("name", "began", "state", "epsilon", "run", "opens", box=None)
     for column in table.columns[:4]:
         column.no_wrap = True

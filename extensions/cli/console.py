@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from extensions.checks import check_writable
 from extensions.privacy.accounting import Ledger
@@ -19,8 +20,9 @@ from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
 
-_err = Console(stderr=True)
-_out = Console()
+# Names and reasons that others wrote are shown as they are: nothing in them is markup.
+_err = Console(stderr=True, markup=False, emoji=False)
+_out = Console(markup=False, emoji=False)
 
 
 def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
@@ -38,7 +40,7 @@ def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
 
 def notice(line: str) -> None:
     """Prints one thing that is not protected."""
-    _err.print(f"[yellow]Notice:[/] {line}", highlight=False)
+    _err.print(Text.assemble(("Notice:", "yellow"), " ", line))
 
 
 def check_results(json_out: Path | None, save: Path | None) -> None:
@@ -145,7 +147,7 @@ def classes(names: Sequence[str]) -> None:
     """Prints the numbers of a table's classes, which are public; nothing if they have no names."""
     if names:
         listed = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
-        _err.print(f"classes: {listed}", highlight=False, markup=False)
+        _err.print(f"classes: {listed}", highlight=False)
 
 
 def clipped(counts: Mapping[str, int], owner: str = "", left_out: int = 0) -> None:
@@ -159,11 +161,11 @@ def clipped(counts: Mapping[str, int], owner: str = "", left_out: int = 0) -> No
     if counts:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         text = f"clipped to the schema's ranges{owner} (shown here only): {listed}"
-        _err.print(text, highlight=False, markup=False)
+        _err.print(text, highlight=False)
     if left_out:
         allowed = "records of persons who have more than the schema's rows"
         text = f"left out{owner} (shown here only): {left_out} {allowed}"
-        _err.print(text, highlight=False, markup=False)
+        _err.print(text, highlight=False)
 
 
 def _spent(config: TrainConfig, steps: int) -> str:

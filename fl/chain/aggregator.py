@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
@@ -107,9 +107,8 @@ class ChainAggregator(Aggregator):
         timeout: float = 60.0,
         led_by: LedBy = "server",
     ) -> None:
-        if chains < 1:
-            raise ArgumentError("chains", chains, "at least 1")
-        if not 0 <= edges <= chains:
+        check_count("chains", chains, 1)
+        if edges not in range(chains + 1):
             raise ArgumentError("edges", edges, f"in 0..{chains}", "Each needs a chain.")
         if led_by not in get_args(LedBy):
             raise ArgumentError("led_by", led_by, f"one of {get_args(LedBy)}")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from itertools import islice
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
@@ -11,6 +12,8 @@ from fl.remote.post import Answer, Post
 RECORD, FIELD = "fl", "data"
 """Where a message of Flower has the bytes of ours."""
 POLL = 0.25
+AT_ONCE = 32
+"""Messages that are in this process's memory at a time: each may hold a model."""
 
 
 class GridPost(Post):
@@ -39,25 +42,33 @@ class GridPost(Post):
 
     def send(self, requests: Iterable[tuple[int, bytes]]) -> None:
         """Pushes the messages."""
-        sent = list(requests)
-        messages = [
-            Message(content(data), node, MessageType.QUERY, ttl=self._ttl) for node, data in sent
-        ]
-        for (node, _), name in zip(sent, self._grid.push_messages(messages), strict=True):
-            if name:
-                self._asked[name] = node
+        waiting = iter(requests)
+        while sent := list(islice(waiting, AT_ONCE)):
+            messages = [
+                Message(content(data), node, MessageType.QUERY, ttl=self._ttl)
+                for node, data in sent
+            ]
+            for (node, _), name in zip(sent, self._grid.push_messages(messages), strict=True):
+                if name:
+                    self._asked[name] = node
 
     def collect(self, wait: float) -> Iterable[Answer]:
         """Pulls replies until there is one, or time is up."""
-        until = time.monotonic() + wait
-        while True:
-            found = [self._answer(reply) for reply in self._pulled()]
-            if found or time.monotonic() >= until:
-                return [answer for answer in found if answer is not None]
-            time.sleep(POLL)
+        until, found = time.monotonic() + wait, False
+        while not found:
+            for answers in self._pulled():
+                found = found or bool(answers)
+                yield from (answer for answer in answers if answer is not None)
+            if time.monotonic() >= until:
+                return
+            if not found:
+                time.sleep(POLL)
 
-    def _pulled(self) -> Iterable[Message]:
-        return self._grid.pull_messages(list(self._asked)) if self._asked else ()
+    def _pulled(self) -> Iterable[list[Answer | None]]:
+        """Yields what came, few of the replies that are asked for at a time."""
+        names = iter(list(self._asked))
+        while some := list(islice(names, AT_ONCE)):
+            yield [self._answer(reply) for reply in self._grid.pull_messages(some)]
 
     def _answer(self, reply: Message) -> Answer | None:
         node = self._asked.pop(reply.metadata.reply_to_message_id, None)

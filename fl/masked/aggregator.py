@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from fl.masked.client import MaskedClient
 from fl.masked.lanes import check_lanes, pack
@@ -137,9 +137,8 @@ class MaskedAggregator(Aggregator):
             advice = "With less, a lying server could get an update."
             raise ArgumentError("threshold", threshold, "in 1/2..1, without 1", advice)
         check_positive("timeout", timeout)
-        for name, value, least in (("min_clients", min_clients, 2), ("colluders", colluders, 0)):
-            if value < least:
-                raise ArgumentError(name, value, f"at least {least}")
+        check_count("min_clients", min_clients, 2)
+        check_count("colluders", colluders, 0)
         self.threshold = threshold
         self.fixed_point: FixedPoint = fixed_point
         self.timeout = timeout

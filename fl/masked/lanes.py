@@ -20,7 +20,7 @@ def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -
     Raises:
         ArgumentError: one could.
     """
-    if not 1 <= lanes <= fixed_point.bits // 2:
+    if lanes not in range(1, fixed_point.bits // 2 + 1):
         allowed = f"in 1..{fixed_point.bits // 2} in a ring of {fixed_point.bits} bits"
         raise ArgumentError("lanes", lanes, allowed)
     width = fixed_point.bits // lanes

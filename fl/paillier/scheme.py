@@ -39,7 +39,7 @@ def encrypt(public: PublicKey, plaintext: int, r: int | None = None) -> int:
         )
     if r is None:
         r = _unit(n)
-    elif not 0 < r < n or gmpy2.gcd(r, n) != 1:
+    elif not 0 < (r := _whole("r", r)) < n or gmpy2.gcd(r, n) != 1:
         raise ArgumentError("r", "out of range", "in 1..n - 1, without a common divisor with n")
     square = public.n_squared
     return int((1 + n * mpz(plaintext)) * gmpy2.powmod(r, n, square) % square)
@@ -52,7 +52,9 @@ def decrypt(private: PrivateKey, ciphertext: int) -> int:
 
     Raises:
         CiphertextError: the integer is no ciphertext under this key.
+        ArgumentError: it is no integer.
     """
+    ciphertext = _whole("ciphertext", ciphertext)
     check_ciphertext(private.public, ciphertext)
     return int(private.raw_decrypt(mpz(ciphertext)))
 
@@ -68,7 +70,12 @@ def decrypt_signed(private: PrivateKey, ciphertext: int) -> int:
 
 
 def enc_add(public: PublicKey, first: int, second: int) -> int:
-    """Returns a ciphertext of the sum of two plaintexts, modulo n."""
+    """Returns a ciphertext of the sum of two plaintexts, modulo n.
+
+    Raises:
+        ArgumentError: a ciphertext that is no integer.
+    """
+    first, second = _whole("ciphertext", first), _whole("ciphertext", second)
     return int(mpz(first) * second % public.n_squared)
 
 
@@ -78,9 +85,9 @@ def enc_add_const(public: PublicKey, ciphertext: int, constant: int) -> int:
     The randomness stays the same: whoever knows the earlier ciphertext knows what was added.
 
     Raises:
-        ArgumentError: a constant that is no integer.
+        ArgumentError: a constant, or a ciphertext, that is no integer.
     """
-    constant = _whole("constant", constant)
+    ciphertext, constant = _whole("ciphertext", ciphertext), _whole("constant", constant)
     return int(ciphertext * (1 + public.n * (mpz(constant) % public.n)) % public.n_squared)
 
 
@@ -90,9 +97,9 @@ def enc_mul_const(public: PublicKey, ciphertext: int, constant: int) -> int:
     No randomness is added: whoever knows the earlier ciphertext can find the constant by trying.
 
     Raises:
-        ArgumentError: a constant that is no integer.
+        ArgumentError: a constant, or a ciphertext, that is no integer.
     """
-    constant = _whole("constant", constant)
+    ciphertext, constant = _whole("ciphertext", ciphertext), _whole("constant", constant)
     return int(gmpy2.powmod(ciphertext, mpz(constant) % public.n, public.n_squared))
 
 

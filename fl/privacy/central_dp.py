@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.discrete import discrete_gaussian
@@ -98,9 +98,8 @@ class CentralDP(Mechanism):
         check_positive("clip", clip)
         if sampling not in get_args(Sampling):
             raise ArgumentError("sampling", sampling, f"one of {get_args(Sampling)}")
-        for name, value in (("min_clients", min_clients), ("frac_bits", frac_bits)):
-            if value < 1:
-                raise ArgumentError(name, value, "at least 1")
+        check_count("min_clients", min_clients, 1)
+        check_count("frac_bits", frac_bits, 1)
         self.noise_multiplier = noise_multiplier
         self.clip = clip
         self.sampling = sampling

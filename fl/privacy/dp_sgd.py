@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, UpdateError
 from extensions.privacy.randomness import SystemSource
-from fl.clients import ClientRound, Loss
+from fl.clients import ClientRound, Loss, trainable
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.round.machines import Vector
 
@@ -58,8 +58,7 @@ class LocalDPSGD:
     loss: Loss
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ArgumentError("steps", self.steps, "at least 1")
+        check_count("steps", self.steps, 1)
         for name in ("lr", "max_grad_norm", "noise_multiplier"):
             check_positive(name, getattr(self, name))
         if not 0.0 < self.sample_rate <= 1.0:
@@ -83,9 +82,10 @@ class LocalDPSGD:
         for _ in range(self.steps):
             total = source.gaussian(0, math.ldexp(deviation, bits), (size,))
             for row in np.flatnonzero(source.bernoulli(0, self.sample_rate, len(x))).tolist():
-                outputs = model(x[row : row + 1])
-                loss = self.loss(outputs, y[row : row + 1])
-                parts = torch.autograd.grad(loss, parameters, materialize_grads=True)
+                with trainable(model, 1):
+                    outputs = model(x[row : row + 1])
+                    loss = self.loss(outputs, y[row : row + 1])
+                    parts = torch.autograd.grad(loss, parameters, materialize_grads=True)
                 for buffer, first in buffers:
                     buffer.copy_(first)
                 total += clip_to_grid(_row(parts), self.max_grad_norm, order=2, frac_bits=bits)

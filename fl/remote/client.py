@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from fl.training.session import SessionClient
 from fl.training.settings import RunSettings
 from fl.training.weights import Weights, get_weights
 from fl.training.workers import Trainer
+
+LOG = getLogger(__name__)
 
 LOST = "its state of round {} is gone: its process or node was started anew"
 
@@ -185,7 +188,11 @@ class RemoteClient:
         statistics = settings.exchanges_statistics
         told = {self.client: settings.of_client(round.number, self.client)}
         with Trainer(self.model, training, 1, statistics=statistics) as trainer:
-            trained = trainer.train(received, {self.client: self._records}, told)
+            try:
+                trained = trainer.train(received, {self.client: self._records}, told)
+            except ArgumentError as error:  # whose words may have a value of a record
+                LOG.error("client %d cannot train: %s", self.client, error)
+                raise UpdateError("it cannot train its model: its own log says why") from error
         return settings.update(round, self.client, trained[self.client], received)
 
     def _outputs(

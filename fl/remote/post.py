@@ -21,7 +21,11 @@ class Answer:
 
 
 class Post(ABC):
-    """Carries bytes to nodes, each of which answers every request once, or never."""
+    """Carries bytes to nodes, each of which answers every request once, or never.
+
+    Requests are made while they are sent, and answers are used up as they come, so that one that
+    keeps neither has no more of them in memory than it holds at a time.
+    """
 
     @abstractmethod
     def nodes(self) -> Iterable[int]:

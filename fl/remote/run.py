@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -153,7 +153,7 @@ class RemoteRun(Course):
         weights = self._weights()
         try:
             counts = {client: self.weight(self._records[client]) for client in nodes}
-            round = self.announced(number, counts, self.clients)
+            round = self.announced(number, self._fitting(counts, transport), self.clients)
             self.aggregator.check_round(round)
         except ArgumentError as error:
             raise RoundError(number, str(error)) from error
@@ -163,6 +163,24 @@ class RemoteRun(Course):
         self.outcome = transport.run(server)
         self._advance(weights, self.outcome, round)
         return self.outcome.included
+
+    def _fitting(self, counts: Mapping[int, int], transport: RemoteTransport) -> Mapping[int, int]:
+        """Returns the weights of a round, without the largest if they are beyond the aggregator.
+
+        Clients state their numbers of records themselves: none of them can end a round by its own.
+        """
+        left, refusals = dict(counts), []
+        while left:
+            try:
+                self.aggregator.check_weights(left.values())
+            except ArgumentError:
+                largest = max(left, key=left.__getitem__)
+                reason = f"its weight of {left.pop(largest)} is more than sums have room for"
+                refusals.append(Refusal(largest, reason))
+                continue
+            transport.refusals += refusals
+            return left
+        return counts
 
     def _greet(self, post: Post) -> None:
         """Asks new nodes who they are, and waits for clients that have not been there yet."""

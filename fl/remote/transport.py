@@ -61,7 +61,7 @@ class RemoteTransport:
         self._between = between_clients
         self._clock = clock
         self._began = clock()
-        self._waiting: dict[int, list[bytes]] = {client: [] for client in nodes}
+        self._waiting: dict[int, list[Message]] = {client: [] for client in nodes}
         self._asked: set[int] = set()
         self._gone: set[int] = set()
         self._links: dict[int, bytes] = {}
@@ -116,19 +116,20 @@ class RemoteTransport:
                 self._carry_out(self._machine.expire(name, self.now))
 
     def _ask(self) -> None:
-        ready = [c for c, data in self._waiting.items() if data and c not in self._asked]
-        requests = []
-        for client in ready:
-            messages, self._waiting[client] = self._waiting[client], []
-            body: dict[str, Value] = {"messages": packed(messages)}
-            if self._between and self._links:
-                body |= keyed({k: v for k, v in self._links.items() if k != client}, "links")
-            number, told = self._machine.round.number, self._told(client)
-            data = envelope(number, SERVER, client, WORK, now=self.now, told=told, **body)
-            requests.append((self._nodes[client], data))
-            self._asked.add(client)
-        if requests:
-            self._post.send(requests)
+        ready = [c for c, some in self._waiting.items() if some and c not in self._asked]
+        self._asked.update(ready)
+        if ready:
+            self._post.send(map(self._request, ready))
+
+    def _request(self, client: int) -> tuple[int, bytes]:
+        """Returns all that waits for a client, made now: until then all share one model."""
+        messages, self._waiting[client] = self._waiting[client], []
+        body: dict[str, Value] = {"messages": packed([each.encode() for each in messages])}
+        if self._between and self._links:
+            body |= keyed({k: v for k, v in self._links.items() if k != client}, "links")
+        number, told = self._machine.round.number, self._told(client)
+        data = envelope(number, SERVER, client, WORK, now=self.now, told=told, **body)
+        return self._nodes[client], data
 
     def _take(self, answer: Answer) -> None:
         """Delivers what a client answers, or leaves it out."""
@@ -180,7 +181,7 @@ class RemoteTransport:
         if message.receiver == SERVER:
             self._carry_out(self._machine.receive(message, now))
         elif message.receiver not in self._gone:
-            self._waiting[message.receiver].append(message.encode())
+            self._waiting[message.receiver].append(message)
 
     def _leave_out(self, client: int, reason: str) -> None:
         self._refuse(Refusal(client, reason))
@@ -206,7 +207,7 @@ class RemoteTransport:
                     data, now = output.encode(), self.now
                     self.transcript.add(Sent(Message.decode(data), len(data), now, now))
                     if output.receiver not in self._gone:
-                        self._waiting[output.receiver].append(data)
+                        self._waiting[output.receiver].append(output)
                 case Timer():
                     if output.at is None:
                         self._timers.pop(output.name, None)

@@ -50,7 +50,7 @@ class FixedPoint:
     def __post_init__(self) -> None:
         if self.bits not in (32, 64):
             raise ArgumentError("bits", self.bits, "32 or 64")
-        if not 0 <= self.frac_bits < self.bits:
+        if self.frac_bits not in range(self.bits):
             raise ArgumentError("frac_bits", self.frac_bits, f"in 0..{self.bits - 1}")
         if self.saturation not in get_args(Saturation):
             raise ArgumentError("saturation", self.saturation, f"one of {get_args(Saturation)}")
@@ -68,7 +68,7 @@ class FixedPoint:
         Raises:
             ArgumentError: it could.
         """
-        largest = math.fsum(math.ldexp(self.clip * weight, self.frac_bits) for weight in weights)
+        largest = math.fsum(self.clip * weight * 2.0**self.frac_bits for weight in weights)
         limit = 2 ** (self.bits - 1) - 1 - len(weights)
         if largest > limit:
             raise ArgumentError(

@@ -1,5 +1,6 @@
 """The state of a run in one .npz file, which holds arrays and text and nothing that runs."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,16 @@ class Checkpoint:
                 texts: dict[str, Any] = {
                     name: str(file[name]) for name in ("settings", "history", "mechanism")
                 }
-                weights = file["weights"]
+                weights, settings = file["weights"], json.loads(texts["settings"])
+                if (
+                    weights.dtype != np.float32
+                    or weights.ndim != 1
+                    or not isinstance(settings, dict)
+                ):
+                    raise ValueError
                 kept = [name for name in file.files if name.startswith(_OPTIMIZER)]
                 optimizer = {name.removeprefix(_OPTIMIZER): file[name] for name in kept}
-        except (OSError, BadZipFile, ValueError, KeyError, EOFError) as error:
+        except (OSError, BadZipFile, ValueError, KeyError, EOFError, RecursionError) as error:
             wanted = "a file that FederatedAveraging.save wrote"
             raise ArgumentError("path", str(path), wanted) from error
         return cls(weights=weights, optimizer=optimizer, **texts)

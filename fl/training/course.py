@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError, RoundError, UpdateError
 from fl.round.machines import Refusal, Round
 from fl.round.messages import SERVER, Party
@@ -48,8 +49,10 @@ class Course(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounds is not None and self.rounds < 1:
-            raise ArgumentError("rounds", self.rounds, "at least 1")
+        if self.rounds is not None:
+            check_count("rounds", self.rounds, 1)
+        if not isinstance(self.model, nn.Module):
+            raise ArgumentError("model", self.model, "an instance of torch.nn.Module")
         self.model = copy.deepcopy(self.model)
         self.history = History()
         self.outcome: Outcome | None = None
@@ -105,7 +108,7 @@ class Course(RunSettings):
         ledger = self.mechanism.ledger
         return math.inf if ledger is None else ledger.get_epsilon(delta, accountant)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Writes the state of the run into an .npz file that its owner alone may read."""
         Checkpoint(
             weights=self._weights(),
@@ -113,17 +116,18 @@ class Course(RunSettings):
             history=self.history.to_json(),
             mechanism=self.mechanism.state(),
             optimizer=self._optimizer_state,
-        ).write(path)
+        ).write(Path(path))
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path | str) -> None:
         """Goes on from a state that `save` wrote, in a run with the same arguments.
 
         Raises:
             ArgumentError: no such state, or one of a run with other arguments; names the first.
         """
+        path = Path(path)
         state = Checkpoint.read(path)
         ours, theirs = json.loads(self._settings()), json.loads(state.settings)
-        for name, value in ours.items():
+        for name, value in {**ours, "parameters": state.weights.size}.items():
             if theirs.get(name) != value:
                 raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
         set_weights(self.model, state.weights, statistics=self.exchanges_statistics)

@@ -24,26 +24,24 @@ def as_tensors(records: Records, name: str) -> tuple[Tensor, Tensor]:
     Raises:
         ArgumentError: no records, or not as many labels.
     """
-    if isinstance(records, TensorDataset):
-        x, y = records.tensors
-    elif isinstance(records, tuple):
-        x, y = (_tensor(array, name) for array in records)
-    else:
-        items = [records[i] for i in range(len(cast(Any, records)))]
-        x = torch.stack([torch.as_tensor(item[0]) for item in items]) if items else torch.empty(0)
-        y = torch.tensor([item[1] for item in items])
-    if len(x) == 0 or len(x) != len(y):
-        given = f"{len(x)} records, {len(y)} labels"
+    whole = records.tensors if isinstance(records, TensorDataset) else records
+    try:
+        if isinstance(whole, tuple):
+            x, y = map(torch.as_tensor, whole)
+        else:
+            pairs = [whole[i] for i in range(len(cast(Any, whole)))] or [((), ())]
+            x, y = (
+                torch.stack(list(map(torch.as_tensor, part))) for part in zip(*pairs, strict=True)
+            )
+    except (TypeError, ValueError, RuntimeError) as error:
+        allowed = f"a data set of pairs, or two arrays, of numbers, and not: {error}"
+        advice = "Records have one shape, and labels have; fl.tokens makes integers from texts."
+        raise ArgumentError(name, type(records).__name__, allowed, advice) from error
+    rows, labels = (len(part) if part.numel() and part.ndim else 0 for part in (x, y))
+    if rows == 0 or rows != labels:
+        given = f"{rows} records, {labels} labels"
         raise ArgumentError(name, given, "records and as many labels, at least one")
     return single(x), y
-
-
-def _tensor(values: Any, name: str) -> Tensor:
-    try:
-        return torch.as_tensor(values)
-    except (TypeError, ValueError) as error:
-        advice = "fl.tokens makes rows of integers from texts."
-        raise ArgumentError(name, type(values).__name__, "numbers", advice) from error
 
 
 def single(values: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from extensions.checks import check_count, check_writable
 from extensions.errors import ArgumentError, RoundError
 from fl.round.machines import Round
 from fl.round.transport import InProcessTransport
@@ -72,7 +73,7 @@ class FederatedAveraging(Course):
         *,
         own_tests: Mapping[int, Records] | None = None,
         evaluate_every: int = 1,
-        checkpoint: Path | None = None,
+        checkpoint: Path | str | None = None,
         callbacks: Sequence[Callback] = (),
         progress: bool = True,
     ) -> History:
@@ -96,9 +97,14 @@ class FederatedAveraging(Course):
             WorkerLostError: a process that trains clients died.
         """
         for name, value in (("rounds", rounds), ("evaluate_every", evaluate_every)):
-            if value is not None and value < 1:
-                raise ArgumentError(name, value, "at least 1")
+            if value is not None:
+                check_count(name, value, 1)
         rounds = self._remaining() if rounds is None else rounds
+        if checkpoint is not None:
+            check_writable("checkpoint", Path(checkpoint))
+        for callback in callbacks:
+            if not callable(callback):
+                raise ArgumentError("callbacks", callback, "functions of history and model")
         tests = Tests(self.model, test_set, self._own(own_tests or {}), self.loss, self.metrics)
         trainer = Trainer(
             self.model, self.training, self.workers, statistics=self.exchanges_statistics
@@ -107,10 +113,11 @@ class FederatedAveraging(Course):
             for left in reversed(range(rounds)):
                 began = time.perf_counter()
                 report, error = self._round(trainer)
+                self.history.rounds.append(report)
                 if left == 0 or report.number % evaluate_every == 0:
                     report = tests.evaluated(report)
                 report = replace(report, seconds=time.perf_counter() - began)
-                self.history.rounds.append(report)
+                self.history.rounds[-1] = report
                 if checkpoint is not None:
                     self.save(checkpoint)
                 for callback in callbacks:
@@ -122,7 +129,7 @@ class FederatedAveraging(Course):
 
     def _own(self, tests: Mapping[int, Records]) -> Mapping[int, Records]:
         """Returns clients' own tests, which are of clients of this run."""
-        if wrong := [client for client in tests if not 0 <= client < len(self._records)]:
+        if wrong := [client for client in tests if client not in range(len(self._records))]:
             raise ArgumentError("own_tests", wrong, f"by client, in 0..{len(self._records) - 1}")
         return tests
 

@@ -37,8 +37,8 @@ def checked_records(
         shape = x.shape[1:]
         if shape not in outputs:
             outputs[shape] = _outputs(model, x[:1], f"records of {name}")
-        if loss is cross_entropy and y.ndim == 1:
-            _check_labels(y, outputs[shape][0], f"labels of {name}")
+        if loss is cross_entropy and (y.ndim == 1 or not y.is_floating_point()):
+            _check_labels(y, outputs[shape], f"labels of {name}")
         elif y.is_floating_point() and y.shape[1:] != outputs[shape]:
             allowed = f"{outputs[shape]} as the model's outputs, a record"
             advice = "A model with one output a record has labels of shape (records, 1)."
@@ -46,10 +46,14 @@ def checked_records(
     return [(x, single(y)) for x, y in found]
 
 
-def _check_labels(y: Tensor, classes: int, name: str) -> None:
+def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str) -> None:
+    """Returns only if labels number classes, of which a record has an output each."""
     if y.dtype not in (torch.int64, torch.uint8):
         raise ArgumentError(name, str(y.dtype), "torch.int64 or torch.uint8")
-    least, most = int(y.min()), int(y.max())
+    if not outputs or tuple(y.shape[1:]) != outputs[1:]:
+        allowed = f"of shape {outputs[1:]} a record, whose outputs have shape {outputs}"
+        raise ArgumentError(name, tuple(y.shape[1:]), f"{allowed}: one a class")
+    least, most, classes = int(y.min()), int(y.max()), outputs[0]
     if least < 0 or most >= classes:
         raise ArgumentError(name, f"{least}..{most}", f"in 0..{classes - 1}, as the model's")
 
@@ -59,7 +63,7 @@ def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     training = model.training
     try:
         return tuple(model.eval()(record).shape[1:])
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"
         advice = "Integers stay integers: give floating-point numbers where a model wants those."

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from extensions.checks import check_not_negative, check_positive
+from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.errors import ArgumentError, UpdateError
 from fl.clients import ClientRound, ClientTraining, LocalSGD, Loss, described, training_seed
 from fl.privacy.mechanism import Mechanism
@@ -103,6 +103,15 @@ class RunSettings:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name, kind, such in (
+            ("aggregator", Aggregator, "MaskedAggregator"),
+            ("mechanism", Mechanism, "Mechanism"),
+            ("server_optimizer", ServerOptimizer, "ServerOptimizer"),
+        ):
+            if not isinstance(value := getattr(self, name), kind):
+                raise ArgumentError(name, value, f"an object such as fl.{such}()")
+        if self.train is not None and not callable(self.train):
+            raise ArgumentError("train", self.train, "a function of model, records and round")
         if not 0.0 < self.client_fraction <= 1.0:
             raise ArgumentError("client_fraction", self.client_fraction, "above 0, at most 1")
         for name, choices in (
@@ -116,9 +125,8 @@ class RunSettings:
                 raise ArgumentError(name, getattr(self, name), f"one of {choices}")
         check_not_negative("training_seconds", self.training_seconds)
         check_positive("timeout", self.timeout)
-        for name, least in (("seed", 0), ("workers", 1)):
-            if getattr(self, name) < least:
-                raise ArgumentError(name, getattr(self, name), f"at least {least}")
+        check_count("seed", self.seed, 0)
+        check_count("workers", self.workers, 1)
         if self.mechanism.exchange not in (None, self.exchange):
             allowed = f"{self.mechanism.exchange!r} with {type(self.mechanism).__name__}"
             raise ArgumentError("exchange", self.exchange, allowed)
@@ -129,6 +137,8 @@ class RunSettings:
             raise ArgumentError("exchange", self.exchange, "'delta' with a server optimizer")
         if self.aggregator.hides_model:
             self._check_hidden()
+        if not isinstance(self.metrics, Mapping) or not all(map(callable, self.metrics.values())):
+            raise ArgumentError("metrics", self.metrics, "functions of outputs and labels, by name")
         if wrong := {"loss", "accuracy"} & set(self.metrics):
             raise ArgumentError("metrics", sorted(wrong), "other names: these are there already")
         self.training = self._training()

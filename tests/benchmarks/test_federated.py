@@ -202,7 +202,8 @@ def test_rounds_of_the_published_table():
     assert last_target({}, "cnn", "shards") is None
 
 
-def test_a_run_in_sittings_is_the_run_at_once_and_ends_at_its_target(digits, tmp_path):
+def test_a_run_in_sittings_is_the_run_at_once_and_ends_at_its_target(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(MODELS, "mlp", fl.models.logistic)
     whole = Experiment(
         model="mlp",
         partition="iid",

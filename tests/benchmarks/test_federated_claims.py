@@ -11,7 +11,10 @@ from benchmarks.federated.chain.exactness import UNIT, Jitter
 from benchmarks.federated.chain.order import WAYS, _once
 from benchmarks.federated.leakage.by_noise import _attacked
 from benchmarks.federated.leakage.images import digits
+from benchmarks.federated.scale.budgets import main as budgets
+from benchmarks.federated.scale.budgets import row
 from benchmarks.federated.scale.command import flower, graph, main, ours
+from benchmarks.federated.scale.large import Setting, perform
 from extensions.errors import ArgumentError
 
 FLWR_PYTHON = os.environ.get("FLWR_PYTHON")
@@ -57,6 +60,23 @@ def test_scale_has_the_degree_of_the_graph_and_the_exact_mean():
     assert found["error"] < 2.0**-16
     assert found["client"] > 0.0
     assert found["bytes"] > 50 * 4 * 2
+
+
+def test_a_large_round_counts_its_parties_apart():
+    """The server is a process of its own; clients that are lost are in no mean."""
+    values = 2000
+    setting = Setting(clients=20, values=values, against="lying", corrupt=0.1, dropping=0.2)
+    done = perform(setting)
+    found = row(setting, done)
+    assert set(done.served.aggregate.included) == set(range(20)) - setting.lost()
+    assert found["in the sum"] == 16
+    assert found["largest error"] < 2.0**-18
+    assert 5 < found["kB beyond values"] <= found["kB beyond values, most"]
+    assert 0 < found["client, CPU s"] <= found["client, CPU s, most"]
+    assert found["server, CPU s"] > 0
+    assert 50 < found["server, MB before"] <= found["server, MB at most"]
+    with pytest.raises(ArgumentError, match="against = 'honest': must be one of curious, lying"):
+        budgets(against="honest")
 
 
 def test_python_without_flower_is_refused():

@@ -17,6 +17,7 @@ import fl
 from benchmarks import tables as recorded
 from benchmarks.__main__ import app
 from benchmarks.federated import running
+from benchmarks.federated.privacy import signds
 from benchmarks.federated.privacy.dp import SIGMA, STARTS
 from benchmarks.federated.privacy.quick_noise import QuickLocalDP
 from benchmarks.federated.privacy.signds import Sign, bytes_rows, sparse_bytes
@@ -188,6 +189,21 @@ def test_parameters_vary_one_at_a_time(run, tmp_path):
     assert rows[3]["of the top k, %"] == pytest.approx(100 * usual.mean / usual.selected)
     (figure,) = tmp_path.glob("*.png")
     assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_sizes_have_both_mechanisms_at_both_epsilons(run, monkeypatch):
+    monkeypatch.setattr(signds, "SIZES", ("mlp",))
+    tables = run("fl-signds", "--part", "size", "--clients", "20", "--rounds", "1")
+    (rows,) = tables.values()
+    assert list(tables) == ["fl-signds-size-mlp-1-rounds-20-clients"]
+    assert {row["dimensions"] for row in rows} == {7850}
+    found = [(row["mechanism"], row["epsilon of one update"], row["C"]) for row in rows]
+    noised = [("LocalDP", e, c) for e, some in signds.BOUNDS.items() for c in some]
+    assert found == [
+        ("FedAvg", "infinite", "-"),
+        *(("SignDS", epsilon, "-") for epsilon in (10.0, 100.0)),
+        *noised,
+    ]
 
 
 def test_signs_that_are_not_private_are_all_of_the_top():

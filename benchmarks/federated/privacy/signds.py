@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -36,6 +36,12 @@ DRAWN = 0.05
 """The share of the figure."""
 DIMENSIONS = (5, 20, 50)
 LEARNING_RATES = (0.1, 0.3, 3.0)
+SIZES = ("mlp", "2nn")
+"""Models by which the number of dimensions grows."""
+BOUNDS = {10.0: (0.03, 0.1), 100.0: (0.1, 0.3)}
+"""Bounds of the norm for local noise by epsilon: that of EPSILONS, and a lower one."""
+COUNTED = ("mlp", "cnn")
+"""Models whose bytes are counted."""
 AGGREGATORS: dict[str, Callable[[], fl.Aggregator]] = {
     "plain": fl.PlainAggregator,
     "masked": fl.MaskedAggregator,
@@ -183,12 +189,24 @@ def _sweep(settings: list[Setting], size: Size, drawn: Mapping[str, Setting]) ->
     )
 
 
+def size_sweep(size: Size, clients: int) -> Sweep:
+    """Returns SignDS and local noise on a model of so many dimensions."""
+    signs = [Sign(clients=clients, sign_eps=epsilon) for epsilon in BOUNDS]
+    local = [Local(clients=clients, epsilon=e, clip=c) for e, some in BOUNDS.items() for c in some]
+    drawn: dict[str, Setting] = {"FedAvg": Setting(clients=clients)}
+    drawn |= {f"SignDS, epsilon {one.sign_eps:g}": one for one in signs}
+    drawn |= {f"LocalDP, epsilon {one.epsilon:g}, C {one.clip:g}": one for one in local}
+    whole = _sweep(list(drawn.values()), size, drawn)
+    number = {"dimensions": parameters(size.model)}
+    return replace(whole, rows=lambda runs: [number | row for row in whole.rows(runs)])
+
+
 SWEEPS: dict[str, Callable[[Size, int], Sweep]] = {
     "epsilon": epsilon_sweep,
     "parameters": parameter_sweep,
 }
-BYTES = "bytes"
-PARTS = (*SWEEPS, BYTES)
+BYTES, SIZE = "bytes", "size"
+PARTS = (*SWEEPS, BYTES, SIZE)
 
 
 def main(
@@ -202,7 +220,7 @@ def main(
     seeds: Seeds = 3,
     workers: Workers = 2,
 ) -> None:
-    """SignDS on MNIST by epsilon and parameters, beside FedAvg and LocalDP, and its bytes."""
+    """SignDS on MNIST by epsilon, parameters and size, beside FedAvg and LocalDP, and its bytes."""
     picked = chosen(part, PARTS)
     size, suffix = sized(USUAL, full, rounds)
     if clients != CLIENTS:
@@ -213,6 +231,11 @@ def main(
         if name in SWEEPS
     }
     if BYTES in picked:
-        rows = [row for name in MODELS for row in bytes_rows(parameters(name))]
+        rows = [row for name in COUNTED for row in bytes_rows(parameters(name))]
         tables.publish("fl-signds-bytes", rows, clients=SENDERS)
-    publish(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)
+    if sweeps:
+        publish(sweeps, size, data_dir=data_dir, seeds=seeds, workers=workers)
+    for name in SIZES if SIZE in picked else ():
+        of_model = replace(size, model=name)
+        sweep = {f"fl-signds-size-{name}{suffix}": size_sweep(of_model, clients)}
+        publish(sweep, of_model, data_dir=data_dir, seeds=seeds, workers=workers)

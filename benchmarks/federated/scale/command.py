@@ -31,6 +31,14 @@ def main(
     flower_python: Annotated[
         str | None, typer.Option(help="A Python that has flwr; without one ours is run alone.")
     ] = None,
+    flower_clients: Annotated[
+        int | None,
+        typer.Option(
+            help="Clients that Flower's round has at most, each with the neighbours of the whole "
+            "one; its server's time is then put in proportion. By default all.",
+            min=3,
+        ),
+    ] = None,
 ) -> None:
     """Processor time and bytes of a round by clients, on a sparse graph, beside Flower's SecAgg+.
 
@@ -43,8 +51,11 @@ def main(
         rows.append(_row("ours", count, neighbours, threshold, ours(count, values), values))
         if flower_python is not None:
             shares = min(count, neighbours + 1)
-            found = flower(flower_python, count, values, shares, threshold)
-            rows.append(_row("Flower SecAgg+", count, shares - 1, threshold, found, values))
+            few = min(count, max(shares, flower_clients or count))
+            found = flower(flower_python, few, values, shares, threshold)
+            found["server"] *= count / few
+            way = "Flower SecAgg+" + (f", by {few} of them" if few < count else "")
+            rows.append(_row(way, count, shares - 1, threshold, found, values))
     suffix = "" if clients is None else f"-{'-'.join(map(str, counts))}-clients"
     suffix += "" if values == VALUES else f"-{values}-values"
     settings = {"corrupt": CORRUPT, "dropping": DROPPING, "values": values}

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import TensorDataset
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from fl.training.data import Records, as_tensors
 
@@ -32,8 +32,9 @@ def partition(
         seed: of everything random here; public.
 
     Raises:
-        ArgumentError: an unknown scheme, fewer records than clients (or shards), or a client that
-            the draw leaves without records, by number.
+        ArgumentError: an unknown scheme, or one that sorts by class where there are none; fewer
+            records than clients (or shards); a client that the draw leaves without records, by
+            number.
 
     Source:
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
@@ -42,9 +43,13 @@ def partition(
     if scheme not in SCHEMES:
         raise ArgumentError("scheme", scheme, f"one of {', '.join(map(repr, SCHEMES))}")
     check_positive("alpha", alpha)
+    check_count("seed", seed, 0)
     x, y = as_tensors(dataset, "dataset")
+    if scheme != "iid" and y.ndim > 1:
+        allowed = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
+        raise ArgumentError("scheme", scheme, allowed)
     most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
-    if not 1 <= n <= most:
+    if n not in range(1, most + 1):
         raise ArgumentError("n", n, f"in 1..{most} for {len(y)} records and {scheme!r}")
     rows = SCHEMES[scheme](y.numpy(), n, alpha, np.random.default_rng(seed))
     if empty := [client for client, own in enumerate(rows) if len(own) == 0]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError
 from fl.training.models import BUCKETS
 
@@ -27,13 +28,14 @@ def tokens(
         length: words of a text.
 
     Raises:
-        ArgumentError: a size out of range.
+        ArgumentError: a size out of range, or something that is no list of strings.
     """
     from sklearn.utils import murmurhash3_32
 
-    for name, value, least in (("buckets", buckets, 2), ("length", length, 1)):
-        if value < least:
-            raise ArgumentError(name, value, f"at least {least}")
+    check_count("buckets", buckets, 2)
+    check_count("length", length, 1)
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ArgumentError("texts", type(texts).__name__, "a list of strings")
     found = np.full((len(texts), length), PADDING, dtype=np.int64)
     numbers: dict[str, int] = {}
     for row, text in zip(found, texts, strict=True):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from extensions.cli import console
 from extensions.privacy import planning
 from extensions.ring.fixed_point import encode
 from extensions.runs import clear_backend
@@ -185,3 +186,13 @@ def test_a_host_begins_before_noise_is_calibrated_which_happens_once(monkeypatch
     assert pea("train", "--backend", "clear", *wanted).returncode == 0
     rough_and_settled = ["calibrate_noise"] * 2
     assert happened == ["begun", *rough_and_settled, "train", "ended"]
+
+
+def test_words_of_others_are_shown_as_they_are(capsys):
+    """A client that leaves a federated round says why: that is no markup, and ends no report."""
+    said = "client 1: [/no] [red]x[/red] :x: [link=http://a]b[/link]"
+    console.notice(said)
+    console.show({"refused": [said]})
+    shown = capsys.readouterr()
+    assert said in " ".join(shown.out.split())
+    assert said in " ".join(shown.err.split())

@@ -186,6 +186,10 @@ def test_paillier_takes_integers_and_never_cuts_a_fraction_off(fraction):
         lambda: fl.paillier.enc_add_const(key.public, cipher, fraction),
         lambda: fl.paillier.encrypt(key.public, fraction),
         lambda: fl.paillier.ShortRandomness(key.public).encrypt(fraction),
+        lambda: fl.paillier.enc_add(key.public, cipher, fraction),
+        lambda: fl.paillier.enc_add_const(key.public, fraction, 1),
+        lambda: fl.paillier.enc_mul_const(key.public, fraction, 1),
+        lambda: fl.paillier.decrypt(key, fraction),
     ):
         with pytest.raises(ArgumentError, match="an integer"):
             refused()

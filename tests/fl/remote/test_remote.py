@@ -1,6 +1,8 @@
 """Clients on other hosts: the same models as a simulation, whatever stops, lies or comes back."""
 
 import secrets
+import tracemalloc
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +10,12 @@ import pytest
 
 import fl
 from extensions.errors import ArgumentError, MessageError, RoundError
+from fl.remote.envelope import HELLO
 from fl.remote.links import Link
-from fl.remote.post import Answer
+from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
 from fl.remote.transport import RemoteTransport
+from fl.training.session import SessionServer
 from tests.helpers.federated.masked_rounds import sparse
 from tests.helpers.federated.remote import (
     CLIENTS,
@@ -437,3 +441,70 @@ def test_arguments_are_refused_by_name():
     with pytest.raises(ArgumentError, match="clients = 0"):
         RemoteRun(aggregator=fl.PlainAggregator(), **{**given, "clients": 0})
     assert len(RECORDS) == CLIENTS
+
+
+@pytest.mark.parametrize("name", ["masked", "chain", "paillier"])
+def test_a_client_that_boasts_of_records_ends_no_round(name):
+    """No sum has room for so many: it is left out by name, and the others' models are equal."""
+
+    def boasting(client, request, answer):
+        told = fl.Message.decode(answer)
+        if client != 2 or told.kind != HELLO:
+            return answer
+        return replace(told, body={**told.body, "records": 2**62}).encode()
+
+    run, post = remote(of(name), rounds=1, tamper=boasting)
+    (report,) = run.fit(post)
+    assert report.included == (0, 1, 3, 4)
+    assert report.refused == {2: f"its weight of {2**62} is more than sums have room for"}
+
+
+def test_words_of_a_training_that_fails_stay_with_its_client(caplog):
+    """They may hold values of records: the server hears that there is no update, and no more."""
+
+    def loss(outputs, labels):
+        raise ValueError(f"label {int(labels[0])} is wrong")
+
+    run, post = remote(lambda: of("plain")() | {"loss": loss}, rounds=1)
+    with pytest.raises(RoundError) as caught:
+        run.fit(post)
+    assert set(caught.value.refused) == set(range(CLIENTS))
+    assert set(caught.value.refused.values()) == {"it cannot train its model: its own log says why"}
+    assert "client 2 cannot train: model = 'Sequential'" in caplog.text
+    assert "is wrong" in caplog.text
+
+
+class Nobody(Post):
+    """Nodes of which none answers."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, int] = {}
+
+    def nodes(self) -> Iterable[int]:
+        return ()
+
+    def send(self, requests: Iterable[tuple[int, bytes]]) -> None:
+        for node, request in requests:
+            self.sizes[node] = len(request)
+
+    def collect(self, wait: float) -> Iterable[Answer]:
+        return [Answer(node, None, "gone") for node in self.sizes]
+
+
+def test_a_model_that_waits_for_many_clients_is_in_memory_once():
+    """The server's memory does not grow by a model for each client of a round."""
+    clients, size = range(50), 50_000
+    round = fl.Round(number=1, size=size, weights=dict.fromkeys(clients, 1))
+    machine = SessionServer(
+        round, np.zeros(size, np.float32), fl.PlainAggregator(), others=(), timeout=9.0
+    )
+    post = Nobody()
+    transport = RemoteTransport(post, {k: k for k in clients}, lambda client: "{}")
+    tracemalloc.start()
+    with pytest.raises(RoundError, match="0 clients are ready"):
+        transport.run(machine)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert min(post.sizes.values()) > 4 * size
+    assert len(post.sizes) == len(clients)
+    assert peak < 8 * 4 * size

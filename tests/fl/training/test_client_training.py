@@ -2,7 +2,8 @@
 
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 import fl
 from extensions.errors import ArgumentError, UpdateError
@@ -26,16 +27,36 @@ def linear() -> nn.Module:
     return fl.models.logistic(64, 10)
 
 
-def proximal(model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:
-    """SGD with momentum and FedProx's term."""
+class Momentum:
+    """SGD with momentum, as torch's own, whose first use imports a compiler."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, momentum: float) -> None:
+        self.kept = [(parameter, torch.zeros_like(parameter)) for parameter in parameters]
+        self.lr, self.momentum = lr, momentum
+
+    def zero_grad(self) -> None:
+        for parameter, _ in self.kept:
+            parameter.grad = None
+
+    def step(self) -> None:
+        with torch.no_grad():
+            for parameter, direction in self.kept:
+                direction.mul_(self.momentum).add_(parameter.grad)
+                parameter.sub_(direction, alpha=self.lr)
+
+
+def proximal(
+    model: nn.Module, records: TensorDataset, round: fl.ClientRound, optimizer: Any = Momentum
+) -> None:
+    """An optimizer with momentum, and FedProx's term."""
     began = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    steps = optimizer(model.parameters(), lr=0.1, momentum=0.5)
     for x, y in DataLoader(records, batch_size=4, shuffle=True):
-        optimizer.zero_grad()
+        steps.zero_grad()
         pairs = zip(model.parameters(), began, strict=True)
         near = sum(((p - q) ** 2).sum() for p, q in pairs)
         (cross_entropy(model(x), y) + 0.05 * near).backward()
-        optimizer.step()
+        steps.step()
 
 
 def plain_sgd(model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:
@@ -73,15 +94,18 @@ def test_the_users_own_training_that_is_local_sgd_gives_its_model():
     np.testing.assert_allclose(get_weights(own.model), get_weights(ours.model), rtol=0, atol=1e-6)
 
 
-def test_any_optimizer_and_a_term_that_keeps_close_may_train():
+def test_an_optimizer_and_a_term_that_keeps_close_may_train():
     run = ran(8, model=linear(), train=proximal)
     assert run.history[-1].loss < 0.8 * run.history[0].loss
 
 
 @pytest.mark.long
-def test_workers_train_in_the_users_own_way():
-    run, again = (ran(2, model=linear(), train=proximal, workers=n) for n in (1, 2))
+def test_torchs_own_optimizer_trains_the_same_in_workers():
+    ours = ran(8, model=linear(), train=proximal)
+    theirs = partial(proximal, optimizer=torch.optim.SGD)
+    run, again = (ran(8, model=linear(), train=theirs, workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(get_weights(run.model), get_weights(again.model))
+    np.testing.assert_allclose(get_weights(run.model), get_weights(ours.model), rtol=0, atol=1e-5)
 
 
 def test_a_client_whose_training_withdraws_is_left_out_with_its_reason():
@@ -208,6 +232,44 @@ def test_labels_of_another_shape_than_the_outputs_are_refused():
         of_own(model=nn.Linear(1, 1), clients=[(x, y[:, 0])], loss=mse_loss)
 
 
+def test_data_sets_of_pairs_may_have_labels_of_any_one_shape():
+    x, y = (torch.tensor(part, dtype=torch.float32) for part in LINE)
+    pairs = Subset(TensorDataset(x, y), range(len(x)))
+    own = of_own(model=nn.Linear(1, 1), clients=[pairs], loss=mse_loss)
+    torch.testing.assert_close(own._records[0], (x, y))
+    uneven = [(x[0], y[0]), (x[0], y[0].repeat(2))]
+    with pytest.raises(ArgumentError, match=r"client 0 = 'list': .* equal size, but got"):
+        of_own(model=nn.Linear(1, 1), clients=[uneven], loss=mse_loss)
+
+
+def test_numbers_of_classes_in_columns_are_refused():
+    x, y = FEW
+    with pytest.raises(ArgumentError, match=r"labels of client 0 = \(1,\): must be of shape \(\)"):
+        of_own(clients=[(x, y[:, None])])
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_model_that_a_step_cannot_train_is_named(private):
+    """BatchNorm has no mean of one record."""
+    model = nn.Sequential(nn.Linear(64, 4), nn.BatchNorm1d(4), nn.Linear(4, 10))
+    own: dict[str, Any] = {"batch_size": 2, "local_epochs": 1}
+    if private:
+        mechanism = fl.RecordDP(
+            noise_multiplier=1.0, max_grad_norm=1.0, steps=1, sample_rate=1.0, lr=0.1
+        )
+        own = {"mechanism": mechanism, "statistics": "keep"}
+    run = of_own(model=model, clients=[(FEW[0][:3], FEW[1][:3])], client_fraction=1.0, **own)
+    with pytest.raises(ArgumentError, match="on a step of 1 records: Expected more than 1 value"):
+        run.fit(1, progress=False)
+
+
+def test_a_round_is_in_the_history_whatever_a_metric_does():
+    run = of_own(metrics={"none": lambda outputs, labels: {}["none"]})
+    with pytest.raises(KeyError):
+        run.fit(1, FEW, progress=False)
+    assert len(run.history) == 1
+
+
 def test_a_metric_that_is_no_number_is_named():
     with pytest.raises(ArgumentError, match=r"metrics\['both'\] = .*: must be one number"):
         ran(1, metrics={"both": lambda outputs, labels: outputs[0]})
@@ -234,6 +296,8 @@ def test_integers_stay_integers_and_texts_are_hashed_to_them():
 
 
 def test_texts_and_integers_that_a_model_does_not_take_are_refused():
+    with pytest.raises(ArgumentError, match="texts = 'str': must be a list of strings"):
+        fl.tokens("a text")
     with pytest.raises(ArgumentError, match=r"fl\.tokens"):
         of_own(clients=[(np.array(["a text"]), np.array([0]))])
     with pytest.raises(ArgumentError, match=r"torch\.int64 of shape \(64,\).*Integers stay"):

@@ -131,7 +131,15 @@ def test_state_of_another_run_is_refused(tmp_path):
     fitted(1).save(path)
     with pytest.raises(ArgumentError, match=r"lr = 0.2: must be 0.1 as in run.npz"):
         small(lr=0.2).load(path)
-    path.write_bytes(path.read_bytes()[:200])
+    whole = path.read_bytes()
+    entries = dict(np.load(path))
+    np.savez(path, **{**entries, "weights": entries["weights"][1:]})
+    with pytest.raises(ArgumentError, match=r"parameters = \d+: must be \d+ as in run.npz"):
+        small().load(path)
+    np.savez(path, **{**entries, "settings": "[]"})
+    with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
+        small().load(path)
+    path.write_bytes(whole[:200])
     with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
         small().load(path)
     with pytest.raises(ArgumentError, match=r"FederatedAveraging.save wrote"):
@@ -201,6 +209,13 @@ def test_round_that_fails_is_named_or_skipped_and_leaves_the_model_alone():
     history = skipping.fit(2, progress=False)
     assert [report.failure for report in history] == ["0 clients are ready, of at least 1."] * 2
     np.testing.assert_array_equal(get_weights(skipping.model), before)
+
+
+def test_a_round_that_many_leave_names_ten_and_keeps_all():
+    error = RoundError(3, "too few.", dict.fromkeys(range(1000), "x" * 500))
+    assert len(error.refused) == 1000
+    assert len(str(error)) < 6000
+    assert str(error).endswith("x; and 990 more;")
 
 
 @pytest.mark.parametrize(
@@ -377,6 +392,11 @@ def test_further_party_takes_part_even_if_it_learns_late_that_the_round_began(sl
         ({"timeout": 0.0}, "timeout = 0.0"),
         ({"workers": 0}, "workers = 0"),
         ({"rounds": 0}, "rounds = 0"),
+        ({"rounds": 1.5}, "rounds = 1.5: must be a whole number of at least 1"),
+        ({"aggregator": "masked"}, "aggregator = 'masked': must be an object such as"),
+        ({"mechanism": fl.Mechanism}, "mechanism = .*: must be an object such as"),
+        ({"model": nn.Linear}, "model = .*: must be an instance of torch"),
+        ({"clients": [3]}, "client 0 = 'int': must be a data set of pairs"),
         ({"seed": -1}, "seed = -1"),
         ({"clients": []}, "clients = []"),
         ({"clients": [(np.zeros((0, 64)), np.zeros(0))]}, "client 0 = '0 records, 0 labels'"),

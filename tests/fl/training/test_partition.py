@@ -111,6 +111,15 @@ def test_records_without_labels_are_refused():
         fl.partition((np.zeros(3), np.zeros(2)), 1)
 
 
+@pytest.mark.parametrize("scheme", ["shards", "dirichlet"])
+def test_labels_that_name_no_classes_are_dealt_out_evenly_alone(scheme):
+    """Rows of numbers have no order: every client got the same record."""
+    rows = (np.zeros((8, 2)), np.arange(8.0)[:, None])
+    with pytest.raises(ArgumentError, match=r"scheme = .*: must be 'iid' for labels of shape"):
+        fl.partition(rows, 2, scheme)
+    assert sorted(len(part) for part in fl.partition(rows, 2)) == [4, 4]
+
+
 @pytest.mark.parametrize(
     ("make", "parameters"),
     [(fl.models.mlp, 199_210), (fl.models.cnn, 1_663_370), (fl.models.cnn_mnist, 21_840)],

@@ -100,14 +100,14 @@ class Deployment:
         shutil.copy(f"{where}.pub", self.peers / f"{node}.pub")
 
     def _start(self, name: str, *command: str) -> None:
-        log = (self.folder / f"{name}.log").open("ab")
-        self.processes[name] = subprocess.Popen(
-            [str(self.bin / command[0]), *command[1:]],
-            env=self.environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [str(self.bin / command[0]), *command[1:]],
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"

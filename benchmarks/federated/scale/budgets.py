@@ -1,0 +1,65 @@
+"""``python -m benchmarks fl-budgets``: what one large round takes of a client and of the server."""
+
+import os
+from statistics import mean
+from typing import Annotated, Any, get_args
+
+import typer
+
+from benchmarks.federated.scale.large import BITS, Done, Setting, perform
+from benchmarks.tables import publish
+from extensions.errors import ArgumentError
+from fl.masked.sparse.degrees import Against
+
+CLIENTS, VALUES = 1000, 1_000_000
+SERVERS: dict[str, Against] = {kind: kind for kind in get_args(Against)}
+
+
+def main(
+    clients: Annotated[int, typer.Option(help="Of the round.", min=3)] = CLIENTS,
+    values: Annotated[int, typer.Option(help="Of an update.", min=1)] = VALUES,
+    against: Annotated[str, typer.Option(help="A server that is curious, or lying.")] = "curious",
+    corrupt: Annotated[float, typer.Option(help="Share that may side with the server.")] = 0.1,
+    dropping: Annotated[float, typer.Option(help="Share that may be lost, and is.")] = 0.2,
+) -> None:
+    """Processor time and bytes of clients, and time and memory of the server, in one large round.
+
+    All clients are real, with values and checks of their own, and made anew for every message, as
+    by an engine that keeps no process; the server is a process of its own.
+    """
+    if against not in SERVERS:
+        raise ArgumentError("against", against, f"one of {', '.join(SERVERS)}")
+    setting = Setting(
+        clients=clients,
+        values=values,
+        against=SERVERS[against],
+        corrupt=corrupt,
+        dropping=dropping,
+    )
+    name = f"fl-budgets-{against}-{100 * corrupt:g}-{100 * dropping:g}"
+    name += "" if clients == CLIENTS else f"-{clients}-clients"
+    name += "" if values == VALUES else f"-{values}-values"
+    publish(name, [row(setting, perform(setting))], load=os.getloadavg()[0])
+
+
+def row(setting: Setting, done: Done) -> dict[str, Any]:
+    """Returns what is published of a round; those who are lost count in no mean."""
+    stayed, served = done.served.aggregate.included, done.served
+    beyond = [(done.traffic[k] - setting.values * BITS // 8) / 1000 for k in stayed]
+    seconds = [done.seconds[k] for k in stayed]
+    return {
+        "server": setting.against,
+        "corrupt, %": 100 * setting.corrupt,
+        "lost, %": 100 * setting.dropping,
+        "clients": setting.clients,
+        "values": setting.values,
+        "in the sum": len(stayed),
+        "client, CPU s": mean(seconds),
+        "client, CPU s, most": max(seconds),
+        "kB beyond values": mean(beyond),
+        "kB beyond values, most": max(beyond),
+        "server, CPU s": served.seconds,
+        "server, MB before": served.before,
+        "server, MB at most": served.peak,
+        "largest error": done.error,
+    }
