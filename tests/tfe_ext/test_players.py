@@ -129,20 +129,22 @@ def test_memory_of_players_and_script_is_flat(players, tfe_players):
 @needs_tensorflow
 @pytest.mark.xdist_group(SHARED["tfe_players"])
 def test_players_of_one_host_share_its_cores(players, monkeypatch):
-    from tfe_ext.threads import POLLING, THREADS, environment_of
+    from tfe_ext.threads import SHORT_WAYS, THREADS, environment_of
 
     share = os.environ.get(THREADS, max(1, cores() // len(SERVERS)))
     _, (_, pids) = players
     for name in SERVERS:
         own = Path(f"/proc/{pids[name]}/environ").read_bytes().split(b"\0")
         assert f"{THREADS}={share}".encode() in own
-        assert any(line.startswith(f"{POLLING}=".encode()) for line in own)
+        for way, value in SHORT_WAYS.items():
+            assert f"{way}={os.environ.get(way, value)}".encode() in own
     monkeypatch.delenv(THREADS, raising=False)
     assert environment_of(1)[THREADS] == str(cores())
     assert environment_of(cores() + 1)[THREADS] == "1"
     monkeypatch.setenv(THREADS, "7")
-    monkeypatch.setenv(POLLING, "none")
-    assert (environment_of(3)[THREADS], environment_of(3)[POLLING]) == ("7", "none")
+    monkeypatch.setenv("GRPC_POLL_STRATEGY", "epoll1")
+    assert environment_of(3) == {**SHORT_WAYS, **os.environ}
+    assert environment_of(3)["GRPC_POLL_STRATEGY"] == "epoll1"
 
 
 @needs_tensorflow

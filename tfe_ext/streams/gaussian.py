@@ -6,8 +6,11 @@ tables of `extensions.privacy.gaussian_table`, as constants of the graph.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from extensions.privacy.gaussian_table import WORD_BITS, Digit, check_noise_scale, digits
@@ -47,31 +50,82 @@ def discrete_gaussian(stream: Stream, device: str, scale: float, shape: Sequence
 def look_up(table: Sequence[Digit], u: tf.Tensor, draw_v: Callable[[], tf.Tensor]) -> tf.Tensor:
     """Returns `Digit.look_up` of every digit in a graph, all at once.
 
+    Their upper bits settle 96 words of 100; entries are searched for the others alone.
+
     Args:
-        table: the digits.
+        table: the digits, of at most two tables.
         u: words in [0, 2^63), (digits, values).
         draw_v: returns as many more, when the graph runs and some u is in a table. One of a million
             words is with probability 2^-33, for tables of 1,000 entries.
     """
-    lengths = np.array([[len(digit.high)] for digit in table])
-    largest = np.array([[digit.largest] for digit in table])
-    high = tf.constant(_padded([digit.high for digit in table]))
-    place = tf.searchsorted(high, u, side="left", out_type=tf.int64)
-    met = tf.equal(tf.gather(high, place, batch_dims=1), u)
+    joint = _Joint.of(table)
+    first = tf.gather(joint.by_upper_bits, tf.bitwise.right_shift(u, _LOWER) + joint.begins)
+    drawn = tf.cast(first, tf.int64)
+    where = tf.where(tf.equal(drawn, _UNSETTLED))
+    digit = tf.gather(where, 0, axis=1)
+    signed = tf.gather_nd(u, where) + tf.gather(joint.signs, digit)
+    entries, words = joint.high[None, :-1], tf.expand_dims(signed, 0)
+    place = tf.raw_ops.LowerBound(sorted_inputs=entries, values=words, out_type=tf.int64)[0]
+    met = tf.equal(tf.gather(joint.high, place), signed)
 
     def with_ties() -> tf.Tensor:
-        low = tf.gather(tf.constant(_padded([digit.low for digit in table])), place, batch_dims=1)
-        return place + tf.cast(met & (place < lengths) & (low <= draw_v()), tf.int64)
+        inside = met & (place < len(joint.low) - 1)
+        before = tf.gather(joint.low, place) <= tf.gather_nd(draw_v(), where)
+        return place + tf.cast(inside & before, tf.int64)
 
-    return tf.cond(tf.reduce_any(met), with_ties, lambda: place) - largest
+    found = tf.cond(tf.reduce_any(met), with_ties, lambda: place)
+    values = found - tf.gather(joint.zeros, digit)
+    return tf.tensor_scatter_nd_update(drawn, where, values)
 
 
-def _padded(rows: Sequence[Integers]) -> Integers:
-    """Returns the rows at one length, longer than any; no word is beyond what fills them."""
-    longest = max(map(len, rows)) + 1
-    return np.stack(
-        [np.pad(row, (0, longest - len(row)), constant_values=_LOW_BITS) for row in rows]
-    )
+_UPPER_BITS = 14
+_LOWER = np.int64(WORD_BITS - _UPPER_BITS)
+_UNSETTLED = np.iinfo(np.int16).min
+
+
+@dataclass(frozen=True)
+class _Joint:
+    """Tables of digits as one of 64-bit words: those of the second one have the sign.
+
+    Attributes:
+        high: entries of the second table and of the first, and a last one that is none.
+        low: likewise.
+        by_upper_bits: for the upper bits of a word, with the sign above them turned, x of its
+            digit, or `_UNSETTLED` where an entry has the same.
+        begins: of each digit, where `by_upper_bits` begins for its table, (digits, 1).
+        signs: what is added to words of each digit, (digits,).
+        zeros: number of entries for which x of each digit is 0, (digits,).
+    """
+
+    high: Integers
+    low: Integers
+    by_upper_bits: npt.NDArray[np.int16]
+    begins: Integers
+    signs: Integers
+    zeros: Integers
+
+    @classmethod
+    def of(cls, table: Sequence[Digit]) -> Self:
+        """Returns the tables of digits, of which there are two at most."""
+        kinds = list({digit.variance: digit for digit in table}.values())[::-1]
+        signs = [np.int64(-1) << WORD_BITS, np.int64(0)][-len(kinds) :]
+        high = np.concatenate([k.high + sign for k, sign in zip(kinds, signs, strict=True)])
+        zeros = np.cumsum([0, *(len(k.high) for k in kinds[:-1])]) + [k.largest for k in kinds]
+        upper, parts = np.arange(1 << _UPPER_BITS, dtype=np.int64), []
+        for sign, zero in zip(signs, zeros, strict=True):
+            before = np.searchsorted(high, (upper << _LOWER) + sign, side="left")
+            last = np.searchsorted(high, (upper << _LOWER) + sign + ((1 << _LOWER) - 1), "right")
+            parts.append(np.where(before == last, before - zero, _UNSETTLED).astype(np.int16))
+        own = np.array([[k.variance for k in kinds].index(digit.variance) for digit in table])
+        end = [_LOW_BITS]
+        return cls(
+            np.concatenate([high, end]),
+            np.concatenate([*(k.low for k in kinds), end]),
+            np.concatenate(parts),
+            own[:, None] << _UPPER_BITS,
+            np.array(signs)[own],
+            zeros[own],
+        )
 
 
 def uniform_words(stream: Stream, device: str, shape: Sequence[int]) -> tf.Tensor:
