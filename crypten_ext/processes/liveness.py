@@ -21,7 +21,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from crypten_ext import transport
+from crypten_ext import dealer, transport
 from crypten_ext.processes.connections import Connections
 from crypten_ext.processes.failures import is_connection_loss
 from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
@@ -241,6 +241,7 @@ def _end_returning() -> None:
     """Nobody waits any more for a party whose connection broke."""
     if (mesh := transport.current()) is not None:
         mesh.stop_returning()
+    dealer.stop_returning()
 
 
 def _end_in_time() -> None:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from extensions.checks import check_seconds
 from extensions.errors import PeaError
 from extensions.transport.kernel import cut, hung_up, silent_for
+from extensions.transport.wire import RefusedError
 
 RETURN = 30.0
 """Seconds within which a party that lost its connection comes back, or is lost."""
@@ -102,6 +103,35 @@ class Returning:
         assert rank is not None
         self._settle(rank, connection)
 
+    def is_away(self, rank: int) -> bool:
+        """Whether the connection with this rank broke, and no other one has come."""
+        with self._lock:
+            return rank in self._since and rank not in self.arrived
+
+    def give_up(self, reason: str) -> None:
+        """Who has been away longest never comes back, for this reason."""
+        with self._lock:
+            away = self._since.keys() - self.arrived.keys()
+            if away:
+                first = min(away, key=self._since.__getitem__)
+                self._why.setdefault(first, "closed its connection")
+                self._never.setdefault(first, reason)
+        self.wake()
+
+    def forget(self, rank: int) -> None:
+        """Nobody of this rank is waited for or taken from now on."""
+        with self._lock:
+            self._ranks.discard(rank)
+            if rank in self.arrived:
+                self.arrived.pop(rank).close()
+            for each in (self._watched, self._since, self._why, self._never):
+                each.pop(rank, None)
+
+    def wake(self) -> None:
+        """Its descriptor can be read, so that who waits for it looks."""
+        with suppress(OSError):
+            self._wakes.send(b"\0")
+
     def take(self) -> dict[int, ssl.SSLSocket]:
         """Returns the connections that arrived, by rank, which are the caller's from now on."""
         with self._lock:
@@ -143,8 +173,7 @@ class Returning:
             if rank in self.arrived:
                 self.arrived[rank].close()
             self.arrived[rank] = connection
-            with suppress(BlockingIOError):
-                self._wakes.send(b"\0")
+            self.wake()
 
     def _look(self) -> None:
         while True:
@@ -182,7 +211,7 @@ class Returning:
             left = since + self._seconds - time.monotonic()
             connection = self._dials[rank](max(0.0, left))
         except (PeaError, OSError) as error:
-            gone = isinstance(error, ConnectionRefusedError)
+            gone = isinstance(error, ConnectionRefusedError | RefusedError)
             with self._lock:
                 self._never[rank] = str(error) if gone else f"{self._late} {error}"
         else:
