@@ -240,6 +240,11 @@ class Mesh:
         if self._returning is not None:
             self._returning.wake()
 
+    def on_break(self, call: Callable[[], None]) -> None:
+        """What is called whenever a connection breaks that may be replaced; it must not wait."""
+        if self._returning is not None:
+            self._returning.on_break = call
+
     def stop_returning(self) -> None:
         """No connection is replaced any more: who waits for one is told that a host is lost."""
         if self._returning is not None:

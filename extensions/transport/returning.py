@@ -38,6 +38,7 @@ class Returning:
 
     Attributes:
         arrived: connections that are there again, by rank.
+        on_break: called once whenever a connection breaks, by whoever notices; it must not wait.
 
     Cost:
         A thread that looks once a second, and one while a connection is dialled again.
@@ -57,6 +58,7 @@ class Returning:
         self._never: dict[int, str] = {}
         self._dialling: set[int] = set()
         self.arrived: dict[int, ssl.SSLSocket] = {}
+        self.on_break: Callable[[], None] = lambda: None
         self._woken, self._wakes = socket.socketpair()
         for one in (self._woken, self._wakes):
             one.setblocking(False)
@@ -79,7 +81,7 @@ class Returning:
         """The connection with this rank broke: another one is waited for."""
         with self._lock:
             self._watched.pop(rank, None)
-            self._since.setdefault(rank, time.monotonic())
+            self._break(rank, 0.0)
             self._why.setdefault(rank, reason)
         self._stir.set()
 
@@ -203,7 +205,13 @@ class Returning:
             cut(connection)
             self._why.setdefault(rank, f"stopped answering for {self._silence:g} s")
         if silent > self._silence or hung_up(connection):
-            self._since.setdefault(rank, time.monotonic() - silent)
+            self._break(rank, silent)
+
+    def _break(self, rank: int, silent: float) -> None:
+        """A connection broke whose other end has been silent for so many seconds."""
+        if rank not in self._since:
+            self._since[rank] = time.monotonic() - silent
+            self.on_break()
 
     def _dial_again(self, rank: int) -> None:
         try:
