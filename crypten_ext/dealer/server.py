@@ -64,7 +64,7 @@ def serve(
     """Deals for one run, from the first party's arrival to the last one's goodbye.
 
     Args:
-        listener: where the parties connect; it is closed once all have.
+        listener: where the parties connect; it is closed once all have, in a federation in the end.
         parties: number of parties.
         local: the dealer's end in a federation, whose parties alone get seats; None without one.
         view: called with the rank and the content of everything that a party sends.
@@ -72,12 +72,13 @@ def serve(
 
     Guarantees:
         Until all parties have their seats nothing that connects ends the dealer, and a party that
-        leaves may come again (`crypten_ext.dealer.connection.Door`).
+        leaves may come again (`crypten_ext.dealer.connection.Door`). In a federation one whose
+        connection breaks later comes back within `extensions.transport.returning.RETURN` seconds.
 
     Raises:
         PartyLostError: a party did not come in time; or one closed its connection without a goodbye
-            after all had come, did not complete a message, sent one that cannot be used, or asked
-            for other tuples than another party.
+            after all had come and was not back in time, did not complete a message, sent one that
+            cannot be used, or asked for other tuples than another party.
     """
     view = view or _see_nothing
     with ExitStack() as until_gathered:

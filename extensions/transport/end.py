@@ -87,6 +87,7 @@ class End:
         sent: bytes of messages.
         received: likewise.
         wants: events of poll(2) without which it cannot go on.
+        may_read: whether something may have come since nothing was there; poll(2) tells.
 
     Guarantees:
         at most `KEPT` bytes are kept. A frame for which there is no room stays where it is until
@@ -99,6 +100,7 @@ class End:
         self.out: deque[tuple[memoryview, _Frame | None]] = deque()
         self.due: deque[Transfer] = deque()
         self.sent = self.received = self.wants = 0
+        self.may_read = True
         self._header = memoryview(bytearray(HEADER.size))
         self._target, self._length = self._header, 0
         self._in_body = self._is_resuming = False
@@ -154,6 +156,17 @@ class End:
         Raises:
             PartyLostError: the connection broke and none takes its place, or another message came.
         """
+        return self._work(receives=True)
+
+    def push(self) -> bool:
+        """Sends what can be now; returns whether that was anything.
+
+        Raises:
+            PartyLostError: the connection broke and none takes its place.
+        """
+        return bool(self.out) and self._work(receives=False)
+
+    def _work(self, *, receives: bool) -> bool:
         self.wants = 0
         if self.connection is None:
             assert self._returning is not None
@@ -162,7 +175,7 @@ class End:
             return False
         try:
             sent = bool(self.out) and self._send(self.connection)
-            received = (bool(self.due) or self._is_resuming) and self._receive(self.connection)
+            received = receives and self._receive(self.connection)
         except OutOfTurnError as error:
             raise PartyLostError(self.rank, f"sent {error}") from error
         except (OSError, ValueError) as error:  # a closed socket raises a ValueError
@@ -179,7 +192,7 @@ class End:
         assert self._returning is not None
         self._returning.watch(self.rank, connection)
         self._leave()
-        self.connection, self._is_resuming = connection, True
+        self.connection, self._is_resuming, self.may_read = connection, True, True
         self._target, self._in_body = self._header, False
         self.acknowledge()
 
@@ -235,12 +248,12 @@ class End:
 
     def _receive(self, connection: ssl.SSLSocket) -> bool:
         moved = 0
-        while (self.due or self._is_resuming) and moved < _SLICE:
+        while self._awaits and self.may_read and moved < _SLICE:
             if self._target:
                 try:
                     count = connection.recv_into(self._target)
                 except ssl.SSLWantReadError:
-                    self.wants |= select.POLLIN
+                    self.may_read = False
                     break
                 except ssl.SSLWantWriteError:
                     self.wants |= select.POLLOUT
@@ -251,7 +264,16 @@ class End:
                 self._target = self._target[count:]
             if not self._target:
                 self._take()
+        if not self._awaits:
+            self.may_read = connection.pending() > 0
+        elif not self.may_read:
+            self.wants |= select.POLLIN
         return moved > 0
+
+    @property
+    def _awaits(self) -> bool:
+        """Whether something that may come is wanted."""
+        return bool(self.due) or self._is_resuming
 
     def _take(self) -> None:
         """A header is there, or a message."""

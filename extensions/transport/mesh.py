@@ -122,7 +122,7 @@ class Mesh:
             raise ArgumentError("data", f"{len(data)} bytes", f"at most {LARGEST} bytes")
         end.put(data, transfer, lasting=lasting)
         if 0 < len(end.out) <= 2:
-            end.progress()
+            end.push()
         return transfer
 
     def receive(self, rank: int, into: memoryview, tag: int = 0) -> Transfer:
@@ -194,20 +194,32 @@ class Mesh:
     def sleeper(self) -> Callable[[], None]:
         """Returns what waits, as things are now, until it is worth while to go on."""
         poll, patience = select.poll(), None
+        ends: dict[int, End] = {}
         for end in self._ends.values():
             if end.connection is None:
                 patience = _LOOK
             elif end.wants:
+                ends[end.connection.fileno()] = end
                 poll.register(end.connection, end.wants)
         if self._returning is not None:
             poll.register(self._returning, select.POLLIN)
 
         def sleep() -> None:
-            ready = poll.poll(patience)
-            if self._returning is not None and (self._returning.fileno(), select.POLLIN) in ready:
-                self._returning.quiet()
+            for descriptor, event in poll.poll(patience):
+                if descriptor in ends:
+                    ends[descriptor].may_read |= event != select.POLLOUT
+                elif self._returning is not None:
+                    self._returning.quiet()
 
         return sleep
+
+    def push(self, rank: int) -> bool:
+        """Sends what can be sent to one host now; returns whether that was anything.
+
+        Raises:
+            PartyLostError: as `wait`.
+        """
+        return self._ends[rank].push()
 
     def is_away(self, rank: int) -> bool:
         """Whether this host's connection broke and is not there again."""

@@ -62,7 +62,6 @@ class Post:
             if not self._until(lambda: self._mesh.has_room(rank, len(message)), rank, _UNREAD):
                 raise PartyLostError(rank, f"left what it was sent unread for {_UNREAD:g} s")
             self._put(rank, message)
-        self._mesh.wake()
 
     def send_last(self, rank: int, message: bytes) -> None:
         """The message is sent to a host that is not away, if that takes a few seconds at most.
@@ -121,8 +120,10 @@ class Post:
     def _put(self, rank: int, message: bytes) -> None:
         self._check(rank)
         sending = self._mesh.send(rank, memoryview(message), lasting=True)
-        while not sending.done and self._step():
-            self._check(rank)
+        while not sending.done and self._mesh.push(rank):
+            pass
+        if not sending.done:
+            self._mesh.wake()  # the thread sends the rest
 
     def _check(self, rank: int) -> None:
         if rank in self._lost:

@@ -36,12 +36,16 @@ class Cable:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._every: list[socket.socket] = []
         self.is_out = False
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
 
     def __enter__(self) -> "Cable":
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # or the thread would take one connection more
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self.listener.close()
         self.reset()
         for connection in self._every:
