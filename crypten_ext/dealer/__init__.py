@@ -18,10 +18,11 @@ beside local parties with ``provider="dealer"``; `pea prepare` deals beforehand,
 from crypten_ext.dealer.client import (
     ADDRESS,
     begin_run,
-    connection,
+    carried,
     corrected_bytes,
     current,
     disconnect,
+    stop_returning,
     use_material,
 )
 from crypten_ext.dealer.material import Header, Material
@@ -39,8 +40,8 @@ __all__ = [
     "Material",
     "begin_run",
     "begin_step",
+    "carried",
     "check_vacant",
-    "connection",
     "corrected_bytes",
     "current",
     "disconnect",
@@ -50,5 +51,6 @@ __all__ = [
     "remove",
     "serve",
     "serve_runs",
+    "stop_returning",
     "use_material",
 ]

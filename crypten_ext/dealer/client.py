@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from crypten_ext.dealer.connection import Link, connect, connect_member
+from crypten_ext.dealer.connection import DEALER, Links, connect, connect_member, with_dealer
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
@@ -46,7 +47,6 @@ class Client:
         parties: their number.
         source: of this party's portions of the corrections.
         leave: called once, when no more tuples are needed.
-        descriptor: of the file of the connection to the dealer; None without one.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class Client:
         *,
         source: Source,
         leave: Callable[[], None],
-        descriptor: int | None = None,
     ) -> None:
         self._key = key
         self._rank, self._parties = rank, parties
@@ -65,7 +64,6 @@ class Client:
         self._sequence = 0
         self._rehearsal: list[list[Request]] | None = None
         self.source = source
-        self.descriptor = descriptor
         self.corrected_bytes = 0
 
     @classmethod
@@ -82,7 +80,9 @@ class Client:
             DealerLostError: no dealer answers there for 30 s, or it refuses this party.
             PartyLostError: another party did not come to the dealer within 300 s.
         """
-        return cls._of(connect(address, rank, parties, run=run), rank, parties)
+        link, key = connect(address, rank, parties, run=run)
+        ahead = Corrections(partial(Links, {DEALER: link}))
+        return cls(key, rank, parties, source=ahead, leave=ahead.finish)
 
     @classmethod
     def member(cls, session: Session, run: bytes = NO_RUN) -> Client:
@@ -100,14 +100,10 @@ class Client:
         dealer, rank = local.federation.dealer, local.rank
         assert dealer is not None and rank is not None  # noqa: PT018
         own = hashlib.sha256(b"tuples of " + session.run + run).digest()
-        return cls._of(connect_member(local, dealer, own), rank, len(local.federation.parties))
-
-    @classmethod
-    def _of(cls, connected: tuple[Link, bytes], rank: int, parties: int) -> Client:
-        link, key = connected
-        own = link.fileno()
-        ahead = Corrections(link)
-        return cls(key, rank, parties, source=ahead, leave=ahead.finish, descriptor=own)
+        link, key = connect_member(local, dealer, own)
+        ahead = Corrections(partial(with_dealer, link, local, dealer, own))
+        parties = len(local.federation.parties)
+        return cls(key, rank, parties, source=ahead, leave=ahead.finish)
 
     @classmethod
     def prepared(cls, material: Material) -> Client:
@@ -230,9 +226,16 @@ def disconnect() -> None:
         _client = None
 
 
-def connection() -> int | None:
-    """Returns the descriptor of this party's connection to the dealer; None without one."""
-    return _client.descriptor if _client is not None else None
+def carried() -> tuple[int, int]:
+    """Returns the bytes that went to and came from the dealer, by the kernel's count."""
+    source = _client.source if _client is not None else None
+    return source.post.carried(DEALER) if isinstance(source, Corrections) else (0, 0)
+
+
+def stop_returning() -> None:
+    """The dealer is not waited for any more once its connection breaks: the run ends."""
+    if _client is not None and isinstance(_client.source, Corrections):
+        _client.source.post.stop_returning()
 
 
 def corrected_bytes() -> int:

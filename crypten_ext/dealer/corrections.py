@@ -9,35 +9,39 @@ the first.
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import BrokenFrameError, Link
+from crypten_ext.dealer.connection import DEALER, BrokenFrameError, Links
 from crypten_ext.dealer.messages import LONGEST_STEP, Tag
 from crypten_ext.dealer.requests import Request
-from extensions.errors import DealerLostError, PeaError
+from extensions.errors import DealerLostError, PartyLostError, PeaError
+from extensions.transport.post import Hear, Lose, Post
 
 QUEUE_BYTES = 64 << 20
 LATEST = 30.0
 _LEAVING = 10.0
+_LOOK = 1.0
+
+Meet = Callable[[Hear, Lose], Post | Links]
 
 
 class Corrections:
-    """A party's end of its link, read by a thread that holds at most `QUEUE_BYTES` ahead.
+    """A party's end of its correspondence with the dealer, of which it holds `QUEUE_BYTES` ahead.
 
     Args:
-        link: to the dealer.
-        latest: seconds after which a correction is overdue.
+        meet: begins the correspondence.
+        latest: seconds after which a correction is overdue, while the dealer can be reached.
 
     Attributes:
         announced: number of tuples that were asked for one by one.
+        post: the correspondence.
     """
 
-    def __init__(self, link: Link, latest: float = LATEST) -> None:
-        self._link = link
+    def __init__(self, meet: Meet, latest: float = LATEST) -> None:
         self._latest = latest
         self._plan: list[Request] = []
         self._position = 0
@@ -48,8 +52,7 @@ class Corrections:
         self._failure: PeaError | None = None
         self._changed = threading.Condition()
         self.announced = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self.post = meet(self._hear, self._lose)
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
         """Returns this party's `words` of the correction of the tuple that has this number.
@@ -67,10 +70,12 @@ class Corrections:
             self.announced += 1
             self._announce(sequence, [request], plan=False)
         due = Tag(self._generation, sequence, request.digest)
-        correction = np.empty(words, dtype=np.int64)
-        for piece in messages.pieces(words):
-            correction[piece] = np.frombuffer(self._piece(due, correction[piece].nbytes), np.int64)
-        return torch.from_numpy(correction)
+        parts = [
+            np.frombuffer(self._piece(due, 8 * (piece.stop - piece.start)), dtype=np.int64)
+            for piece in messages.pieces(words)
+        ]
+        is_own = len(parts) == 1 and parts[0].flags.writeable
+        return torch.from_numpy(parts[0] if is_own else np.concatenate(parts))
 
     def _piece(self, due: Tag, size: int) -> memoryview:
         """Returns the next message's words, so many bytes, if they are due."""
@@ -98,16 +103,9 @@ class Corrections:
             self._announce(sequence, recorded, plan=True)
 
     def finish(self) -> None:
-        """The dealer is told that no more is needed, and what it had sent ahead is dropped.
-
-        All of it is read first: closing with unread messages would reset the connection, and the
-        goodbye would be lost.
-        """
+        """The dealer is told that no more is needed, and what it had sent ahead is dropped."""
         self._outdate()
-        with suppress(OSError):
-            self._link.send(messages.BYE)
-            self._reader.join(_LEAVING)
-        self._link.close()
+        self.post.leave(DEALER, messages.BYE, _LEAVING)
 
     def _outdate(self) -> None:
         """The corrections for all announcements so far are dropped, also those still to come.
@@ -126,16 +124,20 @@ class Corrections:
 
     def _say(self, message: bytes) -> None:
         try:
-            self._link.send(message)
+            self.post.send(DEALER, message)
         except OSError as error:
-            raise DealerLostError(f"cannot be reached any more: {error}.") from error
+            raise self._failure or _lost(error) from error
 
     def _next(self) -> tuple[Tag, memoryview]:
         deadline = time.monotonic() + self._latest
         with self._changed:
             while not self._queue and self._failure is None:
-                if not self._changed.wait(deadline - time.monotonic()):
+                if self.post.is_away(DEALER):
+                    deadline = time.monotonic() + self._latest
+                left = deadline - time.monotonic()
+                if left <= 0.0:
                     raise DealerLostError(f"sent no correction for {self._latest:g} s.")
+                self._changed.wait(min(left, _LOOK))
             if self._failure is not None:
                 raise self._failure
             tag, payload = self._queue.popleft()
@@ -143,21 +145,26 @@ class Corrections:
             self._changed.notify_all()
             return tag, payload
 
-    def _read(self) -> None:
-        reason = "closed its connection."
-        lost = None
+    def _hear(self, _: int, message: bytes | bytearray) -> None:
+        """A thread has a message of the dealer."""
         try:
-            while lost is None and (message := self._link.receive()):
-                tag, payload = messages.unpack(message)
-                lost = messages.party_lost(tag, payload)
-                if lost is None:
-                    self._put(tag, payload)
-        except (BrokenFrameError, ValueError) as error:
-            reason = f"{error}."
-        except OSError as error:
-            reason = f"cannot be reached any more: {error}."
+            tag, payload = messages.unpack(message)
+        except ValueError as error:
+            self._end(DealerLostError(f"{error}."))
+            return
+        if lost := messages.party_lost(tag, payload):
+            self._end(lost)
+        else:
+            self._put(tag, payload)
+
+    def _lose(self, _: int, error: Exception | None) -> None:
+        """A thread has lost the dealer."""
+        self._end(_lost(error))
+
+    def _end(self, failure: PeaError) -> None:
+        """There are no more corrections; the first reason counts."""
         with self._changed:
-            self._failure = lost or DealerLostError(reason)
+            self._failure = self._failure or failure
             self._changed.notify_all()
 
     def _put(self, tag: Tag, payload: memoryview) -> None:
@@ -169,3 +176,13 @@ class Corrections:
                 self._queue.append((tag, payload))
                 self._queued += len(payload)
                 self._changed.notify_all()
+
+
+def _lost(error: Exception | None) -> DealerLostError:
+    """Returns the error for a correspondence with the dealer that ended so."""
+    if error is None:
+        return DealerLostError("closed its connection.")
+    if isinstance(error, PartyLostError):  # as those name the other end
+        return DealerLostError(str(error).removeprefix(f"party {error.rank} ").rstrip(".") + ".")
+    reached = "" if isinstance(error, BrokenFrameError) else "cannot be reached any more: "
+    return DealerLostError(f"{reached}{error}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from crypten_ext.dealer.requests import DIGEST_BYTES, Request
 from extensions.errors import PartyLostError
+from extensions.ring.fixed_point import Integers
 
 LONGEST_STEP = 100_000
 """Tuples of a step that is announced at once."""
@@ -56,7 +57,7 @@ class Announcement:
     requests: tuple[Request, ...] = ()
 
 
-def parse(message: bytes) -> Announcement:
+def parse(message: bytes | bytearray) -> Announcement:
     """Returns a party's message.
 
     Raises:
@@ -91,12 +92,13 @@ def pieces(words: int) -> list[slice]:
     return [slice(start, min(start + PIECE_WORDS, words)) for start in starts]
 
 
-def pack(tag: Tag, words: bytes) -> bytes:
+def pack(tag: Tag, words: bytes | Integers) -> bytes:
     """Returns tagged words."""
-    return _TAG.pack(tag.generation, tag.sequence, tag.digest) + words
+    data = words if isinstance(words, bytes) else words.data
+    return b"".join((_TAG.pack(tag.generation, tag.sequence, tag.digest), data))
 
 
-def unpack(message: bytes) -> tuple[Tag, memoryview]:
+def unpack(message: bytes | bytearray) -> tuple[Tag, memoryview]:
     """Returns the tag and the words; ValueError if the message is shorter than a tag."""
     if len(message) < _TAG.size:
         raise ValueError(f"sent a message of {len(message)} bytes")

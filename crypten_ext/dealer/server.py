@@ -6,15 +6,16 @@ Of noise that it deals it learns the scale, and the noise itself, for it draws i
 from __future__ import annotations
 
 import os
-import selectors
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
+from queue import Empty, SimpleQueue
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import BrokenFrameError, Door, Link
+from crypten_ext.dealer.connection import Door, Link
 from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
@@ -22,17 +23,14 @@ from crypten_ext.masks.keystream import KEY_BYTES
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.ring.fixed_point import Integers
 from extensions.transport import Local
-from extensions.transport.stream import VANISHED
 
 BACKLOG = 1024
 """Connections that wait to be let in, so that a crowd of strangers does not keep parties out."""
 AHEAD = 2
 """Steps whose corrections are sent before they begin, one of them while the step before works."""
 _LONGEST_REASON = 300
-_LOOK = 5.0
-"""Seconds between two looks at whether all parties are there, while none says anything."""
-_PATIENCE = 60.0
-"""Seconds until a message that seemed to have come begins."""
+_WAITING = 100
+"""Messages of a party, on average, that may wait for their answers."""
 
 View = Callable[[int, bytes], None]
 
@@ -66,7 +64,7 @@ def serve(
     """Deals for one run, from the first party's arrival to the last one's goodbye.
 
     Args:
-        listener: where the parties connect; it is closed once all have.
+        listener: where the parties connect; it is closed once all have, in a federation in the end.
         parties: number of parties.
         local: the dealer's end in a federation, whose parties alone get seats; None without one.
         view: called with the rank and the content of everything that a party sends.
@@ -74,17 +72,21 @@ def serve(
 
     Guarantees:
         Until all parties have their seats nothing that connects ends the dealer, and a party that
-        leaves may come again (`crypten_ext.dealer.connection.Door`).
+        leaves may come again (`crypten_ext.dealer.connection.Door`). In a federation one whose
+        connection breaks later comes back within `extensions.transport.returning.RETURN` seconds.
 
     Raises:
         PartyLostError: a party did not come in time; or one closed its connection without a goodbye
-            after all had come, did not complete a message, sent one that cannot be used, or asked
-            for other tuples than another party.
+            after all had come and was not back in time, did not complete a message, sent one that
+            cannot be used, or asked for other tuples than another party.
     """
     view = view or _see_nothing
-    with _door(listener, parties, view, local) as door:
-        seats = door.gather(join_timeout)
-    return _Dealer(*seats, view).run()
+    with ExitStack() as until_gathered:
+        door = until_gathered.enter_context(_door(listener, parties, view, local))
+        dealer = _Dealer(door, *door.gather(join_timeout), view)
+        if local is None:
+            until_gathered.close()  # nobody comes back
+        return dealer.run()
 
 
 def serve_runs(
@@ -108,7 +110,7 @@ def serve_runs(
         while True:
             ended: Dealt | PartyLostError
             try:
-                ended = _Dealer(*door.gather(join_timeout), _see_nothing).run()
+                ended = _Dealer(door, *door.gather(join_timeout), _see_nothing).run()
             except PartyLostError as lost:
                 ended = lost
             yield ended, door.clear()
@@ -129,68 +131,67 @@ class _Dealer:
     """One run.
 
     Args:
+        door: where the parties have come in.
         links: to the parties, by rank.
         keys: of their tuples.
         view: of `serve`.
     """
 
-    def __init__(self, links: dict[int, Link], keys: dict[int, bytes], view: View) -> None:
+    def __init__(
+        self, door: Door, links: dict[int, Link], keys: dict[int, bytes], view: View
+    ) -> None:
         self._parties = len(links)
-        self._links, self._keys, self._view = links, keys, view
+        self._present, self._keys, self._view = {*links}, keys, view
         self._own_key = os.urandom(KEY_BYTES)
         self._repeats: dict[int, deque[Announcement]] = {rank: deque() for rank in links}
         self._plan: _Plan | None = None
         self._tuples = self._bytes = 0
+        self._inbox: SimpleQueue[tuple[int, bytes | bytearray | PartyLostError]] = SimpleQueue()
+        self._post = door.correspondence(links, self._receive, self._lose)
 
     def run(self) -> Dealt:
         try:
             self._serve()
         except PartyLostError as lost:
-            for link in self._links.values():
-                link.send_last(messages.farewell(lost))
+            for rank in self._present:
+                self._post.send_last(rank, messages.farewell(lost))
             raise
         finally:
-            for link in self._links.values():
-                link.close()
+            self._post.close()
         return Dealt(self._tuples, self._bytes)
 
     def _serve(self) -> None:
-        with selectors.DefaultSelector() as present:
-            for rank, link in self._links.items():
-                present.register(link, selectors.EVENT_READ, rank)
-            while present.get_map():
+        while self._present:
+            try:
                 busy = self._plan is not None and self._plan.steps > 0
-                readable = present.select(0 if busy else _LOOK)
-                for key, _ in readable:
-                    if self._hear_all(key.data):
-                        present.unregister(key.fileobj)
-                        self._links.pop(key.data).close()
-                if busy and not readable:
-                    self._stream()
-                elif not readable:
-                    self._look()
+                rank, said = self._inbox.get(block=not busy)
+            except Empty:
+                self._stream()
+                continue
+            if rank not in self._present:
+                continue  # it has left
+            if isinstance(said, PartyLostError):
+                raise said
+            if self._hear(rank, said):
+                self._present.remove(rank)
+                self._post.dismiss(rank)
 
-    def _look(self) -> None:
-        """Raises PartyLostError if a party's host is not there any more."""
-        for rank, link in self._links.items():
-            if link.stream.has_vanished:
-                raise PartyLostError(rank, f"stopped answering the dealer for {VANISHED:g} s")
+    def _receive(self, rank: int, message: bytes | bytearray) -> None:
+        """A thread has a message of a party."""
+        if self._inbox.qsize() < _WAITING * self._parties:
+            self._inbox.put((rank, message))
+        else:
+            self._lose(rank, ValueError("it sent more than it can be owed answers to"))
 
-    def _hear_all(self, rank: int) -> bool:
-        """Returns whether one of the messages of this party that are here was its goodbye."""
-        while not (is_over := self._hear(rank)) and self._links[rank].stream.pending:
-            pass
-        return is_over
+    def _lose(self, rank: int, error: Exception | None) -> None:
+        """A thread has lost a party."""
+        self._inbox.put((rank, _lost(rank, error)))
 
-    def _hear(self, rank: int) -> bool:
+    def _hear(self, rank: int, message: bytes | bytearray) -> bool:
         """Returns whether the message that this party sent was its goodbye."""
-        try:
-            message = self._links[rank].receive(_PATIENCE)
-        except (BrokenFrameError, OSError) as error:
-            raise PartyLostError(rank, f"broke its connection to the dealer: {error}") from error
         if not message:
-            raise PartyLostError(rank, "closed its connection to the dealer")
-        self._view(rank, message)
+            raise PartyLostError(rank, "broke its connection to the dealer: sent an empty message")
+        self._view(rank, bytes(message))
         try:
             said = messages.parse(message)
         except ValueError as error:
@@ -200,7 +201,7 @@ class _Dealer:
             self._plan = None
             return True
         if not self._repeats[rank]:
-            for other in self._links.keys() - {rank}:
+            for other in self._present - {rank}:
                 self._repeats[other].append(said)
             self._follow(rank, said)
         elif self._repeats[rank].popleft() != said:
@@ -243,18 +244,27 @@ class _Dealer:
         """Sends each party its words; those of a large tuple in turns, so that all links work."""
         words = {
             rank: correction[portion(len(correction), tag.sequence, rank, self._parties)]
-            for rank in self._links
+            for rank in self._present
         }
         for turn in zip_longest(*(messages.pieces(len(own)) for own in words.values())):
             for rank, piece in zip(words, turn, strict=True):
                 if piece is not None:
-                    self._send_to(rank, messages.pack(tag, words[rank][piece].tobytes()))
+                    self._send_to(rank, messages.pack(tag, words[rank][piece]))
 
     def _send_to(self, rank: int, message: bytes) -> None:
         try:
-            self._links[rank].send(message)
+            self._post.send(rank, message)
         except OSError as error:
-            raise PartyLostError(rank, f"broke its connection to the dealer: {error}") from error
+            raise _lost(rank, error) from error
+
+
+def _lost(rank: int, error: Exception | None) -> PartyLostError:
+    """Returns the error that names a party whose connection ended so."""
+    if isinstance(error, PartyLostError):
+        return error
+    if error is None:
+        return PartyLostError(rank, "closed its connection to the dealer")
+    return PartyLostError(rank, f"broke its connection to the dealer: {error}")
 
 
 def _brief(error: BaseException) -> str:

@@ -58,7 +58,7 @@ def prepare(
                 correction = correction_of(keys, dealers_key, sequence, request)
                 for rank, file in enumerate(files):
                     own = portion(len(correction), sequence, rank, parties)
-                    file.write(messages.pack(tag, correction[own].tobytes()))
+                    file.write(messages.pack(tag, correction[own]))
                 progress(sequence + 1)
         for path, final in zip(partial, paths, strict=True):
             path.rename(final)

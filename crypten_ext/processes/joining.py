@@ -138,6 +138,7 @@ def joined_by_tls(
             left = max(0.0, deadline - time.monotonic())
             run = run_of(board)
             mesh = connect(local, door, run, left, again=back)
+            mesh.on_break(watch.look)
             until_over.callback(mesh.stop_returning)
             assert watch.connections is not None
             watch.connections.include(mesh.descriptors.values())  # others may have come before it

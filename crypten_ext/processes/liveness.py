@@ -21,7 +21,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from crypten_ext import transport
+from crypten_ext import dealer, transport
 from crypten_ext.processes.connections import Connections
 from crypten_ext.processes.failures import is_connection_loss
 from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
@@ -35,6 +35,7 @@ INTERVAL, SILENCE = 2.0, 20.0
 _HOST = 0
 _LAST_SECONDS = 10
 _CUT_SILENCES = 3
+_TICK = 0.05
 _sessions = itertools.count()
 
 
@@ -112,10 +113,14 @@ class Watch:
             self._leave("bye")
             return
         consequence = self._cut and isinstance(error, Exception | KeyboardInterrupt)
+        consequence |= self._verdict is not None and isinstance(error, LostError)
         echo = consequence or is_connection_loss(Failure.of(error))
         if echo and error is not self._verdict:
-            waited = isinstance(error, PartyLostError)  # over TLS, for that party to come back
-            lost = self.explain(error, wait=self._interval if waited else None)
+            if isinstance(error, PartyLostError):  # over TLS, which waits for a party to come back
+                self._ask_all(self._interval)
+                lost = self.explain(error, wait=0.0)
+            else:
+                lost = self.explain(error)
         self._leave("" if echo else farewell_of(error))
         atexit.register(_end_in_time)
         self._cut_connections()
@@ -147,6 +152,18 @@ class Watch:
             self._conclude(likely or PartyLostError(self._rank, reason))
         assert self._verdict is not None
         return self._verdict
+
+    def look(self) -> None:
+        """The statuses are exchanged now: a connection broke, and others may know why."""
+        self._wake.set()
+
+    def _ask_all(self, seconds: float) -> None:
+        """Returns once the statuses were exchanged anew, or why the run ends is known."""
+        due, deadline = self._exchanges + 2, time.monotonic() + seconds  # one may be on its way
+        while self._exchanges < due and time.monotonic() < deadline:
+            self._wake.set()
+            if self._known.wait(_TICK):
+                return
 
     def _conclude(self, lost: LostError) -> None:
         """The first verdict stands, and the other parties are told."""
@@ -185,7 +202,9 @@ class Watch:
                 self._told.set()
             elif lost := self._peers.lost(self._limit):
                 self._conclude(lost)
-            if self._peers.nobody_left(self._limit):
+            verdict = self._verdict
+            gone = verdict.rank if isinstance(verdict, PartyLostError) else None
+            if self._peers.nobody_left(self._limit, gone):
                 self._all_left.set()
             self._wake.wait(self._interval)
             self._wake.clear()
@@ -241,6 +260,7 @@ def _end_returning() -> None:
     """Nobody waits any more for a party whose connection broke."""
     if (mesh := transport.current()) is not None:
         mesh.stop_returning()
+    dealer.stop_returning()
 
 
 def _end_in_time() -> None:
@@ -277,8 +297,8 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
     if not (communicator.is_initialized() and dist.is_initialized()):
         raise PeaError("CrypTen is not initialised: call crypten.init() before watch_parties().")
     store, port = default_store()
-    board = transport.board()
-    return Watch(
+    board, mesh = transport.board(), transport.current()
+    watch = Watch(
         store if board is None else board,
         has_host=port is not None or board is not None,
         rank=communicator.get().get_rank(),
@@ -286,3 +306,6 @@ def watch_parties(*, interval: float = INTERVAL, silence: float = SILENCE) -> Wa
         interval=interval,
         silence=silence,
     )
+    if mesh is not None:
+        mesh.on_break(watch.look)
+    return watch

@@ -68,9 +68,7 @@ class Meter:
         rounds = int(communicator.get().get_communication_stats()["rounds"])
         if not self._counts:
             return Traffic(rounds)
-        link = dealer.connection()
-        dealt = sum(self._carried(self._third_party))
-        dealt += 0 if link is None else sum(carried([link]))
+        dealt = sum(self._carried(self._third_party)) + sum(dealer.carried())
         return Traffic(rounds, [Carried(*self._carried(self._parties), dealt)])
 
     def _carried(self, ends: list[int]) -> tuple[int, int]:

@@ -44,9 +44,12 @@ class Peers:
         """Whether this party finished without trouble."""
         return self._statuses[rank] == "bye"
 
-    def nobody_left(self, limit: float) -> bool:
-        """Whether each has said a farewell or has been silent for `limit` seconds."""
-        return all(self._said_farewell(r) or self._silent[r] >= limit for r in self._statuses)
+    def nobody_left(self, limit: float, lost: int | None = None) -> bool:
+        """Whether each has said a farewell, is lost or has been silent for `limit` seconds."""
+        return all(
+            rank == lost or self._said_farewell(rank) or self._silent[rank] >= limit
+            for rank in self._statuses
+        )
 
     def lost(self, limit: float) -> LostError | None:
         """The error that a farewell or a silence of `limit` seconds calls for, None if neither.

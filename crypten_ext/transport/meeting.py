@@ -123,7 +123,7 @@ def board_of(local: Local, door: Door, seconds: float, back: float = RETURN) -> 
     again = partial(_dialled, local, first, STATUS, NO_RUN)
     if local.rank:
         try:
-            return FarBoard(again(seconds), again, back)
+            return FarBoard(again(seconds), partial(again, anew=True), back)
         except TimeoutError as error:
             raise PartyLostError(0, f"did not come: {error}") from error
     found = Board()

@@ -3,7 +3,8 @@
 A frame is a header of 16 bytes and a message. The header has the message's length and tag, the
 frame's number, and how many frames of the other end were received: those are acknowledged. Frames
 of an end are received in the order of their numbers, each once. Over another connection each end
-says first how many it has received, and the other end sends again from there.
+says first how many it has received, and the other end sends again from there. Whoever receives much
+and sends nothing says so in between.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _NUMBERS = 1 << 32
 """Numbers of frames begin again there."""
 _RECEIVED = 0xFFFFFFFF
 """Tag of the frame without a number that says how many frames were received."""
+_SAID = KEPT // 4
+"""Bytes that are received before the other end is told, unless a frame tells it."""
 
 Into = Callable[[int], memoryview]
 
@@ -84,6 +87,7 @@ class End:
         sent: bytes of messages.
         received: likewise.
         wants: events of poll(2) without which it cannot go on.
+        may_read: whether something may have come since nothing was there; poll(2) tells.
 
     Guarantees:
         at most `KEPT` bytes are kept. A frame for which there is no room stays where it is until
@@ -96,11 +100,12 @@ class End:
         self.out: deque[tuple[memoryview, _Frame | None]] = deque()
         self.due: deque[Transfer] = deque()
         self.sent = self.received = self.wants = 0
+        self.may_read = True
         self._header = memoryview(bytearray(HEADER.size))
         self._target, self._length = self._header, 0
         self._in_body = self._is_resuming = False
-        self._numbered = self._complete = 0
-        """Frames that were put here, and frames that were received."""
+        self._numbered = self._complete = self._unsaid = 0
+        """Frames that were put here, those that were received, and bytes since that was said."""
         self._kept: deque[_Frame] = deque()
         self._kept_bytes = self._kept_from = 0
         self._earlier = (0, 0)
@@ -116,16 +121,25 @@ class End:
         sent, received = (0, 0) if self.connection is None else carried_by(self.connection)
         return self._earlier[0] + sent, self._earlier[1] + received
 
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the other end has said that it has all frames."""
+        return not self._kept and not self.out
+
+    def has_room(self, size: int) -> bool:
+        """Whether a message of so many bytes can be kept beside the others, or is alone."""
+        return not self._kept or self._kept_bytes + _kept_size(size) <= KEPT
+
     def put(self, data: memoryview, transfer: Transfer, *, lasting: bool = False) -> None:
         """Begins to send a message, whose bytes stay as they are until that is done.
 
         Those of a lasting one stay as they are afterwards.
         """
-        said = (len(data), transfer.tag, self._numbered % _NUMBERS, self._complete % _NUMBERS)
-        first, rest = memoryview(HEADER.pack(*said) + bytes(data[:_RECORD])), data[_RECORD:]
+        first = memoryview(self._said(len(data), transfer.tag) + bytes(data[:_RECORD]))
+        rest = data[_RECORD:]
         self._numbered += 1
         self.sent += len(data)
-        size = HEADER.size + len(data) + _SPARE
+        size = _kept_size(len(data))
         is_kept = self._returning is not None and self._kept_bytes + size <= KEPT
         if rest and is_kept and not lasting:
             rest = memoryview(bytes(rest))
@@ -142,6 +156,17 @@ class End:
         Raises:
             PartyLostError: the connection broke and none takes its place, or another message came.
         """
+        return self._work(receives=True)
+
+    def push(self) -> bool:
+        """Sends what can be now; returns whether that was anything.
+
+        Raises:
+            PartyLostError: the connection broke and none takes its place.
+        """
+        return bool(self.out) and self._work(receives=False)
+
+    def _work(self, *, receives: bool) -> bool:
         self.wants = 0
         if self.connection is None:
             assert self._returning is not None
@@ -150,7 +175,7 @@ class End:
             return False
         try:
             sent = bool(self.out) and self._send(self.connection)
-            received = (bool(self.due) or self._is_resuming) and self._receive(self.connection)
+            received = receives and self._receive(self.connection)
         except OutOfTurnError as error:
             raise PartyLostError(self.rank, f"sent {error}") from error
         except (OSError, ValueError) as error:  # a closed socket raises a ValueError
@@ -167,10 +192,18 @@ class End:
         assert self._returning is not None
         self._returning.watch(self.rank, connection)
         self._leave()
-        self.connection, self._is_resuming = connection, True
+        self.connection, self._is_resuming, self.may_read = connection, True, True
         self._target, self._in_body = self._header, False
-        said = (0, _RECEIVED, self._numbered % _NUMBERS, self._complete % _NUMBERS)
-        self.out.append((memoryview(HEADER.pack(*said)), None))
+        self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """The other end is told how many frames were received, without one of its own number."""
+        self.out.append((memoryview(self._said(0, _RECEIVED)), None))
+
+    def _said(self, length: int, tag: int) -> bytes:
+        """Returns the header of what is put next."""
+        self._unsaid = 0
+        return HEADER.pack(length, tag, self._numbered % _NUMBERS, self._complete % _NUMBERS)
 
     def close(self) -> None:
         """The connection is closed."""
@@ -215,12 +248,12 @@ class End:
 
     def _receive(self, connection: ssl.SSLSocket) -> bool:
         moved = 0
-        while (self.due or self._is_resuming) and moved < _SLICE:
+        while self._awaits and self.may_read and moved < _SLICE:
             if self._target:
                 try:
                     count = connection.recv_into(self._target)
                 except ssl.SSLWantReadError:
-                    self.wants |= select.POLLIN
+                    self.may_read = False
                     break
                 except ssl.SSLWantWriteError:
                     self.wants |= select.POLLOUT
@@ -231,7 +264,16 @@ class End:
                 self._target = self._target[count:]
             if not self._target:
                 self._take()
+        if not self._awaits:
+            self.may_read = connection.pending() > 0
+        elif not self.may_read:
+            self.wants |= select.POLLIN
         return moved > 0
+
+    @property
+    def _awaits(self) -> bool:
+        """Whether something that may come is wanted."""
+        return bool(self.due) or self._is_resuming
 
     def _take(self) -> None:
         """A header is there, or a message."""
@@ -239,18 +281,25 @@ class End:
             self.due.popleft().done = True
             self.received += self._length
             self._complete += 1
+            self._unsaid += self._length
             self._target, self._in_body = self._header, False
+            if self._returning is not None and self._unsaid >= _SAID:
+                self.acknowledge()
             return
         length, tag, number, received = HEADER.unpack(self._header)
         if self._is_resuming:
             self._go_on(length, tag, number, received)
             return
+        is_said = self._returning is not None and tag == _RECEIVED and not length
         transfer = self.due[0]
         assert transfer.into is not None
-        if tag != transfer.tag or number != self._complete % _NUMBERS:
+        if number != self._complete % _NUMBERS or (tag != transfer.tag and not is_said):
             raise OutOfTurnError(f"a message {tag} of {length} bytes out of turn")
         if self._returning is not None:
             self._acknowledge(received)
+        if is_said:
+            self._target = self._header
+            return
         self._target, self._in_body, self._length = transfer.into(length), True, length
         if len(self._target) != length:
             raise OutOfTurnError(f"{length} bytes where {len(self._target)} were expected")
@@ -289,3 +338,8 @@ class End:
         self._kept_from += 1
         self._kept_bytes -= frame.size * frame.is_kept
         return frame
+
+
+def _kept_size(length: int) -> int:
+    """Returns what keeping a frame takes."""
+    return HEADER.size + length + _SPARE

@@ -10,14 +10,38 @@ from __future__ import annotations
 
 import select
 import ssl
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from extensions.errors import ArgumentError
-from extensions.transport.end import LARGEST, End, Into, OutOfTurnError, Transfer
+from extensions.transport.end import LARGEST, End, OutOfTurnError, Transfer
 from extensions.transport.returning import Returning
 
 _LOOK = 200
 """Milliseconds between two looks for a host whose connection broke."""
+
+
+class Unsized(Transfer):
+    """A message on its way here, whose length its sender says.
+
+    Args:
+        wait: of the mesh.
+        tag: that it is received by.
+        limit: bytes that it may have.
+
+    Attributes:
+        message: once it is there.
+    """
+
+    def __init__(self, wait: Callable[[Iterable[Transfer]], None], tag: int, limit: int) -> None:
+        super().__init__(wait, tag, self._room)
+        self._limit = limit
+        self.message = bytearray()
+
+    def _room(self, length: int) -> memoryview:
+        if length > self._limit:
+            raise OutOfTurnError(f"{length} bytes, more than {self._limit}")
+        self.message = bytearray(length)  # once more if it comes again
+        return memoryview(self.message)
 
 
 class Mesh:
@@ -98,31 +122,27 @@ class Mesh:
             raise ArgumentError("data", f"{len(data)} bytes", f"at most {LARGEST} bytes")
         end.put(data, transfer, lasting=lasting)
         if 0 < len(end.out) <= 2:
-            end.progress()
+            end.push()
         return transfer
 
     def receive(self, rank: int, into: memoryview, tag: int = 0) -> Transfer:
         """Begins to receive a message of exactly so many bytes."""
         target = _bytes(into)
-        return self._receive(rank, lambda _: target, tag)
+        transfer = Transfer(self.wait, tag, lambda _: target)
+        self._ends[rank].due.append(transfer)
+        return transfer
 
     def receive_any(self, rank: int, limit: int, tag: int = 0) -> bytes:
         """Returns the next message, of at most `limit` bytes."""
-        found = bytearray()
+        found = self.expect(rank, limit, tag)
+        found.wait()
+        return bytes(found.message)
 
-        def take(length: int) -> memoryview:
-            if length > limit:
-                raise OutOfTurnError(f"{length} bytes, more than {limit}")
-            found[:] = bytes(length)  # once more if it comes again
-            return memoryview(found)
-
-        self._receive(rank, take, tag).wait()
-        return bytes(found)
-
-    def _receive(self, rank: int, into: Into, tag: int) -> Transfer:
-        transfer = Transfer(self.wait, tag, into)
-        self._ends[rank].due.append(transfer)
-        return transfer
+    def expect(self, rank: int, limit: int, tag: int = 0) -> Unsized:
+        """Begins to receive a message of at most `limit` bytes."""
+        found = Unsized(self.wait, tag, limit)
+        self._ends[rank].due.append(found)
+        return found
 
     def exchange(
         self,
@@ -145,33 +165,97 @@ class Mesh:
         waiting = [one for one in transfers if not one.done]
         self.rounds += any(one.into is not None for one in waiting)
         while waiting := [one for one in waiting if not one.done]:
-            moved = self._resume()
-            for end in self._ends.values():
-                if end.out or end.due or end.is_away:
-                    moved |= end.progress()
-            if not moved:
-                self._sleep()
+            if not self.go_on():
+                self.sleeper()()
+
+    def go_on(self) -> bool:
+        """Sends and receives what can be now; returns whether that was anything.
+
+        Raises:
+            PartyLostError: as `wait`.
+        """
+        moved = self._resume()
+        for end in self._ends.values():
+            if end.out or end.due or end.is_away:
+                moved |= end.progress()
+        return moved
 
     def _resume(self) -> bool:
         """Goes on over connections that were dialled again; returns whether there were any."""
         if self._returning is None or not self._returning.arrived:
             return False
         for rank, connection in self._returning.take().items():
-            self._ends[rank].resume(connection)
+            if rank in self._ends:
+                self._ends[rank].resume(connection)
+            else:
+                connection.close()
         return True
 
-    def _sleep(self) -> None:
+    def sleeper(self) -> Callable[[], None]:
+        """Returns what waits, as things are now, until it is worth while to go on."""
         poll, patience = select.poll(), None
+        ends: dict[int, End] = {}
         for end in self._ends.values():
             if end.connection is None:
                 patience = _LOOK
             elif end.wants:
+                ends[end.connection.fileno()] = end
                 poll.register(end.connection, end.wants)
         if self._returning is not None:
             poll.register(self._returning, select.POLLIN)
-        ready = poll.poll(patience)
-        if self._returning is not None and (self._returning.fileno(), select.POLLIN) in ready:
-            self._returning.quiet()
+
+        def sleep() -> None:
+            for descriptor, event in poll.poll(patience):
+                if descriptor in ends:
+                    ends[descriptor].may_read |= event != select.POLLOUT
+                elif self._returning is not None:
+                    self._returning.quiet()
+
+        return sleep
+
+    def push(self, rank: int) -> bool:
+        """Sends what can be sent to one host now; returns whether that was anything.
+
+        Raises:
+            PartyLostError: as `wait`.
+        """
+        return self._ends[rank].push()
+
+    def is_away(self, rank: int) -> bool:
+        """Whether this host's connection broke and is not there again."""
+        return self._ends[rank].is_away
+
+    def has_room(self, rank: int, size: int) -> bool:
+        """Whether a message can be kept beside those which this host has not acknowledged."""
+        return self._ends[rank].has_room(size)
+
+    def is_acknowledged(self, rank: int) -> bool:
+        """Whether this host has said that it has all messages."""
+        return self._ends[rank].is_acknowledged
+
+    def is_sent(self, rank: int) -> bool:
+        """Whether nothing waits for the connection with this host to take it."""
+        return not self._ends[rank].out
+
+    def acknowledge(self, rank: int) -> None:
+        """This host is told what has come from it."""
+        self._ends[rank].acknowledge()
+
+    def drop(self, rank: int) -> None:
+        """The connection with this host is closed, and no other one takes its place."""
+        if self._returning is not None:
+            self._returning.forget(rank)
+        self._ends.pop(rank).close()
+
+    def wake(self) -> None:
+        """What `sleeper` returned waits no longer, in whatever thread."""
+        if self._returning is not None:
+            self._returning.wake()
+
+    def on_break(self, call: Callable[[], None]) -> None:
+        """What is called whenever a connection breaks that may be replaced; it must not wait."""
+        if self._returning is not None:
+            self._returning.on_break = call
 
     def stop_returning(self) -> None:
         """No connection is replaced any more: who waits for one is told that a host is lost."""

@@ -17,6 +17,7 @@ from contextlib import suppress
 from extensions.checks import check_seconds
 from extensions.errors import PeaError
 from extensions.transport.kernel import cut, hung_up, silent_for
+from extensions.transport.wire import RefusedError
 
 RETURN = 30.0
 """Seconds within which a party that lost its connection comes back, or is lost."""
@@ -37,6 +38,7 @@ class Returning:
 
     Attributes:
         arrived: connections that are there again, by rank.
+        on_break: called once whenever a connection breaks, by whoever notices; it must not wait.
 
     Cost:
         A thread that looks once a second, and one while a connection is dialled again.
@@ -56,6 +58,7 @@ class Returning:
         self._never: dict[int, str] = {}
         self._dialling: set[int] = set()
         self.arrived: dict[int, ssl.SSLSocket] = {}
+        self.on_break: Callable[[], None] = lambda: None
         self._woken, self._wakes = socket.socketpair()
         for one in (self._woken, self._wakes):
             one.setblocking(False)
@@ -78,7 +81,7 @@ class Returning:
         """The connection with this rank broke: another one is waited for."""
         with self._lock:
             self._watched.pop(rank, None)
-            self._since.setdefault(rank, time.monotonic())
+            self._break(rank, 0.0)
             self._why.setdefault(rank, reason)
         self._stir.set()
 
@@ -101,6 +104,35 @@ class Returning:
             return
         assert rank is not None
         self._settle(rank, connection)
+
+    def is_away(self, rank: int) -> bool:
+        """Whether the connection with this rank broke, and no other one has come."""
+        with self._lock:
+            return rank in self._since and rank not in self.arrived
+
+    def give_up(self, reason: str) -> None:
+        """Who has been away longest never comes back, for this reason."""
+        with self._lock:
+            away = self._since.keys() - self.arrived.keys()
+            if away:
+                first = min(away, key=self._since.__getitem__)
+                self._why.setdefault(first, "closed its connection")
+                self._never.setdefault(first, reason)
+        self.wake()
+
+    def forget(self, rank: int) -> None:
+        """Nobody of this rank is waited for or taken from now on."""
+        with self._lock:
+            self._ranks.discard(rank)
+            if rank in self.arrived:
+                self.arrived.pop(rank).close()
+            for each in (self._watched, self._since, self._why, self._never):
+                each.pop(rank, None)
+
+    def wake(self) -> None:
+        """Its descriptor can be read, so that who waits for it looks."""
+        with suppress(OSError):
+            self._wakes.send(b"\0")
 
     def take(self) -> dict[int, ssl.SSLSocket]:
         """Returns the connections that arrived, by rank, which are the caller's from now on."""
@@ -143,8 +175,7 @@ class Returning:
             if rank in self.arrived:
                 self.arrived[rank].close()
             self.arrived[rank] = connection
-            with suppress(BlockingIOError):
-                self._wakes.send(b"\0")
+            self.wake()
 
     def _look(self) -> None:
         while True:
@@ -174,7 +205,13 @@ class Returning:
             cut(connection)
             self._why.setdefault(rank, f"stopped answering for {self._silence:g} s")
         if silent > self._silence or hung_up(connection):
-            self._since.setdefault(rank, time.monotonic() - silent)
+            self._break(rank, silent)
+
+    def _break(self, rank: int, silent: float) -> None:
+        """A connection broke whose other end has been silent for so many seconds."""
+        if rank not in self._since:
+            self._since[rank] = time.monotonic() - silent
+            self.on_break()
 
     def _dial_again(self, rank: int) -> None:
         try:
@@ -182,7 +219,7 @@ class Returning:
             left = since + self._seconds - time.monotonic()
             connection = self._dials[rank](max(0.0, left))
         except (PeaError, OSError) as error:
-            gone = isinstance(error, ConnectionRefusedError)
+            gone = isinstance(error, ConnectionRefusedError | RefusedError)
             with self._lock:
                 self._never[rank] = str(error) if gone else f"{self._late} {error}"
         else:

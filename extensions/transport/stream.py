@@ -43,6 +43,11 @@ class Stream:
         self._connection = connection
         self._turn = threading.Lock()
 
+    @property
+    def connection(self) -> socket.socket:
+        """The connection itself."""
+        return self._connection
+
     def fileno(self) -> int:
         """The connection's file descriptor."""
         return self._connection.fileno()

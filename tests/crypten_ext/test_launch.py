@@ -13,17 +13,22 @@ from typing import Any
 import pytest
 
 from crypten_ext import dealer
-from crypten_ext.processes import launch
+from crypten_ext.processes import launch, liveness
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
 from crypten_ext.processes.launch import Parties
-from crypten_ext.processes.liveness import PARTY_LOST_STATUS, watch_parties
+from crypten_ext.processes.liveness import PARTY_LOST_STATUS, Watch, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
 from crypten_ext.processes.template import template_of
+from crypten_ext.transport.meeting import STATUS, board_of
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
 from extensions.runs.processes import Failure, Process
+from extensions.runs.processes.seats import federation_of
 from extensions.runs.providers import DEALER_ADDRESS
+from extensions.transport import Door, Local
+from extensions.transport.board import Board, BoardLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
-from tests.helpers.patience import PATIENCE
+from tests.helpers.federations import at_once, identities, listeners
+from tests.helpers.patience import PATIENCE, wait_until
 
 pytestmark = pytest.mark.usefixtures("imported")
 
@@ -468,6 +473,57 @@ def test_a_loss_is_told_as_what_it_is(
     lost = peers.lost(20.0)
     assert (type(lost), str(lost)) == (type(told or error), str(told or error))
     assert peers.nobody_left(20.0)
+
+
+def test_a_killed_party_is_named_by_two_exchanges_of_statuses_without_any_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Party 1 is dead, which party 2 has found, and party 0 must hear of from it.
+
+    By the clock nothing would happen for an hour.
+    """
+    monkeypatch.setattr(liveness.atexit, "register", lambda _: None)
+    board, watches = Board(), {}
+    for rank in (0, 2):
+        watches[rank] = Watch(
+            board, has_host=True, rank=rank, world_size=3, interval=3600.0, silence=36000.0
+        )
+        watches[rank]._key = watches[0]._key  # as in processes of their own
+
+    def party_2() -> None:
+        with watches[2]:
+            wait_until(lambda: watches[2]._exchanges)
+            raise PartyLostError(1, "closed its connection; nobody listens any more")
+
+    def party_0() -> None:
+        with watches[0] as own:
+            wait_until(lambda: own._exchanges and watches[2]._verdict)
+            before = own._exchanges
+            wait_until(lambda: board.get(f"{watches[2]._key}2").startswith(b"lost"))
+            own.look()  # its connection with party 2 broke
+            wait_until(lambda: own._verdict)
+            assert own._exchanges <= before + 2
+            raise PartyLostError(2, "closed its connection")
+
+    for lost in at_once(party_0, party_2):
+        assert isinstance(lost, PartyLostError)
+        assert str(lost) == "party 1 closed its connection; nobody listens any more"
+    assert max(watch._exchanges for watch in watches.values()) <= 8
+
+
+def test_the_board_of_a_party_that_has_ended_is_given_up_at_once(tmp_path: Path) -> None:
+    """While its port refuses connections it is not dialled again."""
+    own, places = identities(tmp_path, "p0", "p1"), listeners(2)
+    first, second = (Local(one, federation_of(own, places)) for one in own)
+    with Door(first, places[0], [STATUS], [STATUS]) as door:
+        boards = at_once(
+            lambda: board_of(first, door, PATIENCE),
+            lambda: board_of(second, door, PATIENCE, PATIENCE),
+        )
+    boards[0].close()
+    places[1].close()
+    with pytest.raises(BoardLostError, match="nobody listens at .* any more"):
+        boards[1].get("name")
 
 
 def test_words_of_a_peer_cannot_control_the_terminal() -> None:

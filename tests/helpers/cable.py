@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import numpy as np
+
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -34,12 +36,16 @@ class Cable:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._every: list[socket.socket] = []
         self.is_out = False
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
 
     def __enter__(self) -> "Cable":
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # or the thread would take one connection more
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self.listener.close()
         self.reset()
         for connection in self._every:
@@ -59,7 +65,11 @@ class Cable:
                 if self.is_out:
                     _reset(near)
                     continue
-                far = socket.create_connection(self.target)
+                try:
+                    far = socket.create_connection(self.target)
+                except OSError:  # nobody is there any more
+                    _reset(near)
+                    continue
                 self._pairs.append((near, far))
                 self._every += near, far
                 self.carried.append(bytearray())
@@ -98,3 +108,9 @@ def _reset(connection: socket.socket) -> None:
         socket.socket.shutdown(connection, socket.SHUT_RD)  # its thread leaves it
     with suppress(OSError):
         connection.close()
+
+
+def cuts_of(seed: int, number: int, least: int, most: int) -> Callable[[], int | None]:
+    """Returns what says after how many bytes each of the first connections breaks."""
+    left = np.random.default_rng(seed).integers(least, most, number).tolist()
+    return lambda: left.pop() if left else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 
 from crypten_ext.dealer.connection.frames import BrokenFrameError, Plain
 from crypten_ext.dealer.connection.handshake import ANSWER_BYTES, PROOF, Guest, awaited
@@ -23,6 +24,8 @@ GATHERING = 300.0
 _ATTEMPT, _LEAST = 10.0, 2.0
 """Seconds that an attempt may take, at most and at the end of the patience."""
 _PAUSE = 0.2
+_Seated = tuple[Link, bytes, list[int]]
+"""The link, the key of the tuples, and which parties have no seat yet."""
 
 
 def connect(
@@ -50,20 +53,15 @@ def connect(
         PartyLostError: a party did not come to the dealer in time; the first of those is named.
     """
     target = check_address("address", address)
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            link, key, missing = _take_seat(target, Guest(rank, parties, run), parties, deadline)
-            break
-        except RefusedError as error:
-            raise DealerLostError(f"at {address}: {error}.") from error
-        except (OSError, BrokenFrameError) as error:
-            if time.monotonic() + _PAUSE >= deadline:
-                silent = "does not answer " if isinstance(error, OSError) else ""
-                raise DealerLostError(f"{silent}at {address}: {error}.") from error
-            time.sleep(_PAUSE)
-    _wait_for(missing, link, parties, gathering)
-    return link, key
+
+    def take(seconds: float) -> _Seated:
+        return _take_seat(target, Guest(rank, parties, run), parties, seconds)
+
+    def say(error: Exception) -> str:
+        is_silent = isinstance(error, OSError)
+        return f"{'does not answer ' if is_silent else ''}at {address}: {error}."
+
+    return _seated(take, say, parties, patience, gathering)
 
 
 def connect_member(
@@ -88,27 +86,50 @@ def connect_member(
             the dealer ended; it says why.
         PartyLostError: a party did not come to the dealer in time; the first of those is named.
     """
-    deadline = time.monotonic() + patience
     parties = len(local.federation.parties)
+
+    def take(seconds: float) -> _Seated:
+        return _seat_of(local, dealer, run, parties, seconds)
+
+    def say(error: Exception) -> str:
+        passes = not isinstance(error, RefusedError) or isinstance(error, BusyError)
+        return f"is not {'at hand' if passes else 'the one of this federation'}: {error}"
+
+    return _seated(take, say, parties, patience, gathering)
+
+
+def _seated(
+    take: Callable[[float], _Seated],
+    say: Callable[[Exception], str],
+    parties: int,
+    patience: float,
+    gathering: float,
+) -> tuple[Link, bytes]:
+    """Returns link and key once all have a seat; while this party gets none it tries again.
+
+    Args:
+        take: tries for some seconds.
+        say: what became of the dealer, given why it is no use to try again.
+        parties: their number.
+        patience: seconds for which a seat is tried for.
+        gathering: seconds for which the others may make this one wait.
+    """
+    deadline = time.monotonic() + patience
     while True:
-        left = max(_LEAST, deadline - time.monotonic())
         try:
-            link, key, missing = _seat_of(local, dealer, run, parties, left)
+            link, key, missing = take(max(_LEAST, deadline - time.monotonic()))
             break
-        except (BusyError, BrokenFrameError, OSError) as error:
-            if isinstance(error, TimeoutError) or time.monotonic() + _PAUSE >= deadline:
-                raise DealerLostError(f"is not at hand: {error}") from error
+        except (RefusedError, BrokenFrameError, OSError) as error:
+            is_final = isinstance(error, RefusedError) and not isinstance(error, BusyError)
+            if is_final or time.monotonic() + _PAUSE >= deadline:
+                raise DealerLostError(say(error)) from error
             time.sleep(_PAUSE)
-        except RefusedError as error:
-            raise DealerLostError(f"is not this federation's: {error}") from error
     _wait_for(missing, link, parties, gathering)
     return link, key
 
 
-def _seat_of(
-    local: Local, dealer: Member, run: bytes, parties: int, seconds: float
-) -> tuple[Link, bytes, list[int]]:
-    """Returns the link, the key of the tuples, and which parties have no seat yet."""
+def _seat_of(local: Local, dealer: Member, run: bytes, parties: int, seconds: float) -> _Seated:
+    """Returns the seat of a member of a federation."""
     link = Link(visit(local, dealer, run, seconds).connection, Plain())
     try:
         key = link.receive(_ATTEMPT)
@@ -120,14 +141,12 @@ def _seat_of(
         raise
 
 
-def _take_seat(
-    target: tuple[str, int], guest: Guest, parties: int, deadline: float
-) -> tuple[Link, bytes, list[int]]:
-    """Returns the link, the key of the tuples, and which parties have no seat yet."""
-    now = time.monotonic()
-    latest = now + min(_ATTEMPT, max(_LEAST, deadline - now))
-    connection = socket.create_connection(target, timeout=latest - now)
-    with Wire(connection, "the dealer", latest - now) as wire:
+def _take_seat(target: tuple[str, int], guest: Guest, parties: int, seconds: float) -> _Seated:
+    """Returns the seat of a guest without a federation."""
+    attempt = min(_ATTEMPT, seconds)
+    latest = time.monotonic() + attempt
+    connection = socket.create_connection(target, timeout=attempt)
+    with Wire(connection, "the dealer", attempt) as wire:
         wire.write(guest.hello())
         seat = guest.seat(wire.read(ANSWER_BYTES))
         link = Link(wire.keep(), seat.frames)

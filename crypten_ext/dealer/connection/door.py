@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import math
 import socket
+import ssl
 import time
 from collections.abc import Callable
 
 from crypten_ext.dealer.connection.frames import BrokenFrameError
 from crypten_ext.dealer.connection.handshake import Seat, Visit, awaiting
-from crypten_ext.dealer.connection.link import Link
-from crypten_ext.dealer.connection.members import admit
+from crypten_ext.dealer.connection.link import LARGEST_REQUEST, Link
+from crypten_ext.dealer.connection.links import Links
+from crypten_ext.dealer.connection.members import admit, at_dealer
 from extensions.errors import PartyLostError
 from extensions.transport import Local
 from extensions.transport.lobby import Lobby
+from extensions.transport.post import Hear, Lose, Post
+from extensions.transport.returning import Returning
 from extensions.transport.wire import Wire
 
 STAY = 10.0
 """Seconds from the arrival of a visitor to its seat."""
-LARGEST_REQUEST = 32 << 20
-"""Bytes of a message of a party: a plan of 100,000 tuples has some 10 MB."""
 _REQUEST_TIME = 60.0
 _ASKING = 0.05
+_DEALERS = -1
+"""Rank of the dealer's own end."""
 
 Offer = tuple[socket.socket, Seat]
 
@@ -57,6 +61,7 @@ class Door(Lobby[Offer]):
         self._links: dict[int, Link] = {}
         self._keys: dict[int, bytes] = {}
         self._runs: dict[int, bytes] = {}
+        self._returning: Returning | None = None
         self._is_dealing = False
 
     def __exit__(self, *details: object) -> None:
@@ -91,9 +96,27 @@ class Door(Lobby[Offer]):
             self._is_dealing = True
             return dict(self._links), self._keys
 
+    def correspondence(self, links: dict[int, Link], hear: Hear, lose: Lose) -> Post | Links:
+        """Returns the messages of all who have gathered.
+
+        In a federation a party whose connection breaks comes back here, as long as the door is
+        open.
+
+        Args:
+            links: of `gather`.
+            hear: of `extensions.transport.post.Post`.
+            lose: likewise.
+        """
+        if self._returning is None:
+            return Links(links, hear, lose)
+        return at_dealer(links, _DEALERS, self._returning, hear, lose)
+
     def clear(self) -> list[str]:
         """All seats are free again; returns why the latest visitors were refused since then."""
         with self.change:
+            if self._returning is not None:
+                self._returning.close()
+                self._returning = None
             for link in self._links.values():
                 link.close()
             self._links, self._keys = {}, {}
@@ -104,7 +127,7 @@ class Door(Lobby[Offer]):
     def receive(self, connection: socket.socket) -> Offer:
         """Returns a connection that has proved who it is, or else its keys, and its seat."""
         if self._local is not None:
-            return admit(self._local, connection, self._runs, STAY)
+            return admit(self._local, connection, self._runs, STAY, lambda: self._returning)
         with Wire(connection, "a visitor", STAY) as wire:
             visit = Visit(self._parties, self._runs)
             while visit.seat is None:
@@ -117,6 +140,9 @@ class Door(Lobby[Offer]):
     def settle(self, guest: Offer) -> None:
         """Gives a seat, unless another visitor was faster, or this one has gone again."""
         connection, seat = guest
+        if not seat.key:
+            self._take_back(connection, seat)
+            return
         link = Link(connection, seat.frames, largest=LARGEST_REQUEST, patience=_REQUEST_TIME)
         self._dismiss_leavers()  # nobody may speak before the last seat is taken
         others = {*self._runs.values()} - {seat.run}
@@ -126,11 +152,20 @@ class Door(Lobby[Offer]):
         self._links[seat.rank], self._keys[seat.rank] = link, seat.key
         self._runs[seat.rank] = seat.run
         self._greet(seat.rank, seat.public)
+        if self._local is not None and len(self._links) == self._parties:
+            self._returning = self._returning or Returning({})
         self._tell()
 
     def close(self, guest: Offer) -> None:
         """Its connection is closed."""
         guest[0].close()
+
+    def _take_back(self, connection: socket.socket, seat: Seat) -> None:
+        """A party goes on over another connection."""
+        if self._returning is None or not isinstance(connection, ssl.SSLSocket):
+            connection.close()
+        else:
+            self._returning.give(seat.rank, connection)
 
     def _pause(self, left: float) -> float | None:
         """Seconds until somebody may have left, or all have stayed for too long; None: no limit."""

@@ -64,7 +64,7 @@ class Seat:
         rank: of the party.
         public: the party's public value; nothing of a member of a federation.
         frames: this side's.
-        key: of the party's tuples.
+        key: of the party's tuples; nothing of one that comes back, which has it.
         run: digest of the manifest of its run.
     """
 

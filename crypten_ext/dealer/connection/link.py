@@ -11,6 +11,8 @@ from extensions.errors import ArgumentError
 from extensions.transport.stream import Stream
 
 LARGEST_FRAME = 1 << 30
+LARGEST_REQUEST = 32 << 20
+"""Bytes of a message of a party: a plan of 100,000 tuples has some 10 MB."""
 _FAREWELL = 5.0
 _UNREAD = 600.0
 
@@ -38,6 +40,11 @@ class Link:
         self.stream = Stream(connection)
         self.frames = frames
         self._largest, self._patience = largest, patience
+
+    @property
+    def connection(self) -> socket.socket:
+        """The connection itself."""
+        return self.stream.connection
 
     def fileno(self) -> int:
         """The connection's file descriptor."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 from crypten_ext.dealer import ADDRESS, Dealt, messages, serve
-from crypten_ext.dealer.connection import Frames, Link
+from crypten_ext.dealer.connection import DEALER, Frames, Link, Links
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.recipes import recipe_of
@@ -179,7 +180,7 @@ class Pair:
         ours, self.socket = socket.socketpair()
         up, down = os.urandom(32), os.urandom(32)
         self._ours = Link(ours, Frames(up, down))
-        self.corrections = Corrections(self._ours, latest)
+        self.corrections = Corrections(partial(Links, {DEALER: self._ours}), latest)
         self.link = Link(self.socket, Frames(down, up))
         self.heard: list[messages.Announcement] = []
 

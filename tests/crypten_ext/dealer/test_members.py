@@ -6,24 +6,27 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from crypten_ext.dealer import messages, serve_runs
+from crypten_ext.dealer import messages, serve_runs, server
 from crypten_ext.dealer.client import Client
 from crypten_ext.dealer.connection import connect_member, members
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.server import Dealt
 from crypten_ext.processes.launch import Parties
 from crypten_ext.transport import Session
-from extensions.errors import ArgumentError, DealerLostError
+from extensions.errors import ArgumentError, DealerLostError, PartyLostError
 from extensions.runs.options import Meeting
 from extensions.runs.processes.seats import federation_of
 from extensions.transport import Federation, Local, Member, RefusedError, dial
+from tests.helpers.cable import Cable, cuts_of
 from tests.helpers.commands import PROGRAM
 from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
@@ -32,6 +35,8 @@ from tests.helpers.strangers import visited_by
 pytestmark = pytest.mark.usefixtures("imported")
 
 OTHER_RUN = b"another run of the same parties!"
+SQUARE = Request.of("square", (200,))
+LONG = [pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 30)]
 
 
 class Place:
@@ -142,17 +147,116 @@ def test_a_run_is_that_of_party_0_and_of_the_manifest(place, monkeypatch):
     assert len({*said}) == 3
 
 
-def test_a_run_that_loses_a_party_does_not_end_the_dealer(place):
+def test_a_run_whose_party_begins_another_one_ends_and_the_dealer_deals_for_that(place):
     thread = place.serve(2)
     clients = at_once(*place.coming(RUN))
-    clients[1].source._link.close()
-    wait_until(lambda: place.dealt, "the end of the run")
-    clients[0].close()
+    clients[1].source.post.close()  # as its process does when it is killed
+    ask(clients[0])
     assert len(place.deal(OTHER_RUN)) == 2
     thread.join(PATIENCE)
     (lost, _), (dealt, _) = place.dealt
-    assert str(lost) == "party 1 closed its connection to the dealer"
+    assert str(lost).startswith("party 1 closed its connection: ")
+    assert str(lost).endswith("; and p1 has begun another run.")
     assert dealt == Dealt(1, 32)
+    with pytest.raises(PartyLostError, match="^party 1 closed its connection"):
+        clients[0].deal(SQUARE)
+    clients[0].close()
+
+
+# --- connections that break ---------------------------------------------------------------------
+
+
+def ask(client: Client) -> list[torch.Tensor]:
+    """A party's shares of its next tuple."""
+    return client.deal(SQUARE)
+
+
+class Apart(Place):
+    """Two parties, the first of which reaches its dealer through a cable."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        super().__init__(folder)
+        self.cable = stack.enter_context(Cable(self.places[2].getsockname()))
+        members = list(self.federation.members)
+        at_cable = "{}:{}".format(*self.cable.listener.getsockname())
+        members[2] = replace(members[2], address=at_cable)
+        self.federation = Federation(members)
+        self.parties = [Local(one, self.federation) for one in self.own[:2]]
+        self.dealer = Local(self.own[2], self.federation)
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Apart]:
+    with ExitStack() as stack:
+        found = Apart(tmp_path, stack)
+        yield found
+        for one in found.places:
+            one.close()
+
+
+def squares(clients: list[Client], number: int) -> None:
+    """So many squares are dealt, one by one and planned, and are right."""
+    for client in clients:
+        client.begin_step()
+    for _ in range(number):
+        (a, a2), (b, b2) = at_once(*(partial(ask, client) for client in clients))
+        assert bool(((a + b) ** 2 == a2 + b2).all())
+
+
+@pytest.mark.parametrize("seed", [0, *LONG])
+def test_connections_to_the_dealer_that_break_anywhere_go_on_and_nothing_is_dealt_twice(
+    apart, seed, monkeypatch
+):
+    seen: list[tuple[int, bytes]] = []
+    monkeypatch.setattr(server, "_see_nothing", lambda rank, said: seen.append((rank, said)))
+    apart.cable.limit = cuts_of(seed, 12, 3000, 6000)
+    thread = apart.serve(1)
+    clients = at_once(*apart.coming(RUN))
+    for _ in range(5):
+        squares(clients, 4)
+    at_once(*(client.close for client in clients))
+    thread.join(PATIENCE)
+    ((dealt, _),) = apart.dealt
+    assert dealt.tuples >= 20
+    assert len(apart.cable.carried) >= 8
+    said = [[text for rank, text in seen if rank == one] for one in range(2)]
+    assert said[0] == said[1], "each message once, in its place"
+
+
+def test_a_dealer_that_is_not_back_in_time_is_named(apart, monkeypatch):
+    soon = partial(members.with_dealer, seconds=0.5)
+    monkeypatch.setattr("crypten_ext.dealer.client.with_dealer", soon)
+    thread = apart.serve(2)
+    clients = at_once(*apart.coming(RUN))
+    apart.cable.is_out = True
+    apart.cable.reset()
+    for client in clients:
+        with pytest.raises(
+            DealerLostError, match=r"^the dealer closed its .*not back within 0\.5 s"
+        ):
+            ask(client)
+    apart.cable.is_out = False
+    assert len(apart.deal(OTHER_RUN)) == 2
+    thread.join(PATIENCE)
+    for client in clients:
+        client.close()
+
+
+def test_nobody_else_takes_the_place_of_a_connection(place):
+    thread = place.serve(1)
+    clients = at_once(*place.coming(RUN))
+    expected = "expected a party of a run that is dealt for, came p0 of "
+    with pytest.raises(RefusedError, match=expected + OTHER_RUN.hex()):
+        come_back(place, OTHER_RUN)
+    squares(clients, 1)
+    at_once(*(client.close for client in clients))
+    thread.join(PATIENCE)
+
+
+def come_back(place: Place, run: bytes) -> None:
+    """Says that it is party 0 of a run whose connection broke."""
+    dealer = place.federation.dealer
+    dial(place.parties[0], dealer, members.AGAIN, run, seconds=PATIENCE).connection.close()
 
 
 def test_a_party_of_another_run_keeps_no_seat(place):
@@ -190,7 +294,7 @@ def test_a_substituted_dealer_is_refused_at_both_ends(place, tmp_path):
     there, here = answered(place, substitute, visit)
     assert isinstance(there, RefusedError), there
     assert isinstance(here, DealerLostError), here
-    assert "the dealer is not this federation's" in str(here)
+    assert "the dealer is not the one of this federation" in str(here)
     for text in (str(there), str(here)):
         assert place.own[2].fingerprint in text
         assert thief.fingerprint in text

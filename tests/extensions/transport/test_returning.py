@@ -2,6 +2,7 @@
 
 import socket
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from extensions.runs.processes.seats import federation_of
 from extensions.transport import Local, RefusedError, dial
 from extensions.transport.end import HEADER, KEPT
 from extensions.transport.returning import Returning
+from tests.helpers.cable import cuts_of
 from tests.helpers.federations import at_once, cabled, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
 
@@ -55,12 +57,6 @@ def say(mesh, text):
 def hear(mesh):
     """Returns what the other one says next."""
     return mesh.receive_any(mesh.others[0], 100)
-
-
-def cuts_of(seed, number, least, most):
-    """Returns after how many bytes each of the first connections breaks."""
-    left = np.random.default_rng(seed).integers(least, most, number).tolist()
-    return lambda: left.pop() if left else None
 
 
 @pytest.mark.parametrize("seed", [0, *LONG])
@@ -190,6 +186,47 @@ def test_a_party_that_comes_back_with_other_numbers_is_named(tmp_path, said, rea
             liar.send(HEADER.pack(*said))
             with pytest.raises(PartyLostError, match=reason):
                 hear(first)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3], ids=["the first", "the last", "one to come"])
+def test_a_message_whose_number_is_not_due_is_never_received(tmp_path, number):
+    """Two messages came to party 0; whoever sends one of them again is named."""
+    with cabled(tmp_path) as link:
+        first, second = link.meshes
+        for _ in range(2):
+            say(second, b"a word")
+            hear(first)
+        second.close()
+        with link.dial(1, PATIENCE) as liar:
+            liar.send(HEADER.pack(0, RECEIVED, 2, 0) + HEADER.pack(6, 0, number, 0) + b"a word")
+            with pytest.raises(PartyLostError, match="a message 0 of 6 bytes out of turn"):
+                hear(first)
+
+
+def test_what_comes_one_way_alone_is_acknowledged_in_between(tmp_path):
+    """So that a connection that breaks goes on, however much one end has said before."""
+    with cabled(tmp_path) as link:
+        first, second = link.meshes
+        (end,) = first._ends.values()
+        first.expect(1, 1)  # it listens, though nothing comes
+        for number in range(6):
+            if number == 3:
+                link.cable.reset()
+            message = bytes([number]) * (KEPT // 3)
+            coming = second.expect(0, KEPT)
+            first.send(1, memoryview(message), lasting=True)
+
+            def work(mesh):
+                while not end.is_acknowledged:
+                    if not mesh.go_on():
+                        mesh.sleeper()()
+                for each in link.meshes:
+                    each.wake()
+
+            at_once(*(partial(work, mesh) for mesh in link.meshes))
+            assert coming.done
+            assert coming.message == message
+        assert second.payload == (0, 6 * len(message))
 
 
 def test_what_is_kept_is_bounded_and_freed_by_what_comes_back(tmp_path):
