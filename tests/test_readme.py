@@ -59,7 +59,7 @@ def passed(result: subprocess.CompletedProcess[str]) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize(("document", "tables"), [*zip(DOCUMENTS, [1, 44], strict=True)])
+@pytest.mark.parametrize(("document", "tables"), [*zip(DOCUMENTS, [1, 46], strict=True)])
 def test_tables_are_the_recorded_results(document, tables):
     text = document.read_text()
     assert text.count("<!-- table:") == tables

@@ -114,9 +114,12 @@ class Wire:
     def secure(self, identity: Identity, certificate: bytes, *, dialled: bool) -> None:
         """TLS begins, in which the other end proves that it has the key of the certificate."""
         context = _context(identity, certificate, dialled=dialled)
-        wrapped = context.wrap_socket(
-            self._connection, server_side=not dialled, do_handshake_on_connect=False
-        )
+        try:
+            wrapped = context.wrap_socket(
+                self._connection, server_side=not dialled, do_handshake_on_connect=False
+            )
+        except OSError as error:
+            raise ConnectionResetError(f"{self.who} broke off the handshake") from error
         self._connection = wrapped
         self._step(wrapped.do_handshake, select.POLLIN)
         proved = wrapped.getpeercert(binary_form=True)
@@ -147,10 +150,26 @@ class Wire:
             ) from error
 
 
+class _Wrapped(ssl.SSLSocket):
+    """A connection of TLS, also one that the other end has reset before TLS begins.
+
+    Python has taken the socket then, and raises without closing it.
+    """
+
+    def getpeername(self) -> object:
+        """Returns the other end's address; closes the connection if there is none."""
+        try:
+            return super().getpeername()
+        except OSError:
+            self.close()
+            raise
+
+
 def _context(identity: Identity, certificate: bytes, *, dialled: bool) -> ssl.SSLContext:
     """TLS 1.3 with this identity, for another end with this certificate."""
     protocol = ssl.PROTOCOL_TLS_CLIENT if dialled else ssl.PROTOCOL_TLS_SERVER
     context = ssl.SSLContext(protocol)
+    context.sslsocket_class = _Wrapped
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the certificate itself is known
     context.verify_mode = ssl.CERT_REQUIRED

@@ -1,7 +1,9 @@
 """Who is let in, who is not, and what both ends say of it."""
 
+import gc
 import socket
 import stat
+import struct
 import threading
 from dataclasses import replace
 
@@ -25,6 +27,8 @@ from extensions.transport import (
     make,
 )
 from extensions.transport.hello import Preamble
+from extensions.transport.kernel import hung_up
+from extensions.transport.wire import Wire
 from tests.helpers.federations import RUN, at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.strangers import visited_by
@@ -370,3 +374,17 @@ def test_what_hosts_say_fits_their_messages():
     member = Member(name="p", role="client", fingerprint="ab" * 32)
     with pytest.raises(ArgumentError, match="of one member"):
         Federation([member, replace(member, name="q")])
+
+
+def test_a_connection_that_is_reset_before_tls_begins_is_closed(two):
+    """Python has taken the socket by then, and leaves it open: the collector would say so."""
+    own, _, places = two
+    caller = socket.create_connection(places[0].getsockname())
+    connection, _ = places[0].accept()
+    with Wire(connection, "p1", PATIENCE) as wire:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        caller.close()
+        wait_until(lambda: hung_up(connection), "the reset")
+        with pytest.raises(ConnectionResetError, match="p1 broke off the handshake"):
+            wire.secure(own[0], own[1].certificate, dialled=False)
+    gc.collect()
