@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from crypten_ext.nn.named_shares import from_arrays, to_arrays
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import ArgumentError, GradientError
 from extensions.protocols.optimizer import Mean, check_average
@@ -82,12 +83,8 @@ class Averaging:
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of the sum so far, by names of their own; secret."""
-        return {_PREFIX + name: share.numpy() for name, share in self._total.items()}
+        return to_arrays(_PREFIX, self._total)
 
     def load_shares(self, shares: Mapping[str, Integers]) -> None:
         """Those that `shares` returned are the sum; others of the mapping are left alone."""
-        self._total = {
-            name.removeprefix(_PREFIX): torch.from_numpy(share.copy())
-            for name, share in shares.items()
-            if name.startswith(_PREFIX)
-        }
+        self._total = from_arrays(_PREFIX, shares)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from crypten_ext.nn.named_shares import from_arrays, to_arrays
 from crypten_ext.nn.provenance import LinearUse
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import ratio_after, truncated_bits
@@ -62,15 +63,11 @@ class Momentum:
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares, by names that no parameter has; secret."""
-        return {_PREFIX + name: share.numpy() for name, share in self._last.items()}
+        return to_arrays(_PREFIX, self._last)
 
     def load_shares(self, shares: Mapping[str, Integers]) -> None:
         """Those that `shares` returned are the velocity; others of the mapping are left alone."""
-        self._last = {
-            name.removeprefix(_PREFIX): torch.from_numpy(share.copy())
-            for name, share in shares.items()
-            if name.startswith(_PREFIX)
-        }
+        self._last = from_arrays(_PREFIX, shares)
 
     def state(self) -> int | None:
         """Returns by how many bits the last step was truncated, which is public."""

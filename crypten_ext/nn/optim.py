@@ -127,9 +127,7 @@ class DPSGD(RecordedStep):
         So does what this optimizer's ledger has besides steps, such as another whitening.
         """
         super().load_state_dict(state)
-        restored = Ledger.from_json(state["ledger"])
-        restored.add(self.ledger.without("training"))
-        self.ledger = restored
+        self.ledger = self.ledger.restored(state["ledger"], "training")
 
     def _account(self, public: PublicBatch) -> None:
         self.ledger.record(

@@ -177,16 +177,24 @@ class Ledger:
         ]
         return weaker
 
-    def without(self, name: str) -> "Ledger":
-        """Returns the account of all but Gaussian phases of a name, and of what was opened."""
-        rest = Ledger()
-        rest._opened = self.opened
-        rest._phases = [
+    def restored(self, text: str, name: str) -> "Ledger":
+        """Returns the account that `to_json` wrote, with what this one has besides a name's phases.
+
+        Args:
+            text: of the run that is gone on with.
+            name: of the Gaussian phases of this account that do not count then.
+
+        Raises:
+            ArgumentError: as `from_json`.
+        """
+        ledger = Ledger.from_json(text)
+        ledger._opened += self._opened
+        ledger._phases += [
             phase
             for phase in self._phases
             if not (isinstance(phase, GaussianPhase) and phase.name == name)
         ]
-        return rest
+        return ledger
 
     def disclose(self, name: str) -> None:
         """Notes that something was opened which is not charged against the training records."""

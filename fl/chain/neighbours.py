@@ -12,6 +12,7 @@ Source:
 import math
 from collections.abc import Collection, Mapping
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError
 from fl.chain.client import Neighbours
 
@@ -26,8 +27,7 @@ def flooded(links: Mapping[int, Collection[int]], hops: int) -> Neighbours:
     Raises:
         ArgumentError: no hop, or a link to a client that is not in `links`.
     """
-    if hops < 1:
-        raise ArgumentError("hops", hops, "at least 1")
+    check_count("hops", hops, 1)
     if unknown := {k for own in links.values() for k in own} - links.keys():
         raise ArgumentError("links", sorted(unknown), f"to clients {sorted(links)}")
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from extensions.checks import check_not_negative, check_positive
+from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.cli import console
-from extensions.errors import ArgumentError
 from extensions.owners.data import Columns
 from extensions.owners.origin import Origin, class_names_of
 from fl.cli.aggregators import aggregator_of, fixed_point_of
@@ -55,8 +54,7 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         ("clients", training.clients, 1),
         ("seed", training.seed, 0),
     ):
-        if value < least:
-            raise ArgumentError(name, value, f"at least {least}")
+        check_count(name, value, least)
     clients, seed = training.clients, training.seed
     aggregator = aggregator_of(options.aggregation)
     if training.client_fraction is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 
-from extensions.checks import check_positive
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, MessageError, RoundError
 from fl.remote.client import check_remote
 from fl.remote.envelope import CHALLENGE_BYTES, HELLO, envelope, signed
@@ -66,8 +66,7 @@ class RemoteRun(Course):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.clients < 1:
-            raise ArgumentError("clients", self.clients, "at least 1")
+        check_count("clients", self.clients, 1)
         check_positive("patience", self.patience)
         check_remote(self, self.identities)
         self.check_model(self.model, self.clients)

@@ -9,6 +9,7 @@ Source:
 
 from collections.abc import Collection, Sequence
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError
 from fl.round.network import Link
 
@@ -106,8 +107,7 @@ def chains_seconds(chains: Collection[float], upload: Transfer | None = None) ->
 
 
 def _training(training: Sequence[float] | None, clients: int) -> Sequence[float]:
-    if clients < 1:
-        raise ArgumentError("clients", clients, "at least 1")
+    check_count("clients", clients, 1)
     if training is None:
         return [0.0] * clients
     if len(training) != clients:

@@ -13,6 +13,7 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError, MessageError, RoundError
 from fl.round.encoding import readable
 from fl.round.messages import Message, Party, Value
@@ -60,9 +61,8 @@ class Round:
     context: bytes = b""
 
     def __post_init__(self) -> None:
-        for name in ("number", "size"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(name, getattr(self, name), "at least 1")
+        check_count("number", self.number, 1)
+        check_count("size", self.size, 1)
         if not self.weights:
             raise ArgumentError("clients", [], "at least one client")
         for client, weight in self.weights.items():

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError, UpdateError, WorkerLostError
 from fl.clients import ClientRound, ClientTraining
 from fl.training.weights import Weights, get_weights, set_weights
@@ -41,8 +42,7 @@ class Trainer:
     def __init__(
         self, model: nn.Module, training: ClientTraining, workers: int, *, statistics: bool = True
     ) -> None:
-        if workers < 1:
-            raise ArgumentError("workers", workers, "at least 1")
+        check_count("workers", workers, 1)
         self._pool: ProcessPoolExecutor | None = None
         self._task = _Task(model, training, statistics)
         if workers > 1:

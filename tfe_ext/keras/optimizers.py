@@ -130,9 +130,7 @@ class DPSGD(Optimizer):
         What this optimizer's ledger has besides steps, such as another whitening, stays in it.
         """
         super().load_state_dict(state)
-        restored = Ledger.from_json(state["ledger"])
-        restored.add(self._ledger.without("training"))
-        self._ledger = restored
+        self._ledger = self._ledger.restored(state["ledger"], "training")
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
         """Returns the epsilon spent so far at `delta`, by the PLD accountant.
