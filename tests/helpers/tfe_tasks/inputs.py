@@ -377,8 +377,9 @@ def _rows_in(definition, rows):
             if values.dtype.kind in "fiu":
                 numbers = values.astype(np.float64)
                 scaled = numbers / SCALE
-                for name, row in rows.items():
-                    if np.isin([row[1], -row[1]], [*numbers.flat, *scaled.flat]).any():
+                for name, (_, own, *_) in rows.items():
+                    sought = [own, round(own * SCALE) / SCALE]
+                    if np.isin([sought, np.negative(sought)], [*numbers.flat, *scaled.flat]).any():
                         yield name
 
 
