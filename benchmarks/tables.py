@@ -96,6 +96,12 @@ def published(name: str, **settings: Any) -> dict[str, Any]:
     return found if same else {}
 
 
+def dates(found: dict[str, Any]) -> dict[str, str]:
+    """Returns the day on which each of the samples that `published` found was recorded."""
+    each: dict[str, str] = found.get("settings", {}).get("recorded", {})
+    return {name: each.get(name, found["recorded"]) for name in found.get("samples", {})}
+
+
 def publish(
     name: str, rows: Sequence[dict[str, Any]], *, samples: Any = None, **settings: Any
 ) -> None:

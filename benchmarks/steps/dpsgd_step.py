@@ -13,7 +13,7 @@ from benchmarks.instruments.hosts import SPU, check_host
 from benchmarks.network import current
 from benchmarks.steps.hosts import HOSTS, Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
-from benchmarks.tables import publish, published
+from benchmarks.tables import dates, publish, published
 
 MB = 1e6
 NAME = "dpsgd-step-3-parties"
@@ -86,8 +86,7 @@ def main(
     peer = spu.versions(spu_python) if SPU in wanted else None
     before = published(NAME, steps=steps, **sizes)
     samples: dict[str, Found] = dict(before.get("samples", {}))
-    recorded: dict[str, str] = dict.fromkeys(samples, before["recorded"])
-    recorded |= before["settings"].get("recorded", {}) if before else {}
+    recorded = dates(before)
     for name in wanted:
         if name == SPU and peer is None:
             print(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO
-from benchmarks.tables import BYTES, publish, published
+from benchmarks.tables import BYTES, dates, publish, published
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -125,8 +125,7 @@ def main(
     title, same = f"training-{data}-{parties}-parties", {"seeds": seeds, "lr": privacy.lr}
     before = published(title, **same, sample_rate=privacy.sample_rate, features=features)
     samples: dict[str, list[dict[str, Any]]] = dict(before.get("samples", {}))
-    recorded = dict.fromkeys(samples, before["recorded"])
-    recorded |= before["settings"].get("recorded", {}) if before else {}
+    recorded = dates(before)
     with tempfile.TemporaryDirectory() as folder:
         files = write_parts(parts, Path(folder))
         for name in kind or kinds:

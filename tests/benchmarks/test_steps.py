@@ -105,6 +105,17 @@ def test_the_physical_floor_by_hand():
     assert (row["rounds"], row["floor ms"], row["median ms"]) == ("-", "-", 1000.0)
 
 
+def test_samples_keep_the_day_on_which_they_were_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    assert tables.dates(tables.published("steps", batch=1)) == {}
+    days = {"theirs": "2026-01-02"}
+    tables.publish(
+        "steps", [{"step": 1}], samples={"ours": [1.0], "theirs": [2.0]}, batch=1, recorded=days
+    )
+    found = tables.published("steps", batch=1)
+    assert tables.dates(found) == {"ours": found["recorded"], **days}
+
+
 def test_all_three_steps_are_the_same_but_for_privacy():
     """The sizes clip nothing, and a step's noise is known: what is left is rounding."""
     sizes = {"batch": 64, "features": 8, "classes": 2}
