@@ -15,6 +15,7 @@ from benchmarks import tables
 from benchmarks.__main__ import app
 from benchmarks.instruments.costs import measure_host
 from benchmarks.instruments.spu import SpuParties
+from benchmarks.network import calibration
 from benchmarks.steps.dpsgd_scaling import growth_rows, law_rows, points_of, series_of
 from benchmarks.steps.dpsgd_step import floor_ms, rows_of
 from benchmarks.steps.hosts import measure
@@ -138,6 +139,12 @@ def test_training_is_compared_with_and_without_privacy_everywhere():
     for name, config in kinds.items():
         assert config.private == name.endswith(", private")
     assert len(kinds_of(TrainConfig(parties=2, epsilon=2.0, delta=1e-5))) == 6
+
+
+def test_training_on_an_emulated_network_leaves_out_servers_of_one_process(monkeypatch):
+    monkeypatch.setenv(calibration.VARIABLE, json.dumps({"profile": "wan"}))
+    kinds = kinds_of(TrainConfig(parties=3, epsilon=2.0, delta=1e-5))
+    assert {config.backend for config in kinds.values()} == {"crypten", "clear"}
 
 
 @pytest.mark.long
