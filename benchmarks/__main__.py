@@ -34,6 +34,7 @@ class Benchmarks(Commands):
         "fl-dp": "benchmarks.federated.privacy.dp:main",
         "fl-signds": "benchmarks.federated.privacy.signds:main",
         "paillier": "benchmarks.federated.paillier:main",
+        "pencil": "benchmarks.pencil.command:main",
         "network": "benchmarks.network.command:main",
         "tables": "benchmarks.tabular.command:main",
         "report": "benchmarks.report:main",

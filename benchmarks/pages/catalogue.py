@@ -270,6 +270,13 @@ CATALOGUE = (
         command=_PAILLIER,
     ),
     Entry(
+        pattern="pencil-attack",
+        part=FEDERATED,
+        title="Masks that Pencil uses again",
+        shows="How much of a model its Algorithm 3 tells one data owner, and in how many seconds.",
+        command=f"{_RUN} pencil --attack",
+    ),
+    Entry(
         pattern=r"fl-leakage-(?P<data>\w+)",
         part=FEDERATED,
         title="Deep leakage from one update, {data}",

@@ -1,0 +1,72 @@
+"""The command `pencil`: what Algorithm 3 tells one data owner of the model."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+from sklearn.datasets import load_digits
+
+from benchmarks.pencil.reused_masks import descent, recovered, seen
+from benchmarks.tables import publish
+from extensions.errors import ArgumentError
+
+RING_BITS = 59
+"""Of Pencil's plaintexts."""
+FRAC_BITS = 25
+PUBLISHED = {2: "2114 years", 4: "2.38e18 years", 8: "3.02e48 years"}
+"""By masks, the "time to break" of Pencil's Table IX for 25 bits a scalar."""
+NAME = "pencil-attack"
+
+
+def steps_for(masks: int) -> int:
+    """Returns how many steps the attack takes: three for each mask, and one to begin with."""
+    return 3 * masks + 1
+
+
+def row_of(masks: int, scalar_bits: int, *, fresh: bool) -> dict[str, Any]:
+    """Returns what the attack on a model of digits recovers."""
+    x, y = load_digits(return_X_y=True)
+    steps = steps_for(masks)
+    weights = descent(x / 16, y, steps=steps, rate=0.5, frac_bits=FRAC_BITS)
+    view = seen(weights, masks=masks, scalar_bits=scalar_bits, bits=RING_BITS, fresh=fresh)
+    begun = time.perf_counter()
+    found = recovered(view, RING_BITS)
+    seconds = time.perf_counter() - begun
+    same = (found[1:] == weights[1:]).mean()
+    return {
+        "masks m": masks,
+        "masks are": "fresh in every step" if fresh else "those of all steps",
+        "bits of a scalar": scalar_bits,
+        "steps seen": steps,
+        "weights": weights.shape[1],
+        "recovered, %": 100 * float(same),
+        "seconds": seconds,
+        "time to break, published": "-"
+        if fresh or scalar_bits != FRAC_BITS
+        else PUBLISHED.get(masks, "-"),
+    }
+
+
+def main(
+    attack: Annotated[
+        bool, typer.Option("--attack", help="Recover a model that reused masks hide.")
+    ] = False,
+    masks: Annotated[
+        list[int] | None, typer.Option(help="Masks m; by default 2, 4 and 8.", min=1)
+    ] = None,
+) -> None:
+    """Pencil's Algorithm 3, attacked by one data owner: what it learns of the model's weights."""
+    if not attack:
+        raise ArgumentError("attack", attack, "given", "Algorithms 1 and 2 are not here.")
+    counts = masks or [*PUBLISHED]
+    kinds = [(FRAC_BITS, False), (RING_BITS, False), (FRAC_BITS, True)]
+    publish(
+        NAME,
+        [row_of(m, bits, fresh=fresh) for m in counts for bits, fresh in kinds],
+        masks=counts,
+        ring_bits=RING_BITS,
+        frac_bits=FRAC_BITS,
+        model="softmax regression on the digits, gradient descent from zero",
+        seed="the operating system's for masks and scalars",
+        network="none: what is sent is taken as it is made",
+    )
