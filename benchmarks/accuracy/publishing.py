@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks import tables
 from benchmarks.accuracy.records import Material
 from benchmarks.accuracy.settings import Setting
+from benchmarks.figures import write_png
 
 Line = tuple[Sequence[float], Sequence[float], Sequence[float]]
 """Abscissas, means and standard deviations."""
@@ -110,4 +111,4 @@ def _figure(panels: int = 1) -> tuple[Any, Any]:
 
 
 def _write(figure: Any, name: str) -> None:
-    figure.savefig(tables.RESULTS / f"{name}.png", dpi=100)
+    write_png(figure, tables.RESULTS / f"{name}.png")

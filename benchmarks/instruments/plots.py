@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from benchmarks import tables
+from benchmarks.figures import write_svg
 
 COLUMNS = 4
 STYLES = ("-", "--", "-.", ":")
@@ -50,6 +50,5 @@ def draw(name: str, panels: Sequence[Panel]) -> Path:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small")
     path = tables.RESULTS / f"{name}.svg"
-    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        figure.savefig(path, metadata={"Date": None})
+    write_svg(figure, path)
     return path

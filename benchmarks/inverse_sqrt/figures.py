@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks.figures import write_png
 from benchmarks.inverse_sqrt.points import FAR, HIGH, LOW
 from benchmarks.inverse_sqrt.summary import Values, relative
 
@@ -28,7 +29,7 @@ def draw_linear(curves: Curves, path: Path) -> None:
     axes.axhline(0.0, color="black", linewidth=0.5)
     axes.set(xlim=(0, HIGH), ylim=(-CUT, CUT), xlabel="x", ylabel="approximate - 1/sqrt(x)")
     axes.legend(fontsize="x-small")
-    figure.savefig(path, dpi=110)
+    write_png(figure, path, dpi=110)
 
 
 def draw_logarithmic(curves: Curves, path: Path) -> None:
@@ -55,4 +56,4 @@ def draw_logarithmic(curves: Curves, path: Path) -> None:
         axes.set_title(label, fontsize=7, loc="left", pad=2)
     panels[-1].set_xlabel("x")
     figure.supylabel("worst error, %: red above 1/sqrt(x), blue below", fontsize=8)
-    figure.savefig(path, dpi=110)
+    write_png(figure, path, dpi=110)

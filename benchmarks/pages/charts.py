@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.figures import write_svg
 from benchmarks.pages.entries import Chart
 from benchmarks.pages.facts import number
 from benchmarks.tables import cell
@@ -35,8 +35,7 @@ def draw(chart: Chart, rows: Sequence[dict[str, Any]], path: Path) -> None:
         axes.set_xlabel(column)
     panels[0].set_yticks(range(len(rows)), labels)
     panels[0].set_ylim(len(rows) - 0.5, -0.5)
-    with rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}):
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
+    write_svg(figure, path)
 
 
 def _panel(axes: Axes, values: Sequence[float | None]) -> None:

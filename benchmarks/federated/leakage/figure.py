@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 from torch import Tensor
 
+from benchmarks.figures import write_png
 from fl.leakage import NO_LEAK, Reconstruction
 
 LINE = 0.62
 """Height of a view's line, and width of an image, in inches."""
-COLORS = 128
 """Noise in more colours takes much space on the pages."""
 
 
@@ -57,9 +55,7 @@ def draw(
     losses.set_yticks(range(len(found)), list(found), fontsize=8)
     for line in range(1, len(found)):
         losses.axhline(line - 0.5, color="lightgrey", linewidth=0.5)
-    drawn = BytesIO()
-    figure.savefig(drawn, dpi=100)
-    Image.open(drawn).convert("RGB").quantize(COLORS).save(path, optimize=True)
+    write_png(figure, path)
     return path
 
 
