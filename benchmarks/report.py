@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks import pages, tables
 
 DOCUMENTS = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/results.md"))
-_SLOT = re.compile(
+SLOT = re.compile(
     r"<!-- table: ([^\s:]+)(?:: (.+?))?(?: where (.+?))? -->\n.*?<!-- end -->", re.DOTALL
 )
 
@@ -32,7 +32,7 @@ def with_tables(text: str) -> str:
         opening, _, _ = slot[0].partition("\n")
         return f"{opening}\n{table}\n<!-- end -->"
 
-    return _SLOT.sub(fill, text)
+    return SLOT.sub(fill, text)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import Benchmarks, app
-from benchmarks.report import DOCUMENTS, with_tables
+from benchmarks.report import DOCUMENTS, SLOT, with_tables
 from tests.helpers.commands import pea
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import PATIENCE
@@ -59,10 +59,10 @@ def passed(result: subprocess.CompletedProcess[str]) -> str:
     return result.stdout
 
 
-@pytest.mark.parametrize(("document", "tables"), [*zip(DOCUMENTS, [1, 46], strict=True)])
-def test_tables_are_the_recorded_results(document, tables):
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_tables_are_the_recorded_results(document):
     text = document.read_text()
-    assert text.count("<!-- table:") == tables
+    assert text.count("<!-- table:") == len(SLOT.findall(text)) > 0
     assert with_tables(text) == text
 
 
