@@ -38,11 +38,20 @@ _host_all_reduce: Any = DistributedCommunicator.all_reduce
 
 
 @_logging
-def all_reduce(self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = False) -> Any:
+def all_reduce(
+    self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = False, lasting: bool = False
+) -> Any:
     """Returns CrypTen's own result; sums and xors are exchanged directly.
 
     So are those of any size by our own transport, which has its own way for many words, but of
     gloo's only those of at most `DIRECT_BYTES`.
+
+    Args:
+        self: the communicator.
+        input: a tensor, or several if they are batched.
+        op: as in CrypTen.
+        batched: likewise.
+        lasting: whether nobody changes a tensor afterwards, so that it needs no copy.
 
     Cost:
         One round; each party sends its words to each of the others, where a ring of n sends
@@ -54,11 +63,25 @@ def all_reduce(self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = Fa
     combined = getattr(self.main_group, "combined", None)
     if op not in _COMBINE or len(kinds) != 1 or (size > DIRECT_BYTES and combined is None):
         return _host_all_reduce.__wrapped__(self, input, op=op, batched=batched)
-    own = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    parts = [tensor.reshape(-1) for tensor in tensors]
+    own = parts[0] if lasting and not batched else torch.cat(parts)
     words = (combined or partial(_exchanged, self))(own, _COMBINE[op])
-    parts = torch.split(words, [tensor.numel() for tensor in tensors])
+    parts = list(torch.split(words, [tensor.numel() for tensor in tensors]))
     results = [part.reshape(each.shape) for part, each in zip(parts, tensors, strict=True)]
     return results if batched else results[0]
+
+
+def all_reduced(words: torch.Tensor, op: Any) -> torch.Tensor:
+    """Returns the combination of all parties' words, which nobody changes from now on; one round.
+
+    Args:
+        words: flat and contiguous.
+        op: SUM or BXOR of torch.
+    """
+    world = communicator.get()
+    how = {"lasting": True} if type(world).all_reduce is all_reduce else {}
+    found: torch.Tensor = world.all_reduce(words, op=op, **how)
+    return found
 
 
 def _exchanged(communicator: Any, own: torch.Tensor, combine: Combine) -> torch.Tensor:

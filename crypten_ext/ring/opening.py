@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
+from crypten_ext.ring.exchange import all_reduced
+
 from crypten import communicator
 
 
@@ -21,8 +23,7 @@ def open_xor(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _open(shares: Sequence[torch.Tensor], op: Any) -> list[torch.Tensor]:
     flat = torch.cat([share.reshape(-1) for share in shares])
-    opened = communicator.get().all_reduce(flat, op=op)
-    pieces = opened.split([share.numel() for share in shares])
+    pieces = torch.split(all_reduced(flat, op), [share.numel() for share in shares])
     return [piece.reshape(share.shape) for piece, share in zip(pieces, shares, strict=True)]
 
 

@@ -224,8 +224,10 @@ class Links(_ProcessGroup):
         parts = torch.tensor_split(words, len(self.ranks))
         theirs = {one: torch.empty_like(parts[self._rank]) for one in self._others}
         self._exchange({one: parts[one] for one in self._others}, theirs, lasting=True)
-        own = parts[self._rank]
-        mine = fold(combine, (theirs.get(one, own) for one in range(len(self.ranks))))
+        first, second, *rest = (theirs.get(one, parts[one]) for one in range(len(self.ranks)))
+        mine = combine(first, second)
+        for each in rest:
+            combine(mine, each, out=mine)
         result = torch.empty_like(words)
         rooms = torch.tensor_split(result, len(self.ranks))
         rooms[self._rank].copy_(mine)

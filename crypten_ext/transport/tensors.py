@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.distributed import ReduceOp
 
-Combine = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Combine = Callable[..., torch.Tensor]
+"""Of two tensors, and of `out` where the result goes if it is given."""
 
 _COMBINE: Sequence[tuple[Any, Combine]] = (
     (ReduceOp.SUM, torch.add),

@@ -19,6 +19,7 @@ from extensions.ring.fixed_point import Integers
 from extensions.runs.budget import Reservations
 from extensions.runs.checkpoints import (
     PartyCheckpoints,
+    at_once,
     complete_together,
     open_together,
     settle_together,
@@ -236,8 +237,12 @@ class Keeping(Following):
     def __call__(self, step: int, state: State, ledger: Ledger) -> None:
         """Writes every holder's shares if a checkpoint is due, and shows progress."""
         if self._parties[0].is_due(step):
-            for party, own in zip(self._parties, self._host.summands(state.parts), strict=True):
-                party.write(step, named(own), **self._state(ledger))
+            beside = self._state(ledger)
+
+            def write(party: PartyCheckpoints, own: Sequence[Integers]) -> None:
+                party.write(step, named(own), **beside)
+
+            at_once(write, self._parties, self._host.summands(state.parts))
         super().__call__(step, state, ledger)
 
     def open(self, name: str, compute: Compute) -> list[Integers]:

@@ -9,6 +9,7 @@ import pytest
 from extensions.owners.data import Split, load, split_among
 from extensions.ring.fixed_point import decode
 from extensions.runs.budget import Cap, path_of, read, update
+from extensions.runs.checkpoints import files
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import read_shares
@@ -104,6 +105,25 @@ def test_an_owners_cap_ends_a_run_before_it_begins_and_tells_no_number(
     assert said.startswith("budget = 'refused by player server1': must be such that")
     assert "0.125" not in said
     assert [entries(path) for path in ledgers] == before
+
+
+@pytest.mark.xdist_group(SHARED["tfe_players"])
+def test_no_share_that_a_scripts_players_keep_comes_to_the_script(way, client, tmp_path):
+    """Not when it is kept or saved, nor when it is restored; what is opened is right."""
+    file, recordings = way
+    own = {"file": str(file), "folder": str(tmp_path)}
+    client.run(f"{TASKS}:kept_by_a_script", **own)
+    kept = [files.read(path, rank) for rank in range(3) for path in files.paths_in(tmp_path, rank)]
+    assert [each.rank for each in kept] == [0, 1, 2]
+    saved = [np.load(tmp_path / "saved" / f"party-{rank}.npz")["weight_0"] for rank in range(3)]
+    parts = [*(each.shares["weight_0"] for each in kept), *saved]
+    words = np.concatenate([part.reshape(-1, 4) for part in parts])
+    client.run(f"{TASKS}:released_by_a_script", **own)
+    assert words_in(of(client.pid, recordings), words) == 0
+    assert (tmp_path / "party-2-opened.npz").exists()
+    assert not [*tmp_path.glob("*.checkpoint"), *tmp_path.glob("*.release")]
+    client.run(f"{TASKS}:place_words", file=str(file), words=words.tolist())
+    assert words_in(of(client.pid, recordings), words) > 0.9 * len(words) > 100
 
 
 def of(pid, recordings):
@@ -205,6 +225,19 @@ def test_what_was_refused_leaves_nothing_of_an_earlier_run():
     assert set(json.loads(own.answer(b'{"ask":"learn","run":"b"}'))) == {"refused"}
 
 
+def test_a_player_without_records_keeps_shares_and_says_that_it_has_none(tmp_path):
+    from tfe_ext.players.records.desk import Desk
+
+    desk = Desk(lambda line: None)
+    for what in ("state", "prepare", "spend"):
+        assert json.loads(desk.answer(json.dumps({"ask": what}).encode())) == {"none": True}
+    assert desk.array(b"train_features").size == 0
+    shelves = Shelves(tmp_path, owners=[(desk, None)])
+    assert shelves.settled() == [None]
+    shelves.all("write", SHARES, step=1, **STATE)
+    assert [*tmp_path.glob("*.checkpoint")]
+
+
 @pytest.mark.parametrize("message", [b"", b"{", b"[]", b'{"ask":"prepare"}', b"\xff" * 100])
 def test_a_malformed_request_is_an_answer(message):
     own, heard = owner()
@@ -219,12 +252,13 @@ STATE = {"optimizer": {"ledger": [0.5]}, "source": None}
 class Shelves:
     """Three players' shelves as a client asks them, which lie in one folder."""
 
-    def __init__(self, folder, keeper="a", resume=False, manifest="m"):
-        self._owners = [owner() for _ in SERVERS]
+    def __init__(self, folder, keeper="a", resume=False, manifest="m", owners=None):
+        self._owners = owners or [owner() for _ in SERVERS]
         self._keeper = keeper
         run = {"steps": 2, "settings": {"manifest": manifest}, "own": {}}
         run |= {"folder": str(folder), "every": None, "resume": resume}
-        said = [self.ask(rank, "keep", **run, rank=rank)["said"] for rank in range(3)]
+        ranks = range(len(self._owners))
+        said = [self.ask(rank, "keep", **run, rank=rank)["said"] for rank in ranks]
         self.offers = [each["offer"] for each in said]
 
     def ask(self, server, what, arrays=(), keeper=None, **fields):
@@ -236,7 +270,7 @@ class Shelves:
         return {"said": json.loads(said["said"])} if "said" in said else said
 
     def all(self, what, arrays=(), **fields):
-        return [self.ask(rank, what, arrays, **fields) for rank in range(3)]
+        return [self.ask(rank, what, arrays, **fields) for rank in range(len(self._owners))]
 
     def settled(self):
         return [each["said"]["answer"] for each in self.all("settle", offers=self.offers)]

@@ -193,6 +193,20 @@ def test_silent_strangers_keep_no_member_out(hosts):
             assert gone.recv(1) == b""
 
 
+def test_a_client_names_a_port_that_one_which_was_stopped_still_has(tmp_path, monkeypatch):
+    """The kernel lets it connect to whoever listens there, and nobody says anything."""
+    from tfe_ext.players.tls import links
+
+    monkeypatch.setattr(links, "ATTEMPT", 0.2)
+    own, found = federation(tmp_path)
+    with socket.create_server((HERE["client"], 0)) as stopped:
+        port = stopped.getsockname()[1]
+        players = {"server0": f"127.0.0.1:{port}"}
+        client = links.Links(Local(own["client"], found), players, 1, print, HERE["client"])
+        with pytest.raises(ArgumentError, match=f"{port}.*must be a port that is free"), client:
+            pass
+
+
 def test_a_party_of_crypten_and_a_player_without_a_member_are_refused(tmp_path):
     from tfe_ext.players.tls.links import Links
 
@@ -343,6 +357,10 @@ def test_players_outlive_a_client_that_is_lost_and_train_for_the_next(owners, ho
     else:
         os.kill(training.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
     before, begin, report = owners.spent(), time.monotonic(), tmp_path / "report.json"
+    if how == "stopped":  # it still has its host's ports
+        _, err = owners.train("client", 2).communicate(timeout=PATIENCE)
+        assert "must be a port that is free on this host" in err, err
+        training.kill()
     following = owners.train("server0" if how == "cut off" else "client", 2, "--json", report)
     _, err = following.communicate(timeout=PATIENCE)
     print(f"{how}: the next ended after {time.monotonic() - begin:.0f} s; {before} spent before")

@@ -1,4 +1,4 @@
-"""Checkpoints of a model on ABY3's servers: a file of shares for each, written by the client."""
+"""Checkpoints of a model on ABY3's servers: a file of shares for each, which its player writes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +10,11 @@ from tf_keras.callbacks import Callback
 
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.agreement import Words
-from extensions.ring.fixed_point import Integers, Reals, decode
+from extensions.ring.fixed_point import Reals, decode
 from extensions.runs.checkpoints import (
     CheckpointOptions,
     PartyCheckpoints,
+    at_once,
     complete_together,
     settle_together,
     store_together,
@@ -21,7 +22,7 @@ from extensions.runs.checkpoints import (
 from tfe_ext.keras import weights
 from tfe_ext.keras.base_optimizer import Optimizer
 from tfe_ext.keras.sequential import Sequential
-from tfe_ext.ring.aby3_ring import ABY3Ring
+from tfe_ext.players.records.shelves import shelves_on
 from tfe_ext.ring.private_tensors import share_of
 
 
@@ -38,7 +39,8 @@ class Checkpoints(Callback):
 
     Args:
         model: compiled; its optimizer's ledger and counts are kept too.
-        folder: of the three servers' files; a new run needs one without such files.
+        folder: of the servers' files, each at its own player, where that is started; a new run
+            needs one without such files.
         steps: of the whole run.
         every: number of steps between two checkpoints; by default a tenth of the run.
         resume: whether to go on with the run in the folder.
@@ -47,9 +49,15 @@ class Checkpoints(Callback):
         own: likewise.
 
     Guarantees:
-        The file of server R holds its summand x_R, which tells nothing. The client writes all
-        three: it may read every share anyway, with players in other processes too, and its folder
-        is as sensitive as the model and as what `Sequential.save_shares` writes.
+        The file of server R holds its summand x_R, which tells nothing. With players that
+        `tfe_ext.remote_config` connects (`pea players`) each writes its own server's file, marks
+        the release itself and refuses another one; no share comes to the script until `release`,
+        which gets the words of what is opened. Where the servers are devices of the script's own
+        process, or players of TF Encrypted's own, the script writes all three files, and the folder
+        is as sensitive as the model. `Sequential.save_shares` does the same.
+
+    Cost:
+        With players a request to each and its answer, all at once, for every checkpoint.
     """
 
     def __init__(
@@ -65,16 +73,13 @@ class Checkpoints(Callback):
     ) -> None:
         super().__init__()
         self._model = model
-        shapes = {name: list(part.shape) for name, part in weights.shares(model.chain)[0].items()}
+        shapes = {name: [*shape] for name, shape in weights.shapes_of(model.chain).items()}
         facts = {"parameters": shapes, "frac_bits": model.frac_bits}
         options = CheckpointOptions(folder=Path(folder), every=every, resume=resume)
-        self._parties = [
-            PartyCheckpoints(
-                options, rank, steps=steps, settings={**(settings or {}), **facts}, own=own or {}
-            )
-            for rank in range(ABY3Ring.parties)
-        ]
-        self._outputs: Sequence[Mapping[str, Integers]] = []
+        run = {"steps": steps, "settings": {**(settings or {}), **facts}, "own": own or {}}
+        self._shelves = shelves_on(model.ring.servers.devices)
+        self._parties = self._shelves.checkpoints(options, run)
+        self._outputs: Sequence[Mapping[str, Any]] = []
 
     def begin(self) -> int | None:
         """Restores the model, and returns the number of steps made; None for a new run.
@@ -101,8 +106,12 @@ class Checkpoints(Callback):
         """Writes the servers' shares after so many steps, if a checkpoint is due."""
         if not self._parties[0].is_due(step):
             return
-        for party, own in zip(self._parties, self._model.training_shares(), strict=True):
-            party.write(step, own, **self._state())
+        state = self._state()
+
+        def write(party: PartyCheckpoints, own: Mapping[str, Any]) -> None:
+            party.write(step, own, **state)
+
+        at_once(write, self._parties, self._shares())
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
         """Returns what is opened of the run, which can be done once for a run.
@@ -119,29 +128,34 @@ class Checkpoints(Callback):
             PeaError: another continuation of the run was finished, or the folder cannot be written.
         """
         if not self._outputs:
-            model = weights.shares(self._model.chain)
+            shares = self._shares()
+            names = weights.shapes_of(self._model.chain)
+            model = [{name: own[name] for name in names} for own in shares]
             self._outputs = model if compute is None else self._words(compute())
-            words = [*zip(self._model.training_shares(), self._outputs, strict=True)]
+            words = [*zip(shares, self._outputs, strict=True)]
             store_together(self._parties, _alone, words, **self._state())
         for party in self._parties:
             party.mark()
+        summands = {name: [own[name] for own in self._outputs] for name in self._outputs[0]}
         opened = {
-            name: decode(
-                np.sum([own[name] for own in self._outputs], axis=0), self._model.frac_bits
-            )
-            for name in self._outputs[0]
+            name: decode(np.sum([*map(np.asarray, parts)], axis=0), self._model.frac_bits)
+            for name, parts in summands.items()
         }
         complete_together(self._parties, _alone, json.dumps({"opened": [*opened]}), opened)
         return opened
 
-    def _words(self, values: Mapping[str, Any]) -> list[dict[str, Integers]]:
+    def _shares(self) -> Sequence[Mapping[str, Any]]:
+        """All that a training goes on from, of each server, where it is kept."""
+        return self._shelves.kept(self._model.training_shares())
+
+    def _words(self, values: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         """Each server's summands of private tensors."""
-        ring = self._model.chain.flat[0].prot.ring
+        ring = self._model.ring
         parts = {name: share_of(ring, value, name).parts[::2] for name, value in values.items()}
-        return [
-            {name: own[rank].numpy() for name, own in parts.items()}
-            for rank in range(ABY3Ring.parties)
-        ]
+        ranks = range(len(self._parties))
+        return self._shelves.kept(
+            [{name: own[rank] for name, own in parts.items()} for rank in ranks]
+        )
 
     def _state(self) -> dict[str, Any]:
         optimizer: Optimizer = self._model.optimizer

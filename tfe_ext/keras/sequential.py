@@ -20,6 +20,7 @@ from tfe_ext.keras.records.batches import pair_of
 from tfe_ext.keras.steps.step import logits_of
 from tfe_ext.keras.trainer import Trainer, steps_of
 from tfe_ext.keras.weights import Weighted
+from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of, tensor_of
 
 import tf_encrypted as tfe
@@ -106,9 +107,14 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         return self._trainer.held_out
 
     @property
+    def ring(self) -> ABY3Ring:
+        """The ring of the model's protocol, which says where its servers are."""
+        return self._prot.ring
+
+    @property
     def frac_bits(self) -> int:
         """Fractional bits of the model's shares."""
-        return self._prot.ring.frac_bits
+        return self.ring.frac_bits
 
     @property
     def chain(self) -> Chain:

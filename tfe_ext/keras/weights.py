@@ -1,24 +1,27 @@
 """A model's weights from the clear, into the clear, and as one file of shares for each server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
-from zipfile import BadZipFile
 
 import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.owners.data import write_private
 from extensions.protocols.agreement import common_name
-from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from extensions.ring.fixed_point import Reals, decode, encode
+from extensions.runs.checkpoints import at_once
+from extensions.runs.model import path_of
 from tfe_ext.keras.layers import Chain, config_of, layers_of
 from tfe_ext.keras.steps.iterates import Iterates
 from tfe_ext.keras.steps.step import store
 from tfe_ext.keras.trainer import Trainer
+from tfe_ext.players.records.shelves import shelves_on
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import deal
 from tfe_ext.streams.devices import HERE
+
+_RANKS = range(ABY3Ring.parties)
 
 
 class Weighted:
@@ -86,8 +89,9 @@ class Weighted:
 
         The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
         ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
-        CrypTen backend. One file tells nothing. This process reads all three, as it may read all
-        tensors.
+        CrypTen backend. One file tells nothing. With `tfe_ext.remote_config` each player writes
+        its own server's, where it is started, and no share comes to this process; without players
+        of that kind this process writes all three.
         """
         return save(self._trainer.ring, self.chain, Path(folder))
 
@@ -106,12 +110,12 @@ class Weighted:
         """What a training with this optimizer goes on from beside the weights."""
         return self._trainer.beside(self.chain, self.optimizer)
 
-    def training_shares(self) -> list[dict[str, Integers]]:
-        """Returns all that a training goes on from, as summands of each server; secret."""
-        beside = self.beside.shares()
-        return [own | more for own, more in zip(shares(self.chain), beside, strict=True)]
+    def training_shares(self) -> list[dict[str, tf.Tensor]]:
+        """Returns all that a training goes on from: summands, on the device of each server."""
+        chain, beside = self.chain, self.beside
+        return at_once(lambda rank: share(chain, rank) | beside.shares(rank), _RANKS)
 
-    def resume(self, parts: Sequence[Mapping[str, Integers]]) -> None:
+    def resume(self, parts: Sequence[Mapping[str, Any]]) -> None:
         """Restores a training that goes on, whose optimizer's state is restored as well.
 
         Args:
@@ -120,7 +124,7 @@ class Weighted:
         Raises:
             ArgumentError: other parameters.
         """
-        names = _shapes(self.chain)
+        names = shapes_of(self.chain)
         restore(self.chain, [{name: own[name] for name in names if name in own} for own in parts])
         self.beside.restore(parts)
         self._trainer.start_fits = 0.0
@@ -143,36 +147,34 @@ def assign(ring: ABY3Ring, variables: Sequence[Any], weights: Sequence[Any]) -> 
 
 def opened(ring: ABY3Ring, variables: Sequence[Any]) -> list[Reals]:
     """Returns the values of the variables."""
-    return [decode(np.sum(summands(variable), axis=0), ring.frac_bits) for variable in variables]
+    summands = [[_own(variable, rank).numpy() for rank in _RANKS] for variable in variables]
+    return [decode(np.sum(each, axis=0), ring.frac_bits) for each in summands]
 
 
-def summands(variable: Any) -> list[Integers]:
-    """Returns the first share of each server, x_0, x_1 and x_2; their sum is the value."""
-    return [pair[0].variable.numpy() for pair in variable.unwrapped]
+def _own(variable: Any, rank: int) -> Any:
+    """The variable of server R that holds x_R; the sum of the three is the value."""
+    return variable.unwrapped[rank][0].variable
 
 
-def shares(chain: Chain) -> list[dict[str, Integers]]:
-    """Returns x_R of every weight, (out, in), and bias, for each server R."""
-    arrays: list[dict[str, Integers]] = [{} for _ in range(ABY3Ring.parties)]
+def share(chain: Chain, rank: int) -> dict[str, tf.Tensor]:
+    """Returns x_R of every weight, (out, in), and bias, on the device of server R."""
+    own = {}
     for i, (kernel, bias) in enumerate(chain.variables):
-        for rank, part in enumerate(summands(kernel)):
-            arrays[rank][f"weight_{i}"] = part.T
-        if bias is not None:
-            for rank, part in enumerate(summands(bias)):
-                arrays[rank][f"bias_{i}"] = part
-    return arrays
+        with tf.device(_own(kernel, rank).device):
+            own[f"weight_{i}"] = tf.transpose(_own(kernel, rank))
+            if bias is not None:
+                own[f"bias_{i}"] = _own(bias, rank).read_value()
+    return own
 
 
 def save(ring: ABY3Ring, chain: Chain, folder: Path) -> list[Path]:
-    """Writes what `shares` returns, that of server R into ``party-R.npz``.
+    """Writes what `share` returns for server R into ``party-R.npz``, where servers keep shares.
 
     All files of one save have the same name in the array ``save``, and no other files have it.
     """
-    name = common_name(list, ABY3Ring.parties)
-    return [
-        write_private(folder / f"party-{rank}.npz", frac_bits=ring.frac_bits, save=name, **own)
-        for rank, own in enumerate(shares(chain))
-    ]
+    facts = {"frac_bits": ring.frac_bits, "save": common_name(list, ABY3Ring.parties)}
+    parts = at_once(lambda rank: share(chain, rank), _RANKS)
+    return shelves_on(ring.servers.devices).put(folder, facts, parts)
 
 
 def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
@@ -182,12 +184,12 @@ def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
         ArgumentError: a file is missing or damaged, is of another model, or was written at another
             moment than the others; the model stays as it is.
     """
-    paths = [folder / f"party-{rank}.npz" for rank in range(ABY3Ring.parties)]
-    files = [_read(path) for path in paths]
+    files = shelves_on(ring.servers.devices).get(folder)
     facts = {"frac_bits": (), "save": (ABY3Ring.parties,)}
-    expected: dict[str, tuple[int, ...]] = {**facts, **_shapes(chain)}
-    for path, own in zip(paths, files, strict=True):
-        shapes = {name: array.shape for name, array in own.items()}
+    expected: dict[str, tuple[int, ...]] = {**facts, **shapes_of(chain)}
+    for rank, own in enumerate(files):
+        path = path_of(folder, rank)
+        shapes = {name: tuple(array.shape) for name, array in own.items()}
         if shapes != expected or int(own["frac_bits"]) != ring.frac_bits:
             raise ArgumentError(
                 "folder",
@@ -199,30 +201,31 @@ def load(ring: ABY3Ring, chain: Chain, folder: Path) -> None:
             raise ArgumentError(
                 "folder",
                 str(path),
-                f"of the same save as {paths[0].name}",
+                f"of the same save as {path_of(folder, 0).name}",
                 "Shares of two saves add up to noise: put back the files of one.",
             )
     restore(chain, [{k: v for k, v in own.items() if k not in facts} for own in files])
 
 
-def restore(chain: Chain, parts: Sequence[Mapping[str, Integers]]) -> None:
-    """Restores what `shares` returned.
+def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
+    """Restores what `share` returned for all servers.
 
     Raises:
         ArgumentError: other parameters.
     """
-    expected = _shapes(chain)
+    expected = shapes_of(chain)
     for own in parts:
-        given = {name: array.shape for name, array in own.items()}
+        given = {name: tuple(array.shape) for name, array in own.items()}
         if given != expected:
             raise ArgumentError("shares", given, f"of this model, {expected}")
     for i, (kernel, bias) in enumerate(chain.variables):
-        _restore(kernel, [own[f"weight_{i}"].T for own in parts])
+        _restore(kernel, [own[f"weight_{i}"] for own in parts], tf.transpose)
         if bias is not None:
             _restore(bias, [own[f"bias_{i}"] for own in parts])
 
 
-def _shapes(chain: Chain) -> dict[str, tuple[int, ...]]:
+def shapes_of(chain: Chain) -> dict[str, tuple[int, ...]]:
+    """Returns those of every weight, (out, in), and bias, by its name in files."""
     shapes: dict[str, tuple[int, ...]] = {}
     for i, (kernel, bias) in enumerate(chain.variables):
         shapes[f"weight_{i}"] = tuple(kernel.shape.as_list()[::-1])
@@ -231,19 +234,10 @@ def _shapes(chain: Chain) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _restore(variable: Any, parts: Sequence[Integers]) -> None:
+def _restore(
+    variable: Any, parts: Sequence[Any], as_kept: Callable[[Any], tf.Tensor] = tf.identity
+) -> None:
     for rank, pair in enumerate(variable.unwrapped):
-        for share, part in zip(
-            pair, (parts[rank], parts[(rank + 1) % ABY3Ring.parties]), strict=True
-        ):
-            share.variable.assign(part)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise ArgumentError(
-            "folder", str(path), "a file that save_shares wrote", str(error)
-        ) from error
+        for kept, held in zip(pair, (rank, (rank + 1) % ABY3Ring.parties), strict=True):
+            with tf.device(kept.variable.device):
+                kept.variable.assign(as_kept(parts[held]))

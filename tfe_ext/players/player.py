@@ -33,7 +33,7 @@ def main() -> None:
 
     from tfe_ext.players.addresses import read_players
     from tfe_ext.players.job import JOB
-    from tfe_ext.players.records.desk import open_desk
+    from tfe_ext.players.records.desk import Desk, open_desk
     from tfe_ext.players.records.owner import Owner
     from tfe_ext.players.sockets import (
         close_to_other_hosts,
@@ -49,7 +49,11 @@ def main() -> None:
     load_for_players()
     players = read_players(file)
     held = pickle.loads(channel.tasks.get())
-    open_desk(held and Owner(held, lambda line: _say(f"player {name}: {line}")))
+
+    def tell(line: str) -> None:
+        _say(f"player {name}: {line}")
+
+    open_desk(Owner(held, tell) if held else Desk(tell))
     config = tfe.RemoteConfig(players, job_name=JOB)
     try:
         server = tf.distribute.Server(

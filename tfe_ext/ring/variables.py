@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from extensions.ring.fixed_point import Integers
 from tfe_ext.ring.scalars import Scalar
 from tfe_ext.ring.shares import Replicated, Share
 
@@ -39,9 +38,10 @@ class ShareVariable:
                 values.append(variable.read_value())
         return Replicated(self._servers, values)
 
-    def summands(self) -> list[Integers]:
-        """Returns x_0, x_1 and x_2, which this program reads; their sum is the value."""
-        return [variable.numpy() for variable in self._parts[::2]]
+    def summand(self, rank: int) -> tf.Tensor:
+        """Returns x_R, on the device of server R; the sum of the three is the value."""
+        with tf.device(self._servers[rank]):
+            return self._parts[2 * rank].read_value()
 
 
 class ScalarVariables:

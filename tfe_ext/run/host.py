@@ -20,6 +20,7 @@ from extensions.protocols.host import (
 )
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
+from extensions.runs.checkpoints import at_once
 from tfe_ext.aby3.protocol import ABY3
 from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.keras.optimizers import noise_failure
@@ -180,11 +181,12 @@ class FarHost(ABY3Host):
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns x_R of every share, on server R."""
-        stay = []
-        for device, own in zip(self._on, self._summands(model, compute), strict=True):
+
+        def stay(device: str, own: Sequence[Any]) -> list[Any]:
             with tf.device(device):
-                stay.append([tf.identity(part) for part in own])
-        return stay
+                return [tf.identity(part) for part in own]
+
+        return at_once(stay, self._on, self._summands(model, compute))
 
     def open(self, summands: Sequence[Sequence[Any]]) -> list[Integers]:
         """Returns what the summands add up to, which come here."""

@@ -21,7 +21,7 @@ from tfe_ext.keras.records.datasets import PlacedRecords
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.client import RemotePlayers
 from tfe_ext.players.records.asking import FarOwner, ask_all
-from tfe_ext.run.shelves import Shelves
+from tfe_ext.players.records.shelves import Shelves
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,8 @@ PATIENCE = 30.0
 """Seconds for which a party tries to get its seat."""
 GATHERING = 300.0
 """Seconds for which a party that has its seat waits for the others."""
+SILENCE = 30.0
+"""Seconds without a word after which a dealer that gave a seat is lost; it says one every 5."""
 _ATTEMPT, _LEAST = 10.0, 2.0
 """Seconds that an attempt may take, at most and at the end of the patience."""
 _PAUSE = 0.2
@@ -35,6 +37,7 @@ def connect(
     patience: float = PATIENCE,
     gathering: float = GATHERING,
     run: bytes = NO_RUN,
+    silence: float = SILENCE,
 ) -> tuple[Link, bytes]:
     """Returns a party's link to the dealer, and the key of its tuples, once all have a seat.
 
@@ -46,10 +49,11 @@ def connect(
             breaks, or another connection has the seat; the last try may take 2 s more.
         gathering: seconds for which the others may make this one wait, once it has its seat.
         run: digest of the manifest of this party's run.
+        silence: seconds without a word of the dealer meanwhile after which it is lost.
 
     Raises:
         DealerLostError: nobody answers at the address, whoever answers is no dealer or refuses this
-            party, which has other software or another run; or the dealer ended.
+            party, which has other software or another run; or the dealer ended, or fell silent.
         PartyLostError: a party did not come to the dealer in time; the first of those is named.
     """
     target = check_address("address", address)
@@ -61,7 +65,9 @@ def connect(
         is_silent = isinstance(error, OSError)
         return f"{'does not answer ' if is_silent else ''}at {address}: {error}."
 
-    return _seated(take, say, parties, patience, gathering)
+    link, key, missing = _seated(take, say, patience)
+    _wait_for(missing, link, parties, gathering, silence)
+    return link, key
 
 
 def connect_member(
@@ -70,6 +76,7 @@ def connect_member(
     run: bytes,
     patience: float = PATIENCE,
     gathering: float = GATHERING,
+    silence: float = SILENCE,
 ) -> tuple[Link, bytes]:
     """Returns a party's link to the dealer of its federation, and the key of its tuples.
 
@@ -81,9 +88,11 @@ def connect_member(
             for another run.
         gathering: seconds for which the others may make this one wait, once it has its seat.
 
+        silence: as in `connect`.
+
     Raises:
         DealerLostError: nobody answers at the dealer's address, either end refused the other, or
-            the dealer ended; it says why.
+            the dealer ended or fell silent; it says why.
         PartyLostError: a party did not come to the dealer in time; the first of those is named.
     """
     parties = len(local.federation.parties)
@@ -95,37 +104,30 @@ def connect_member(
         passes = not isinstance(error, RefusedError) or isinstance(error, BusyError)
         return f"is not {'at hand' if passes else 'the one of this federation'}: {error}"
 
-    return _seated(take, say, parties, patience, gathering)
+    link, key, missing = _seated(take, say, patience)
+    _wait_for(missing, link, parties, gathering, silence)
+    return link, key
 
 
 def _seated(
-    take: Callable[[float], _Seated],
-    say: Callable[[Exception], str],
-    parties: int,
-    patience: float,
-    gathering: float,
-) -> tuple[Link, bytes]:
-    """Returns link and key once all have a seat; while this party gets none it tries again.
+    take: Callable[[float], _Seated], say: Callable[[Exception], str], patience: float
+) -> _Seated:
+    """Returns this party's seat; while it gets none it tries again.
 
     Args:
         take: tries for some seconds.
         say: what became of the dealer, given why it is no use to try again.
-        parties: their number.
         patience: seconds for which a seat is tried for.
-        gathering: seconds for which the others may make this one wait.
     """
     deadline = time.monotonic() + patience
     while True:
         try:
-            link, key, missing = take(max(_LEAST, deadline - time.monotonic()))
-            break
+            return take(max(_LEAST, deadline - time.monotonic()))
         except (RefusedError, BrokenFrameError, OSError) as error:
             is_final = isinstance(error, RefusedError) and not isinstance(error, BusyError)
             if is_final or time.monotonic() + _PAUSE >= deadline:
                 raise DealerLostError(say(error)) from error
             time.sleep(_PAUSE)
-    _wait_for(missing, link, parties, gathering)
-    return link, key
 
 
 def _seat_of(local: Local, dealer: Member, run: bytes, parties: int, seconds: float) -> _Seated:
@@ -161,17 +163,19 @@ def _take_seat(target: tuple[str, int], guest: Guest, parties: int, seconds: flo
         raise
 
 
-def _wait_for(missing: list[int], link: Link, parties: int, seconds: float) -> None:
+def _wait_for(missing: list[int], link: Link, parties: int, seconds: float, silence: float) -> None:
     """Returns once the dealer says that nobody is missing; else the link is closed."""
     deadline = time.monotonic() + seconds
     try:
         while missing:
-            message = link.receive(max(1e-3, deadline - time.monotonic()))
+            message = link.receive(max(1e-3, min(silence, deadline - time.monotonic())))
             if not message:
                 raise DealerLostError("closed its connection.")
             missing = awaited(message, parties)
     except BaseException as error:
         link.close()
+        if isinstance(error, TimeoutError) and time.monotonic() < deadline:
+            raise DealerLostError(f"said nothing for {silence:g} s.") from None
         if isinstance(error, TimeoutError):
             others = "".join(f", nor had party {rank}" for rank in missing[1:])
             reason = f"had not come to the dealer after {seconds:g} s{others}"

@@ -28,6 +28,8 @@ STAY = 10.0
 """Seconds from the arrival of a visitor to its seat."""
 _REQUEST_TIME = 60.0
 _ASKING = 0.05
+_SAYING = 5.0
+"""Seconds after which the seated hear again who is missing, and so that the dealer is there."""
 _DEALERS = -1
 """Rank of the dealer's own end."""
 
@@ -63,6 +65,7 @@ class Door(Lobby[Offer]):
         self._runs: dict[int, bytes] = {}
         self._returning: Returning | None = None
         self._is_dealing = False
+        self._told = 0.0
 
     def __exit__(self, *details: object) -> None:
         super().__exit__(*details)
@@ -93,6 +96,8 @@ class Door(Lobby[Offer]):
                 self.change.wait(self._pause(left))
                 if len(self._links) < self._parties:  # else they may speak already
                     self._dismiss_leavers()
+                    if time.monotonic() - self._told > _SAYING:
+                        self._tell()
             self._is_dealing = True
             return dict(self._links), self._keys
 
@@ -197,6 +202,7 @@ class Door(Lobby[Offer]):
 
     def _tell(self) -> None:
         """The seated know who is missing, the newest first; who cannot be told loses its seat."""
+        self._told = time.monotonic()
         missing = awaiting(set(range(self._parties)) - self._links.keys())
         for rank, link in reversed(list(self._links.items())):
             try:

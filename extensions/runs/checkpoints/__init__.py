@@ -40,6 +40,7 @@ from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.runs import check_files, run_settings
 from extensions.runs.checkpoints.together import (
+    at_once,
     complete_together,
     open_together,
     settle_together,
@@ -51,6 +52,7 @@ __all__ = [
     "CheckpointOptions",
     "Offer",
     "PartyCheckpoints",
+    "at_once",
     "check_files",
     "complete_together",
     "open_together",

@@ -241,7 +241,9 @@ class PartyCheckpoints:
         """The stored release is the only one that this party opens; its checkpoints are gone.
 
         To be called once all parties have stored it, and before anything is opened. No opening is
-        complete without every party's words, which a party gives after its own mark.
+        complete without every party's words, which a party gives after its own mark. A program that
+        has several parties marks one after another: of two of its copies the one that is first at
+        the first party finishes the run.
 
         Raises:
             PeaError: another release of this run was marked in the meantime.

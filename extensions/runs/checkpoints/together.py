@@ -1,8 +1,9 @@
 """What the parties of one program do together with those of all others, or none of them does."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 
@@ -15,6 +16,21 @@ from extensions.runs.checkpoints.party import PartyCheckpoints
 
 STORED = Subject("checkpoint", "written at every party", "It was not opened.")
 WRITTEN = Subject("checkpoint", "written at every party", "--resume opens the same result.")
+T = TypeVar("T")
+
+
+def at_once(call: Callable[..., T], first: Sequence[Any], *further: Sequence[Any]) -> list[T]:
+    """Returns what a call gives for each row of these columns; all are made at the same time.
+
+    Raises:
+        Exception: of the first that fails, once all have ended.
+    """
+    rows = [*zip(first, *further, strict=True)]
+    if len(rows) == 1:
+        return [call(*rows[0])]
+    with ThreadPoolExecutor(len(rows)) as pool:
+        waiting = [pool.submit(call, *row) for row in rows]
+    return [each.result() for each in waiting]
 
 
 def settle_together(
@@ -33,9 +49,8 @@ def settle_together(
     if exchange is not None:
         own = [offer.to_bytes() for offer in offers]
         offers = [Offer.from_bytes(each) for each in exchange_bytes(exchange, own)]
-    for party in parties:
-        party.check()
-    return [party.settle(offers) for party in parties]
+    at_once(lambda party: party.check(), parties)
+    return at_once(lambda party: party.settle(offers), parties)
 
 
 def store_together(
@@ -61,9 +76,12 @@ def store_together(
     Raises:
         PeaError: a party could not; in every party, and nothing is opened.
     """
+
+    def store(party: PartyCheckpoints, own: tuple[Mapping[str, Integers], ...]) -> str:
+        return party.store(*own, optimizer=optimizer, source=source)
+
     with _together(parties, exchange, STORED) as facts:
-        for party, (shares, outputs) in zip(parties, words, strict=True):
-            facts["release"] = party.store(shares, outputs, optimizer=optimizer, source=source)
+        (facts["release"],) = {*at_once(store, parties, words)}
 
 
 def open_together(
@@ -118,10 +136,8 @@ def complete_together(
         PeaError: a party could not write it; in every party, and all keep their words.
     """
     with _together(parties, exchange, WRITTEN):
-        for party in parties:
-            party.write_result(report, opened)
-    for party in parties:
-        party.complete()
+        at_once(lambda party: party.write_result(report, opened), parties)
+    at_once(lambda party: party.complete(), parties)
 
 
 @contextmanager

@@ -230,6 +230,23 @@ def test_a_party_that_never_comes_is_named(dealer):
         dealer.party(0, gathering=0.2).result(PATIENCE)
 
 
+def test_who_waits_for_a_party_hears_that_the_dealer_is_there(dealer, monkeypatch):
+    monkeypatch.setattr(door, "_SAYING", 0.1)
+    with pytest.raises(PartyLostError, match=r"^party 1 had not come to the dealer after 2 s$"):
+        dealer.party(0, gathering=2.0, silence=1.0).result(PATIENCE)
+
+
+def test_a_dealer_that_stops_between_two_seats_is_named_and_not_the_party_that_it_lacks():
+    """Its door has given a seat, and the thread that would tell who is missing does nothing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = "{}:{}".format(*listener.getsockname())
+    with (
+        door.Door(listener, PARTIES, lambda rank, public: None),
+        pytest.raises(DealerLostError, match=r"dealer said nothing for 0\.5 s\.$"),
+    ):
+        connect(address, 0, PARTIES, patience=PATIENCE, gathering=PATIENCE / 10, silence=0.5)
+
+
 def test_another_run_is_refused_at_once(dealer):
     with pytest.raises(
         DealerLostError,

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import stat
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,18 @@ import pytest
 
 from extensions.errors import ArgumentError, PeaError
 from extensions.owners.data import load, split_among
-from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints, settle_together
+from extensions.runs.checkpoints import (
+    CheckpointOptions,
+    Offer,
+    PartyCheckpoints,
+    at_once,
+    settle_together,
+)
 from extensions.runs.checkpoints.agreement import settle
 from extensions.runs.checkpoints.files import read
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
+from tests.helpers.patience import PATIENCE
 
 STEPS = 12
 CONFIG = TrainConfig(
@@ -76,6 +84,23 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> None:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_all_parties_of_a_program_are_asked_at_once():
+    """Each waits for the others; who fails is told of once all have ended, the first one alone."""
+    met, ended = threading.Barrier(3), []
+
+    def ask(rank, fails):
+        met.wait(PATIENCE / 10)
+        ended.append(rank)
+        if fails:
+            raise PeaError(f"party {rank}")
+        return 2 * rank
+
+    assert at_once(ask, range(3), [False] * 3) == [0, 2, 4]
+    with pytest.raises(PeaError, match="party 1"):
+        at_once(ask, range(3), [False, True, True])
+    assert sorted(ended[3:]) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -413,7 +413,7 @@ def a_run_goes_on_from_its_checkpoints():
             assert np.abs(a - before).max() > 1000 * ULP
         with pytest.raises(ArgumentError, match="of a run that was finished"):
             begin(folder / "copy", True)
-        assert not model.beside.shares()[0].keys() & {"total_0", "total_1"}
+        assert not model.beside.shares(0).keys() & {"total_0", "total_1"}
         with pytest.raises(ArgumentError, match="initial_step = 4: must be at most 1"):
             model.fit(x, y, steps=6, initial_step=4, callbacks=[MeanOfIterates(1.0)])
         with pytest.raises(ArgumentError, match="initial_step = 7"):

@@ -12,12 +12,17 @@ from extensions.ring.fixed_point import encode
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.runs.config import TrainConfig
 from extensions.runs.options import RunOptions
+from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
+from tfe_ext.keras.steps.step import store
 from tfe_ext.players.addresses import SERVERS
+from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.run.training import stated, train_far
 
 import tf_encrypted as tfe
+from tf_encrypted.keras.layers import Dense
 
 BITS = 20
+WIDTHS = (32, 8)
 
 
 def of_two_steps(players: str, folder: str, **changes: Any) -> dict[str, Any]:
@@ -35,6 +40,59 @@ def of_two_steps(players: str, folder: str, **changes: Any) -> dict[str, Any]:
     }
     config = TrainConfig(**settings).resolved()
     return train_far(config, lambda event: None, options, Path(players), None)
+
+
+def kept_by_a_script(file: str, folder: str) -> None:
+    """A script's players keep the shares of a model, which are not those that it dealt."""
+    with tfe_ext.remote_config(file) as config:
+        model, checkpoints = _scripted(config, folder, resume=False)
+        model.set_weights(weights())
+        share_anew(model)
+        assert checkpoints.begin() is None
+        checkpoints.after(0)
+        model.save_shares(Path(folder, "saved"))
+
+
+def released_by_a_script(file: str, folder: str) -> None:
+    """They give them back to its next model, whose words the script gets, shared anew, once."""
+    with tfe_ext.remote_config(file) as config:
+        model, checkpoints = _scripted(config, folder, resume=True)
+        assert checkpoints.begin() == 0
+        assert checkpoints.resumed == (0,)
+        share_anew(model)
+        opened = checkpoints.release()
+        model.set_weights([np.zeros(WIDTHS), np.zeros(WIDTHS[1])])
+        model.load_shares(Path(folder, "saved"))
+        share_anew(model)
+        loaded = model.get_weights()
+    for found, value in zip(loaded, weights(), strict=True):
+        np.testing.assert_array_equal(found, value)
+    for name, value in zip(("weight_0", "bias_0"), weights(), strict=True):
+        np.testing.assert_array_equal(opened[name].T, value)
+
+
+def weights() -> list[Any]:
+    """Those of the script's model, all different."""
+    count = WIDTHS[0] * WIDTHS[1]
+    return [np.arange(count).reshape(WIDTHS) / 2**10, np.arange(WIDTHS[1]) / 2**5]
+
+
+def _scripted(config: Any, folder: str, resume: bool) -> tuple[Sequential, Checkpoints]:
+    tfe.set_config(config)
+    tfe.set_protocol(tfe_ext.ABY3(fixedpoint_config="f20"))
+    model = Sequential([Dense(WIDTHS[1], batch_input_shape=[1, WIDTHS[0]])])
+    model.compile(DPSGD(0.5, 1.0, 1.0, 0.3), BinaryCrossentropy())
+    return model, Checkpoints(model, folder, steps=1, every=1, resume=resume)
+
+
+def share_anew(model: Sequential) -> None:
+    """The model's shares are others of the same values, that the servers made."""
+
+    def run() -> None:
+        shares = [share_of(model.ring, kept, "kept").additive3() for kept in model.chain.flat]
+        store(model.ring, model.chain.flat, shares)
+
+    tf.function(run, autograph=False)()
 
 
 def place(file: str, records: list[list[float]]) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.ring.fixed_point import Integers
 from tfe_ext.keras.layers import Chain
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Replicated
@@ -51,17 +50,16 @@ class Iterates:
         """Forgets the shares of that name."""
         self._kept.pop(name, None)
 
-    def shares(self) -> list[dict[str, Integers]]:
-        """Returns x_R of each, for each server R; secret."""
-        found: list[dict[str, Integers]] = [{} for _ in range(ABY3Ring.parties)]
-        for name, variables in self._kept.items():
-            for i, variable in enumerate(variables):
-                for own, summand in zip(found, variable.summands(), strict=True):
-                    own[f"{name}_{i}"] = summand
-        return found
+    def shares(self, rank: int) -> dict[str, tf.Tensor]:
+        """Returns x_R of each, on the device of server R; secret."""
+        return {
+            f"{name}_{i}": variable.summand(rank)
+            for name, variables in self._kept.items()
+            for i, variable in enumerate(variables)
+        }
 
-    def restore(self, parts: Sequence[Mapping[str, Integers]]) -> None:
-        """Puts what `shares` returned, and nothing else, in their place.
+    def restore(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """Puts what `shares` returned for all servers, and nothing else, in their place.
 
         Raises:
             ArgumentError: they are of another model.
@@ -72,7 +70,7 @@ class Iterates:
                 continue
             keys = [f"{name}_{i}" for i in range(len(self._shapes))]
             columns = [[own[key] for own in parts if key in own] for key in keys]
-            given = [{part.shape for part in column} for column in columns]
+            given = [{tuple(part.shape) for part in column} for column in columns]
             if given != [{shape} for shape in self._shapes]:
                 raise ArgumentError("shares", given, f"of shapes {self._shapes}")
             self._keep(name, columns)

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.protocols.agreement import canonical
+from extensions.runs.checkpoints import at_once
 from tfe_ext.players.records.desk import ASK, TAKE
 
 
@@ -25,7 +25,7 @@ class FarOwner:
         self.device = device
 
     def ask(self, what: str, arrays: Sequence[Any] = (), **fields: Any) -> Mapping[str, Any]:
-        """Returns the owner's answer, see `tfe_ext.players.records.owner.Owner.answer`.
+        """Returns the owner's answer, see `tfe_ext.players.records.desk.Desk.answer`.
 
         Args:
             what: is asked.
@@ -72,6 +72,4 @@ def ask_all(owners: Sequence[FarOwner], what: str, **fields: Any) -> list[Mappin
         own: dict[str, Any] = {"rank": rank} if what == "prepare" else {}
         return owners[rank].ask(what, **fields, **own)
 
-    with ThreadPoolExecutor(len(owners)) as pool:
-        waiting = [pool.submit(ask, rank) for rank in range(len(owners))]
-    return [each.result() for each in waiting]
+    return at_once(ask, range(len(owners)))

@@ -1,35 +1,91 @@
-"""Where a player's process answers what a client's graph asks of its records."""
+"""Where a player's process answers what a client's graph asks of it."""
 
-from collections.abc import Callable
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tensorflow.python.ops import script_ops
 
+from extensions.errors import ArgumentError
 from extensions.protocols.agreement import canonical
-from tfe_ext.players.records.owner import Owner
+from extensions.ring.fixed_point import Integers
+from tfe_ext.players.records.shelf import ON_THE_SHELF, Shelf
 
 ASK, TAKE = "pea:ask", "pea:take"
 """What clients call the functions by that `open_desk` offers."""
-_NONE = canonical({"none": True})
-"""The answer of a player without records."""
+NOT_SAID = "such that the player can go on"
+"""The rule that a client hears where a player's own would tell of its records, or of its ledger."""
 
 _kept: list[Callable[..., Any]] = []
 """TensorFlow itself keeps no function."""
 
 
-def open_desk(owner: Owner | None) -> None:
-    """Lets this process answer on its own device; once a process.
+class Desk:
+    """A player's answers to one client after the other: it keeps shares, and has no records.
 
     Args:
-        owner: whose records the process has; None if it has none.
+        tell: called with what its operator should know, which the client does not hear.
+
+    Guarantees:
+        An answer holds what is public, and whether something is refused, with the name of the rule
+        and no value. Shares that were kept leave by `array` alone, for the player's own device.
     """
 
+    told: Sequence[str] = ()
+    """Requests beside those of a shelf whose refusal may name its rule."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._shelf = Shelf()
+        self._one_at_a_time = threading.Lock()
+
+    def answer(self, message: bytes, arrays: Sequence[Integers] = ()) -> bytes:
+        """Returns the answer to a request.
+
+        Args:
+            message: JSON with "ask": what a `Shelf` is asked, with "keeper" and, as JSON, "fields";
+                or what `answer_of` knows, with its arguments.
+            arrays: that come with it.
+        """
+        what: Any = None
+        with self._one_at_a_time:
+            try:
+                asked = json.loads(message)
+                what = asked.pop("ask")
+                if what not in ON_THE_SHELF:
+                    return canonical(self.answer_of(what, asked))
+                fields = json.loads(asked["fields"])
+                said = self._shelf.answer(what, asked["keeper"], fields, arrays)
+                return canonical({"said": json.dumps(said)})
+            except Exception as error:
+                return canonical({"refused": self._refusal(what, error)})
+
+    def answer_of(self, what: str, asked: dict[str, Any]) -> Mapping[str, Any]:
+        """Returns the answer to what is asked of records, of which there are none."""
+        return {"none": True}
+
+    def array(self, name: bytes) -> Integers:
+        """Returns one of `Shelf.arrays`; of no words if there is none of the name."""
+        return self._shelf.arrays.get(name.decode(), np.zeros(0, dtype=np.int64))
+
+    def _refusal(self, what: Any, error: Exception) -> dict[str, str]:
+        """What a client hears of an error, after the operator heard all of it."""
+        self._tell(f"refused: {type(error).__name__}: {error}")
+        if isinstance(error, ArgumentError) and what in (*self.told, *ON_THE_SHELF):
+            return {"name": error.argument, "rule": error.allowed}  # no rule tells a value
+        return {"name": "budget" if what in ("reserve", "spend") else "request", "rule": NOT_SAID}
+
+
+def open_desk(desk: Desk) -> None:
+    """Lets this process answer on its own device; once a process."""
+
     def ask(message: Any, *arrays: Any) -> Any:
-        return np.array(_NONE if owner is None else owner.answer(bytes(message), arrays))
+        return np.array(desk.answer(bytes(message), arrays))
 
     def take(name: Any) -> Any:
-        return np.zeros(0, np.int64) if owner is None else owner.array(bytes(name))
+        return desk.array(bytes(name))
 
     _kept.extend([ask, take])
     script_ops._py_funcs._funcs.update({ASK: ask, TAKE: take})

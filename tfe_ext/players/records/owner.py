@@ -1,13 +1,9 @@
 """What one owner does of a run that another program directs: all that needs its records."""
 
-import json
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split
@@ -25,10 +21,7 @@ from extensions.runs.local_training import train_locally
 from extensions.runs.outputs import titles_of
 from extensions.runs.owned import encoded
 from tfe_ext.players.addresses import SERVERS
-from tfe_ext.players.records.shelf import ON_THE_SHELF, Shelf
-
-NOT_SAID = "such that the player can go on"
-"""The rule that a client hears where a player's own would tell of its records, or of its ledger."""
+from tfe_ext.players.records.desk import Desk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +52,7 @@ class _Counting(ClearHost):
         return failure_bound(len(SERVERS) * parameters)
 
 
-class Owner:
+class Owner(Desk):
     """An owner's answers to one client after the other, each of which directs a run.
 
     Args:
@@ -72,17 +65,17 @@ class Owner:
         for the player's own device.
     """
 
+    told = ("prepare", "learn")
+
     def __init__(self, held: Held, tell: Callable[[str], None]) -> None:
+        super().__init__(tell)
         self._held = held
-        self._tell = tell
         self._run = ""
         self._config: TrainConfig | None = None
         self._rank = 0
         self._train: OwnRecords | None = None
         self._arrays: dict[str, Integers] = {}
         self._budget = Reservations()
-        self._shelf = Shelf()
-        self._one_at_a_time = threading.Lock()
         self._asked: dict[str, Callable[..., dict[str, Any]]] = {
             "state": self._state,
             "prepare": self._prepare,
@@ -92,47 +85,28 @@ class Owner:
             "learn": self._learn,
         }
 
-    def answer(self, message: bytes, arrays: Sequence[Integers] = ()) -> bytes:
-        """Returns the answer to a request.
+    def answer_of(self, what: str, asked: dict[str, Any]) -> Mapping[str, Any]:
+        """Returns the answer to what is asked of the records.
 
         Args:
-            message: JSON with "ask", one of "state" (what is public of the records), "prepare" (for
-                the run that "run" names, with "config" and "rank"), "reserve", "spend" or "free"
-                (the run in the ledger), "learn" (a local model), and what a `Shelf` is asked, with
-                "keeper" and, as JSON, "fields".
-            arrays: that come with it.
+            what: "state" (what is public of the records), "prepare" (for the run that "run" names,
+                with "config" and "rank"), "reserve", "spend" or "free" (the run in the ledger), or
+                "learn" (a local model).
+            asked: the rest.
         """
-        what: Any = None
-        with self._one_at_a_time:
-            try:
-                asked = json.loads(message)
-                what = asked.pop("ask")
-                if what in ON_THE_SHELF:
-                    fields = json.loads(asked["fields"])
-                    said = self._shelf.answer(what, asked["keeper"], fields, arrays)
-                    return canonical({"said": json.dumps(said)})
-                if what not in ("state", "prepare") and asked.pop("run") != self._run:
-                    raise ArgumentError("run", "another", "the one that began last", "Start anew.")
-                return canonical(self._asked[what](**asked))
-            except Exception as error:
-                return canonical({"refused": self._refusal(what, error)})
+        if what not in ("state", "prepare") and asked.pop("run") != self._run:
+            raise ArgumentError("run", "another", "the one that began last", "Start anew.")
+        return self._asked[what](**asked)
 
     def array(self, name: bytes) -> Integers:
-        """Returns an array that was prepared or learnt; of no words if there is none of the name.
+        """Returns an array that was prepared or learnt, or kept; of no words if there is none.
 
         Args:
             name: of "train_features", "train_labels", "train_empty", "held_out_features",
                 "held_out_labels", "local_0" and so on, or one of `Shelf.arrays`.
         """
-        known = {**self._shelf.arrays, **self._arrays}
-        return known.get(name.decode(), np.zeros(0, dtype=np.int64))
-
-    def _refusal(self, what: Any, error: Exception) -> dict[str, str]:
-        """What a client hears of an error, after the operator heard all of it."""
-        self._tell(f"refused: {type(error).__name__}: {error}")
-        if isinstance(error, ArgumentError) and what in ("prepare", "learn", *ON_THE_SHELF):
-            return {"name": error.argument, "rule": error.allowed}  # no rule tells a value
-        return {"name": "budget" if what in ("reserve", "spend") else "request", "rule": NOT_SAID}
+        own = self._arrays.get(name.decode())
+        return super().array(name) if own is None else own
 
     def _state(self) -> dict[str, Any]:
         return {"settings": self._held.settings, "outline": asdict(self._held.split.outline)}

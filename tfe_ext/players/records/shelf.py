@@ -4,20 +4,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
 
 from extensions.errors import ArgumentError
+from extensions.owners.data import write_private
 from extensions.protocols.host import unnamed
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints
 from extensions.runs.model import Header, SharedModel, path_of, write_shares
 
-ON_THE_SHELF = ("keep", "check", "settle", "write", "store", "mark", "result", "complete", "save")
+_OF_A_RUN = ("check", "settle", "write", "store", "mark", "result", "complete")
+ON_THE_SHELF = ("keep", *_OF_A_RUN, "save", "put", "get")
 """What a shelf is asked."""
+FACTS = ("frac_bits", "save")
+"""What a file of `put` has beside a server's share of a model; public."""
 T = TypeVar("T")
 
 
 def full_names(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
-    """Returns arrays of a checkpoint by names that begin with the kind, shares or outputs."""
+    """Returns arrays by names that begin with the kind, which is shares, outputs or put."""
     return {f"{kind} {name}": array for name, array in arrays.items()}
 
 
@@ -26,11 +33,31 @@ def _of(kind: str, arrays: Mapping[str, T]) -> dict[str, T]:
     return {k.removeprefix(begin): v for k, v in arrays.items() if k.startswith(begin)}
 
 
+def put(folder: Path, rank: int, facts: Mapping[str, Any], arrays: Mapping[str, Integers]) -> Path:
+    """Returns where a server's share of a model is written, with `FACTS`."""
+    return write_private(path_of(folder, rank), **facts, **arrays)
+
+
+def get(folder: Path, rank: int) -> dict[str, Any]:
+    """Returns all that `put` wrote.
+
+    Raises:
+        ArgumentError: the file cannot be read.
+    """
+    path = path_of(folder, rank)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        allowed = "a file that save_shares wrote"
+        raise ArgumentError("folder", str(path), allowed, str(error)) from error
+
+
 class Shelf:
     """The shares that one owner keeps of one run, as `PartyCheckpoints` and `write_shares` do.
 
     Attributes:
-        arrays: what the run resumes from, by `full_names`.
+        arrays: what the run resumes from, or a model is restored from, by `full_names`.
     """
 
     def __init__(self) -> None:
@@ -57,6 +84,10 @@ class Shelf:
             return self._keep(keeper, **fields)
         if what == "save":
             return self._save(given, **fields)
+        if what == "put":
+            return str(put(Path(fields.pop("folder")), arrays=given, **fields))
+        if what == "get":
+            return self._get(**fields)
         party = self._party
         if keeper != self._keeper or party is None:
             raise ArgumentError("run", "another", "the one that began last", "Start anew.")
@@ -78,6 +109,12 @@ class Shelf:
         self._keeper, self.arrays = keeper, {}
         self._party = PartyCheckpoints(options, rank, **settings)
         return {"offer": self._party.offer().to_bytes().decode(), "entry": self._party.entry}
+
+    def _get(self, folder: str, rank: int) -> dict[str, Any]:
+        found = get(Path(folder), rank)
+        facts = {name: found.pop(name).tolist() for name in FACTS if name in found}
+        self.arrays |= full_names("put", found)
+        return {"facts": facts, "names": [*found]}
 
     def _settle(self, party: PartyCheckpoints, offers: Sequence[str]) -> dict[str, Any] | None:
         base = party.settle([Offer.from_bytes(each.encode()) for each in offers])

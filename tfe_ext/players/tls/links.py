@@ -75,7 +75,7 @@ class Links:
             own = self._local.member
             client = own.role == "client"
             for name, member in self._members.items():
-                there = client and _listens(self._here, self._ports[name])  # by a player here
+                there = client and _speaks(self._here, self._ports[name])  # a player is here
                 if name != own.name and not there:
                     listener = self._listener(self._ports[name])
                     self._enter(Port(listener, self._dialling(member), self._join, self._tell))
@@ -108,7 +108,8 @@ class Links:
         except OSError as error:
             place = f"{self._here}:{port}"
             allowed = "a port that is free on this host"
-            raise ArgumentError("players", place, allowed, f"{error}.") from error
+            advice = f"{error}. End what has it, such as a client of before that was only stopped."
+            raise ArgumentError("players", place, allowed, advice) from error
 
     @contextmanager
     def _ending(self, *connections: socket.socket) -> Iterator[None]:
@@ -212,12 +213,13 @@ def _read(link: Stream, size: int) -> bytes:
     return found
 
 
-def _listens(host: str, port: int) -> bool:
+def _speaks(host: str, port: int) -> bool:
+    """Whether somebody there speaks first, as TensorFlow does and no client that was stopped."""
     try:
-        socket.create_connection((host, port), ATTEMPT).close()
+        with socket.create_connection((host, port), ATTEMPT) as connection:
+            return bool(connection.recv(1))
     except OSError:
         return False
-    return True
 
 
 def _terms(member: Member, claim: Claim, seconds: float) -> Terms:

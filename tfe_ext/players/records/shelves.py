@@ -6,16 +6,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from extensions.protocols.host import named
 from extensions.ring.fixed_point import Integers
-from extensions.runs.checkpoints import Checkpoint, CheckpointOptions, Offer, PartyCheckpoints
-from extensions.runs.model import SharedModel
+from extensions.runs.checkpoints import (
+    Checkpoint,
+    CheckpointOptions,
+    Offer,
+    PartyCheckpoints,
+    at_once,
+)
+from extensions.runs.model import Here, SharedModel
+from tfe_ext.players.client import RemotePlayers
 from tfe_ext.players.records.asking import FarOwner
-from tfe_ext.players.records.shelf import full_names
+from tfe_ext.players.records.shelf import full_names, get, put
+
+import tf_encrypted as tfe
 
 _NOTHING: Mapping[str, Any] = {}
+_Parts = Sequence[Mapping[str, Any]]
 
 
 class Shelves:
@@ -26,6 +37,9 @@ class Shelves:
 
     Guarantees:
         What is kept goes from a player's device to its own files, and back: it never comes here.
+
+    Cost:
+        A request and its answer for each server, all at once; no word between servers.
     """
 
     def __init__(self, owners: Sequence[FarOwner]) -> None:
@@ -41,18 +55,74 @@ class Shelves:
             options: what the user asks for; the folder is one at each player.
             settings: further arguments of `PartyCheckpoints`.
         """
-        return [
-            _FarCheckpoints(shelf, options, rank, **settings)
-            for rank, shelf in enumerate(self._shelves)
-        ]
+
+        def begin(rank: int, shelf: _Shelf) -> PartyCheckpoints:
+            return _FarCheckpoints(shelf, options, rank, **settings)
+
+        return at_once(begin, range(len(self._shelves)), self._shelves)
 
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
         """Every server's share is in its player's folder, as `write_shares` writes it."""
         names = ("rank", "save", "entry", "run", "release")
-        for shelf, own in zip(self._shelves, shared, strict=True):
+
+        def save(shelf: _Shelf, own: SharedModel) -> None:
             facts = {name: getattr(own, name) for name in names}
             facts |= {"folder": str(folder), "header": own.header.to_json()}
             shelf.ask("save", facts, named(own.parts))
+
+        at_once(save, self._shelves, shared)
+
+    def kept(self, parts: _Parts) -> _Parts:
+        """Returns tensors on the servers' devices as they are kept: there."""
+        return parts
+
+    def put(self, folder: Path, facts: Mapping[str, Any], parts: _Parts) -> list[Path]:
+        """Returns where every player has written its server's share of a model, and `FACTS`."""
+
+        def ask(rank: int, shelf: _Shelf, own: Mapping[str, Any]) -> Path:
+            fields = {"folder": str(folder), "rank": rank, "facts": facts}
+            return Path(shelf.ask("put", fields, own))
+
+        return at_once(ask, range(len(self._shelves)), self._shelves, parts)
+
+    def get(self, folder: Path) -> _Parts:
+        """Returns what `put` was given, as tensors on the servers' devices, and `FACTS`."""
+
+        def ask(rank: int, shelf: _Shelf) -> Mapping[str, Any]:
+            said = shelf.ask("get", {"folder": str(folder), "rank": rank})
+            facts = {name: np.array(fact) for name, fact in said["facts"].items()}
+            return {**facts, **shelf.take("put", said["names"])}
+
+        return at_once(ask, range(len(self._shelves)), self._shelves)
+
+
+class OwnFiles(Here):
+    """Files of this program, which directs servers that are devices of its own process."""
+
+    def kept(self, parts: _Parts) -> _Parts:
+        """Returns tensors as they are kept: in this program."""
+        return [{name: np.asarray(part) for name, part in own.items()} for own in parts]
+
+    def put(self, folder: Path, facts: Mapping[str, Any], parts: _Parts) -> list[Path]:
+        """As `Shelves.put`."""
+        return [put(folder, rank, facts, own) for rank, own in enumerate(self.kept(parts))]
+
+    def get(self, folder: Path) -> _Parts:
+        """As `Shelves.get`."""
+        return [get(folder, rank) for rank in self._holders]
+
+
+def shelves_on(devices: Sequence[str]) -> Shelves | OwnFiles:
+    """Returns where the servers on these devices keep their shares.
+
+    Each does in its player's own files if the present configuration is `tfe_ext.remote_config`, and
+    else this program does for all of them.
+    """
+    config = tfe.get_config()
+    if not isinstance(config, RemotePlayers):
+        return OwnFiles(range(len(devices)))
+    names = {player.device_name: player.name for player in config.players}
+    return Shelves([FarOwner(names[device], device) for device in devices])
 
 
 class _Shelf:
