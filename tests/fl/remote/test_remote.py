@@ -26,6 +26,7 @@ from fl.remote.run import RemoteRun
 from fl.remote.transport import RemoteTransport
 from fl.training.history import RoundReport
 from fl.training.session import SessionServer
+from tests.helpers.federated import remote as helpers
 from tests.helpers.federated.masked_rounds import sparse
 from tests.helpers.federated.remote import (
     CLIENTS,
@@ -316,6 +317,15 @@ def test_a_server_that_forgets_a_round_is_not_sent_it_again(tmp_path):
     assert not any("begin" in kinds(data) for _, data in other.requests)
 
 
+def test_another_model_has_rounds_of_its_own(tmp_path, monkeypatch):
+    """An app's rounds are not taken for those of one with another model and the same settings."""
+    first, post = remote(of("masked"), rounds=1, folder=tmp_path)
+    first.fit(post)
+    monkeypatch.setattr(helpers, "mlp", lambda: fl.models.mlp(64, 9, 10))
+    other, post = remote(of("masked"), rounds=1, folder=tmp_path)
+    assert other.fit(post)[0].failure == ""
+
+
 def test_a_client_whose_settings_differ_has_no_part_in_a_sum():
     def settings():
         return of("masked")()
@@ -399,6 +409,7 @@ def test_a_node_without_the_key_of_its_number_is_no_client():
     assert history[0].included == (0, 1, 2, 3)
     assert history[0].refused == {4: "it is not connected"}
     assert set(run.keys) == {0, 1, 2, 3}
+    assert run._nodes[0] == FIRST_NODE
 
 
 def test_a_greeting_that_another_node_repeats_makes_it_no_client():
