@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
@@ -298,6 +298,3 @@ def _told(request: Message) -> Mapping[str, Any]:
     if not isinstance(told, dict):
         raise MessageError("what the mechanism tells has no names")
     return told
-
-
-Load = Callable[[], Records]
