@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.client import Client, NumPyClient
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
-from flwr.common import ndarrays_to_parameters
+from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server import LegacyContext, ServerConfig
 from flwr.server.strategy import FedAvg as LegacyFedAvg
 from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
@@ -140,8 +140,6 @@ class _Noting(LegacyFedAvg):
         self.included = [int(result.metrics[PART]) for _, result in results]
         parameters, metrics = super().aggregate_fit(server_round, results, failures)
         if parameters is not None:
-            from flwr.common import parameters_to_ndarrays
-
             self.course.model = _flat(parameters_to_ndarrays(parameters))
         return parameters, metrics
 
