@@ -29,6 +29,7 @@ class Benchmarks(Commands):
         "fl-chain": "benchmarks.federated.chain.command:main",
         "fl-scale": "benchmarks.federated.scale.command:main",
         "fl-budgets": "benchmarks.federated.scale.budgets:main",
+        "fl-flower": "benchmarks.federated.flower.command:main",
         "fl-latency": "benchmarks.federated.latency:main",
         "fl-leakage": "benchmarks.federated.leakage.command:main",
         "fl-dp": "benchmarks.federated.privacy.dp:main",

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
@@ -29,6 +29,7 @@ from fl.training.workers import Trainer
 
 LOG = getLogger(__name__)
 
+DIGEST_BYTES = 32
 LOST = "its state of round {} is gone: its process or node was started anew"
 
 
@@ -212,10 +213,11 @@ class RemoteClient:
 
     def _state(self, kept: bytes) -> _Kept:
         """Returns what was kept; nothing, where it is damaged or of another version or client."""
-        if not kept:
+        digest, data = kept[:DIGEST_BYTES], kept[DIGEST_BYTES:]
+        if hashlib.sha256(data).digest() != digest:
             return _Kept()
         try:
-            state = Message.decode(kept)
+            state = Message.decode(data)
             if (state.sender, state.integer("version")) != (self.client, VERSION):
                 return _Kept()
             self.settings.aggregator.keep(self.client, Message.decode(octets(state, "kept")))
@@ -227,7 +229,7 @@ class RemoteClient:
     def _keep(self, kept: _Kept) -> bytes:
         aggregator = self.settings.aggregator.kept(self.client)
         own = self.client
-        return envelope(
+        data = envelope(
             kept.round,
             own,
             own,
@@ -238,13 +240,16 @@ class RemoteClient:
             link=kept.link.private,
             **keyed(kept.link.peers, "peers"),
         )
+        return hashlib.sha256(data).digest() + data
 
     @property
     def _notes(self) -> Path | None:
         if self.folder is None:
             return None
-        facts = json.dumps(self.settings.facts_of_run()).encode()
-        return self.folder / f"client-{self.client}-{hashlib.sha256(facts).hexdigest()[:16]}"
+        size = get_weights(self.model, statistics=self.settings.exchanges_statistics).size
+        facts = {**self.settings.facts_of_run(), "parameters": size, "clients": self.clients}
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        return self.folder / f"client-{self.client}-{digest[:16]}"
 
     def _noted(self) -> int:
         """Returns the last round that this client began to take part in, on this host."""
@@ -293,6 +298,3 @@ def _told(request: Message) -> Mapping[str, Any]:
     if not isinstance(told, dict):
         raise MessageError("what the mechanism tells has no names")
     return told
-
-
-Load = Callable[[], Records]

@@ -34,9 +34,14 @@ class Link:
     Args:
         private: 32 bytes, its secret.
         peers: public keys of the others.
+
+    Raises:
+        MessageError: a secret of another length.
     """
 
     def __init__(self, private: bytes, peers: Mapping[int, bytes]) -> None:
+        if len(private) != LINK_BYTES:
+            raise MessageError(f"{len(private)} bytes of a link's key, not {LINK_BYTES}")
         self.private = private
         self.peers = dict(peers)
         self._key = X25519PrivateKey.from_private_bytes(private)

@@ -111,7 +111,7 @@ def perform(setting: Setting) -> Done:
     """Returns what a round takes of all parties, who verify all for themselves."""
     context = get_context("spawn")
     with TemporaryDirectory() as folder:
-        _deal_keys(Path(folder), setting.clients)
+        deal_keys(Path(folder), setting.clients)
         ours, theirs = context.Pipe()
         arguments = theirs, setting, Path(folder)
         server = context.Process(target=_serve, args=arguments, daemon=True)
@@ -124,7 +124,8 @@ def perform(setting: Setting) -> Done:
             server.join()
 
 
-def _deal_keys(folder: Path, clients: int) -> None:
+def deal_keys(folder: Path, clients: int) -> None:
+    """Writes an Ed25519 key of each client into a folder, as `KeyFolder` reads them."""
     openssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     private = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
     for client in range(clients):

@@ -1,4 +1,4 @@
-"""Published attacks on secure aggregation, each against every aggregator.
+"""Published attacks on secure aggregation, each against every aggregator, whatever carries it.
 
 The server breaks the protocol, in some with client 6 on its side, to read the update of client 0.
 """
@@ -40,9 +40,11 @@ from tests.helpers.federated.attackers import (
     recovered,
     trained,
 )
+from tests.helpers.federated.carriers import places
 from tests.helpers.federated.masked_rounds import altered, tamper
 
 SERVER = fl.SERVER
+PLACES = places(AGGREGATORS)
 
 
 def read(played: Play, *colluders: int) -> int:
@@ -457,9 +459,9 @@ ATTACKS: dict[Callable[[fl.Aggregator], int], set[str]] = {
 """With each attack, the aggregators with which it reads the update; SECURITY.md says so too."""
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_what_a_lying_server_reads_is_what_the_documents_say(attack, name):
+def test_what_a_lying_server_reads_is_what_the_documents_say(attack, name, carrier):
     aggregator = AGGREGATORS[name]()
     values = attack(aggregator)
     if name not in ATTACKS[attack]:
@@ -473,8 +475,8 @@ def test_what_a_lying_server_reads_is_what_the_documents_say(attack, name):
         assert frozenset({VICTIM}) in honest.aggregator.leaks_to(liars, honest.outcome)
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
-def test_records_are_in_the_sum_if_the_server_chooses_the_model(name):
+@pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])
+def test_records_are_in_the_sum_if_the_server_chooses_the_model(name, carrier):
     """Fowl et al., ICLR 2022: each unit of the first layer sees the records above its threshold.
 
     No aggregator helps that gives the server the sum; a mechanism does.

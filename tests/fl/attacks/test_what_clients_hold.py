@@ -10,8 +10,10 @@ from extensions.errors import ArgumentError, RoundError
 from fl.round.machines import Plan
 from tests.fl.training.test_federated import small
 from tests.helpers.federated.attackers import AGGREGATORS, CLIENTS, WEIGHTS, dead, play
+from tests.helpers.federated.carriers import CARRIERS, places
 from tests.helpers.federated.masked_rounds import half, run, updates
 
+PLACES = places(AGGREGATORS)
 ROUND = fl.Round(number=1, size=5, weights=dict.fromkeys(range(6), 1))
 
 
@@ -24,8 +26,8 @@ def announced(clients: int, cohort: int, population: int = 100) -> fl.Round:
     return replace(ROUND, weights=weights, plan=Plan(cohort=cohort, population=population))
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
-def test_client_withdraws_where_it_is_announced_with_another_weight(name):
+@pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])
+def test_client_withdraws_where_it_is_announced_with_another_weight(name, carrier):
     played = play(AGGREGATORS[name](), weights={**WEIGHTS, 3: WEIGHTS[3] + 1})
     kind = "key" if played.aggregator.hides_model else "begin"
     reason = f"'{kind}' gives this client a weight of 3, not its own 2"
@@ -47,8 +49,8 @@ class Stranger(fl.Machine):
             yield self.send(fl.SERVER, "ready")
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
-def test_client_withdraws_where_clients_are_announced_that_the_run_has_not(name):
+@pytest.mark.parametrize(("carrier", "name"), PLACES, indirect=["carrier"])
+def test_client_withdraws_where_clients_are_announced_that_the_run_has_not(name, carrier):
     def invite(machines: dict[int, fl.Machine]) -> None:
         machines[CLIENTS] = Stranger(machines[0].round, CLIENTS)
         machines[CLIENTS].greets = name == "hidden"
@@ -107,7 +109,8 @@ def test_liars_among_the_holders_of_shares_need_2t_less_n_and_leaks_to_says_so()
     assert aggregator.leaks_to(curious, outcome) == {frozenset(range(2, 6))}
 
 
-def test_clients_of_one_model_never_verify_those_of_another():
+@pytest.mark.parametrize("carrier", CARRIERS, indirect=True)
+def test_clients_of_one_model_never_verify_those_of_another(carrier):
     """Client 4 alone has another model, and is left out by name; the others' sum is made."""
     played = play(
         AGGREGATORS["masked"](),

@@ -1,28 +1,51 @@
-"""The example of Flower, on a SuperLink with TLS and SuperNodes that authenticate, on loopback."""
+"""Flower's apps on a SuperLink with TLS and SuperNodes that authenticate, on loopback."""
 
 import json
 import os
+import signal
 import subprocess
-import time
+from pathlib import Path
 
 import pytest
 
 import fl
-from tests.helpers.federated.flower import Deployment
+from benchmarks.instruments.flower import Deployment
+from fl.remote.run import INTERRUPTED
 from tests.helpers.paths import ROOT
 from tests.helpers.patience import wait_until
 
 FLWR_PYTHON = os.environ.get("FLWR_PYTHON")
-NODES = 5
-DIGITS = ROOT / "examples" / "flower" / "digits"
+NODES, KILLED = 5, 3
+EXAMPLES = ROOT / "examples" / "flower"
+HELD = ROOT / "tests" / "helpers" / "federated" / "held_app"
+STAGES = ("model", "begin", "keys", "sealed", "survivors", "consents")
+"""What a client gets in a round of masked aggregation, in this order."""
+LATE = ("survivors", "consents")
 pytestmark = [
     pytest.mark.skipif(FLWR_PYTHON is None, reason="FLWR_PYTHON names no interpreter that has flwr")
 ]
 
 
-@pytest.fixture
-def deployment(tmp_path):
-    found = Deployment(str(FLWR_PYTHON), tmp_path, NODES)
+class Hooked(Deployment):
+    """A deployment whose apps find a folder for files that they and tests leave each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hooks = folder / "hooks"
+        self.hooks.mkdir()
+        self.data = Path(os.environ.get("PEA_DATA", folder)).resolve()
+        environment = {"FL_HOOKS": str(self.hooks), "PEA_DATA": str(self.data)}
+        super().__init__(str(FLWR_PYTHON), folder, NODES, environment)
+
+    def wait(self, hook: str) -> str:
+        """Returns what a process of an app wrote into a file, once it is there."""
+        path = self.hooks / hook
+        wait_until(path.exists, hook)
+        return path.read_text()
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory):
+    found = Hooked(tmp_path_factory.mktemp("flower"))
     try:
         found.link()
         for node in range(NODES):
@@ -40,7 +63,9 @@ def report(folder) -> dict:
 
 @pytest.mark.long
 def test_a_deployment_learns_digits_with_the_keys_of_its_supernodes(deployment, tmp_path):
-    deployment.run(DIGITS, fl_rounds=2, fl_peers=str(deployment.peers), fl_folder=str(tmp_path))
+    deployment.run(
+        EXAMPLES / "digits", fl_rounds=2, fl_peers=str(deployment.peers), fl_folder=str(tmp_path)
+    )
     wait_until(lambda: report(tmp_path))
     found = report(tmp_path)
     assert found["keys"] == {str(k): "the engine" for k in range(NODES)}
@@ -49,17 +74,57 @@ def test_a_deployment_learns_digits_with_the_keys_of_its_supernodes(deployment, 
 
 
 @pytest.mark.long
-def test_a_supernode_that_is_killed_in_a_round_is_left_out_and_comes_back(deployment, tmp_path):
-    deployment.run(DIGITS, fl_rounds=2, fl_peers=str(deployment.peers), fl_folder=str(tmp_path))
-    wait_until(lambda: "Sent successfully" in deployment.log("node-3"))
-    deployment.kill("node-3")
-    time.sleep(1)
-    deployment.node(3)
+def test_whoever_is_killed_at_any_stage_the_others_go_on(deployment, tmp_path):
+    """A SuperNode at each stage of a round, and then the server in one.
+
+    No client trains twice in a round, also where the server has lost its process.
+    """
+    hooks, everybody = deployment.hooks, set(range(NODES))
+    given = {"fl_peers": str(deployment.peers), "fl_folder": str(tmp_path)}
+    given["fl_rounds"] = last = len(STAGES) + 2
+    hold = hooks / f"hold-{KILLED}"
+    hold.write_text("2")  # a greeting comes before the first round's model
+    deployment.run(HELD, **given)
+    for number, stage in enumerate(STAGES, 1):
+        held_next = number + 1 if number < len(STAGES) else STAGES.index("sealed") + 1
+        deployment.wait(f"held-{KILLED}")
+        deployment.kill(f"node-{KILLED}")
+        round = json.loads(deployment.wait(f"round-{number}.json"))
+        assert round["failure"] == "", stage
+        assert set(round["included"]) == everybody - (set() if stage in LATE else {KILLED}), stage
+        assert stage in LATE or str(KILLED) in round["refused"], stage
+        wait_until(lambda: not deployment.online(KILLED))
+        hold.write_text(str(held_next))
+        (hooks / f"held-{KILLED}").unlink()
+        deployment.node(KILLED)
+        wait_until(lambda: deployment.online(KILLED))
+        (hooks / f"go-{number + 1}").touch()
+    deployment.wait(f"held-{KILLED}")
+    os.kill(int((hooks / "server").read_text()), signal.SIGKILL)
+    (hooks / f"free-{KILLED}").touch()
+    (hooks / f"go-{last + 1}").touch()
+    deployment.run(HELD, **given)
+    wait_until(lambda: len(report(tmp_path).get("history", [])) == last)
+    history = report(tmp_path)["history"]
+    assert [round["failure"] for round in history[-2:]] == [INTERRUPTED, ""]
+    assert set(history[-1]["included"]) == everybody
+    for client in everybody:
+        trained = (hooks / f"trained-{client}").read_text().split()
+        assert len(trained) == len(set(trained)), "it trained twice for one round"
+        assert trained[-2:] == [str(last - 1), str(last)]
+
+
+@pytest.mark.long
+def test_mnist_is_learnt_from_its_files(deployment, tmp_path):
+    if not (deployment.data / "mnist").is_dir():
+        pytest.skip("PEA_DATA names no folder with MNIST's files")
+    deployment.run(
+        EXAMPLES / "mnist", fl_rounds=1, fl_peers=str(deployment.peers), fl_folder=str(tmp_path)
+    )
     wait_until(lambda: report(tmp_path))
-    first, second = report(tmp_path)["history"]
-    assert "3" in first["refused"]
-    assert first["included"] == [0, 1, 2, 4]
-    assert second["included"] == list(range(NODES))
+    (round,) = report(tmp_path)["history"]
+    assert round["included"] == list(range(NODES))
+    assert round["accuracy"] > 0.8
 
 
 def test_the_extra_says_what_is_missing():

@@ -21,9 +21,9 @@ from fl.masked.terms import MASK_KEY, SECRETS, SEED, Terms
 from fl.paillier import PrivateKey, ShortRandomness, decrypt
 from fl.paillier.hidden.server import HidingServer
 from fl.paillier.rows import as_integers, as_rows
-from fl.round.machines import Plan
 from fl.training.session import SessionServer, session_machines
 from fl.training.weights import Weights, get_weights, set_weights
+from tests.helpers.federated.carriers import InOneProcess, Requests, settings_of
 from tests.helpers.federated.masked_rounds import Small
 
 CLIENTS, VICTIM, COLLUDER = 7, 0, 6
@@ -143,6 +143,8 @@ class Play:
 
 
 Change = Callable[[dict[int, fl.Machine]], None]
+carry: type[InOneProcess] | type[Requests] = InOneProcess
+"""What carries the rounds that are played; tests set it."""
 
 
 def play(
@@ -155,9 +157,10 @@ def play(
     train: Callable[[int, Weights], fl.Vector] = trained,
     start: Weights | None = None,
     lying: bool = True,
-    **transport: object,
 ) -> Play:
     """Plays a whole round of all clients with a server that announces what it likes.
+
+    What carries it is `carry`.
 
     Args:
         aggregator: of the clients, and as far as it goes of the server.
@@ -168,10 +171,9 @@ def play(
         train: from a client and its model to its update.
         start: the true model; that of `model` unless given.
         lying: whether the server deviates at all; else it is the library's.
-        transport: of the round.
     """
     start = get_weights(model()) if start is None else start
-    plan = Plan(cohort=CLIENTS, population=CLIENTS, settings=b"settings of the run")
+    plan = settings_of(aggregator).plan(CLIENTS)
     round = fl.Round(number=1, size=start.size, weights=WEIGHTS, plan=plan)
     updates: dict[int, fl.Vector] = {}
 
@@ -191,13 +193,14 @@ def play(
             )
             liar = all_of_them[fl.SERVER]
         machines[fl.SERVER] = Sending(liar, model_of, start)
+    carrier = carry.of(aggregator, round, update)
+    machines |= carrier.seats()
     change(machines)
-    carrier = fl.InProcessTransport(**transport)  # type: ignore[arg-type]
-    made = Play(aggregator, round, carrier.transcript, machines, updates)
+    outcome = None
     with suppress(RoundError):
-        made.outcome = carrier.run(machines)
-    made.refusals = carrier.refusals
-    return made
+        outcome = carrier.run(machines)
+    transcript, refusals = carrier.transcript, carrier.refusals
+    return Play(aggregator, round, transcript, machines, updates, outcome, refusals)
 
 
 class Sending(fl.Machine):

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,7 +116,7 @@ class Fuzzer(fl.InProcessTransport):
         yield from super()._deliver(message, kept)
 
     def _forged(self, true: fl.Message) -> Iterator[Output]:
-        data = self._forge(true).encode()
+        data = forge(true, self.seen, self.draws).encode()
         if self.draws.random() < 0.2:
             place = self.draws.randrange(len(data))
             data = data[:place] + self.draws.randbytes(1) + data[place + 1 :]
@@ -135,23 +135,24 @@ class Fuzzer(fl.InProcessTransport):
                 assert output.reason.isprintable()
             yield output
 
-    def _forge(self, true: fl.Message) -> fl.Message:
-        draws = self.draws
-        model = true if draws.random() < 0.8 else draws.choice(self.seen)
-        body = dict(model.body)
-        for _ in range(draws.choice((0, 1, 1, 1, 1, 2))):
-            name = draws.choice([*body, *body, "more"])
-            match draws.randrange(5):
-                case 0:
-                    body.pop(name, None)
-                case 1 | 2:
-                    body[name] = junk(draws)
-                case _:
-                    body[name] = changed(body.get(name, 0), draws)
-        number = true.round if draws.random() < 0.95 else draws.choice((0, 2, 2**63 - 1))
-        kind = model.kind if draws.random() < 0.95 else draws.choice((LONG, "", "begin"))
-        sizes = {name: value for name, value in body.items() if _fits(value)}
-        return replace(model, round=number, kind=kind, body=sizes)
+
+def forge(true: fl.Message, seen: Sequence[fl.Message], draws: random.Random) -> fl.Message:
+    """Returns a message in a true one's place, made of it or of another that was seen."""
+    model = true if draws.random() < 0.8 else draws.choice(seen)
+    body = dict(model.body)
+    for _ in range(draws.choice((0, 1, 1, 1, 1, 2))):
+        name = draws.choice([*body, *body, "more"])
+        match draws.randrange(5):
+            case 0:
+                body.pop(name, None)
+            case 1 | 2:
+                body[name] = junk(draws)
+            case _:
+                body[name] = changed(body.get(name, 0), draws)
+    number = true.round if draws.random() < 0.95 else draws.choice((0, 2, 2**63 - 1))
+    kind = model.kind if draws.random() < 0.95 else draws.choice((LONG, "", "begin"))
+    sizes = {name: value for name, value in body.items() if _fits(value)}
+    return replace(model, round=number, kind=kind, body=sizes)
 
 
 def _fits(value: fl.Value) -> bool:

@@ -19,6 +19,7 @@ from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
 from fl.round.identities import FreshIdentities, Identities
 from fl.training.settings import RunSettings
+from tests.helpers.federated.carriers import Clock
 
 X, Y = load_digits(return_X_y=True)
 CLIENTS = 5
@@ -34,16 +35,6 @@ Tamper = Callable[[int, bytes, bytes], bytes | None]
 def mlp() -> nn.Module:
     torch.manual_seed(1)
     return fl.models.mlp(64, 8, 10)
-
-
-class Clock:
-    """Seconds that pass while nobody answers."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """What server and clients have in common; PEA_DATA is a folder with MNIST's files in mnist."""
 
+import functools
 import os
 from pathlib import Path
 
@@ -30,6 +31,7 @@ SETTINGS = {
 }
 
 
+@functools.cache
 def _split(part: str) -> tuple[torch.Tensor, torch.Tensor]:
     raw = read_mnist(Path(os.environ["PEA_DATA"]) / "mnist", download=False)
     x, y = (torch.tensor(getattr(raw, f"{part}_{name}")) for name in ("x", "y"))

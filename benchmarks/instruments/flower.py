@@ -9,6 +9,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +20,27 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.helpers.paths import ROOT
-from tests.helpers.patience import wait_until
+from benchmarks.instruments.ports import free_addresses
 
+ROOT = Path(__file__).parent.parent.parent
 LINK = "loopback"
+PATIENCE = 900.0
+"""Seconds after which something hangs, on a machine however busy."""
+SESSION, TIMES = 3, slice(11, 15)
+"""Fields of a process in /proc, after its name: its session; its times and its ended children's."""
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def until(happened: Callable[[], object], what: str) -> None:
+    """Returns once `happened()` is true.
+
+    Raises:
+        TimeoutError: it hangs.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not happen within {PATIENCE:g} s")
+        time.sleep(0.05)
 
 
 def certificates(folder: Path) -> tuple[Path, Path, Path]:
@@ -72,16 +86,24 @@ class Deployment:
         python: an interpreter whose environment has flwr.
         folder: for keys, certificates, logs and Flower's own files.
         nodes: how many.
+        environment: what all processes get besides.
+
+    Attributes:
+        peers: the folder of the nodes' public keys.
+        processes: by name, "link" and "node-0", ...; each leads a group.
     """
 
-    def __init__(self, python: str, folder: Path, nodes: int) -> None:
+    def __init__(
+        self, python: str, folder: Path, nodes: int, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.bin = Path(python).parent
         self.folder = folder
         self.peers = folder / "peers"
         self.peers.mkdir(parents=True)
-        self.address = f"127.0.0.1:{free_port()}"
+        (self.address,) = free_addresses(1)
         self.root, self.certificate, self.key = certificates(folder)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._names: dict[int, str] = {}
         self.environment = {
             **os.environ,
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -89,11 +111,12 @@ class Deployment:
             "PATH": f"{self.bin}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
+            **(environment or {}),
         }
         for node in range(nodes):
-            self.ssh_keygen(node)
+            self._ssh_keygen(node)
 
-    def ssh_keygen(self, node: int) -> None:
+    def _ssh_keygen(self, node: int) -> None:
         where = self.folder / f"node-{node}"
         command = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(where)]
         subprocess.run(command, check=True)
@@ -110,6 +133,7 @@ class Deployment:
             )
 
     def log(self, name: str) -> str:
+        """Returns what a process has said."""
         path = self.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -130,7 +154,7 @@ class Deployment:
         text = f'[superlink]\ndefault = "{LINK}"\n\n[superlink.{LINK}]\n'
         text += f'address = "{self.address}"\nroot-certificates = "{self.root}"\n'
         (home / "config.toml").write_text(text)
-        wait_until(self._listens)
+        until(self._listens, "the SuperLink")
 
     def _listens(self) -> bool:
         host, port = self.address.split(":")
@@ -144,13 +168,23 @@ class Deployment:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
         )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        if ran.returncode != 0:
+            raise RuntimeError(f"flwr {arguments[0]} failed: {ran.stdout}{ran.stderr}")
         return ran.stdout
 
+    def online(self, node: int) -> bool:
+        """Returns whether the SuperLink says that a SuperNode is connected."""
+        listed = json.loads(self.flwr("supernode", "list", LINK, "--format", "json"))["nodes"]
+        (state,) = [each["status"] for each in listed if each["node-id"] == self._names[node]]
+        return bool(state == "online")
+
     def register(self, node: int) -> None:
-        self.flwr("supernode", "register", str(self.folder / f"node-{node}.pub"), LINK)
+        """Makes a SuperNode's key known to the SuperLink."""
+        key = str(self.folder / f"node-{node}.pub")
+        said = self.flwr("supernode", "register", key, LINK, "--format", "json")
+        self._names[node] = str(json.loads(said)["node-id"])
 
     def node(self, node: int) -> None:
         """Starts a SuperNode, whose key is the one by which it authenticates."""
@@ -163,7 +197,7 @@ class Deployment:
             *("--superlink", self.address, "--root-certificates", str(self.root)),
             *("--auth-supernode-private-key", str(key)),
             *("--node-config", config),
-            *("--port", str(free_port())),
+            *("--port", free_addresses(1)[0].rpartition(":")[2]),
         )
 
     def run(self, app: Path, **config: Any) -> str:
@@ -171,8 +205,19 @@ class Deployment:
         given = " ".join(f"{name.replace('_', '-')}={json.dumps(v)}" for name, v in config.items())
         said = self.flwr("run", str(app), LINK, "--run-config", given)
         found = re.search(r"run (\d+)", said)
-        assert found, said
+        if found is None:
+            raise RuntimeError(f"flwr run names no run: {said}")
         return found[1]
+
+    def seconds(self, name: str) -> float:
+        """Returns the processor time of a process and of all that it started, so far."""
+        leader, ticks = self.processes[name].pid, 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has just ended; its time is its parent's
+                fields = path.read_text().rpartition(")")[2].split()
+                if int(fields[SESSION]) == leader:
+                    ticks += sum(map(int, fields[TIMES]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def kill(self, name: str) -> None:
         """Ends a process and all that it started, at once."""
@@ -181,5 +226,6 @@ class Deployment:
         process.wait()
 
     def end(self) -> None:
+        """Ends all."""
         for name in list(self.processes):
             self.kill(name)

@@ -1,0 +1,184 @@
+"""``python -m benchmarks fl-flower``: rounds on Flower, ours beside its SecAgg+ and its FedAvg."""
+
+import json
+import math
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.federated.flower.deployed import measure
+from benchmarks.federated.flower.setting import BITS, FEDAVG, OURS, SECAGG, STAGES, Setting
+from benchmarks.instruments.flower import ROOT
+from benchmarks.tables import publish
+from extensions.errors import ArgumentError
+
+CLIENTS, VALUES = (5, 20, 50), (10_000, 100_000, 1_000_000)
+GONE = (0.01, 0.2)
+NODES = 5
+"""SuperNodes of the deployment, each with processes of its own."""
+PARTS = ("costs", "lost", "processes", "mnist")
+ENGINE = "benchmarks.federated.flower.engine"
+MNIST = "benchmarks.federated.flower.mnist"
+
+
+def main(
+    flower_python: Annotated[str, typer.Option(help="A Python that has flwr, and fl's packages.")],
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; all but mnist by default.")
+    ] = None,
+    clients: Annotated[
+        list[int] | None, typer.Option(help="Numbers of clients; 5, 20 and 50.", min=3)
+    ] = None,
+    values: Annotated[
+        list[int] | None, typer.Option(help="Sizes of a model; 10000, 100000, 1000000.", min=200)
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Of mnist.", min=1)] = 30,
+) -> None:
+    """Bytes, processor time and seconds of a round on Flower, and what is lost with clients.
+
+    Costs and losses are counted on an engine in one process, which encodes every message as Flower
+    does; processes are a SuperLink with TLS and five SuperNodes. MNIST is learnt as in
+    examples/flower/mnist, and by FedAvg, from the files in PEA_DATA.
+    """
+    counts, sizes = tuple(clients or CLIENTS), tuple(values or VALUES)
+    if wrong := [size for size in sizes if size % 100]:
+        raise ArgumentError("values", wrong[0], "a multiple of 100")
+    if wrong_parts := set(part or ()) - set(PARTS):
+        raise ArgumentError("part", sorted(wrong_parts)[0], f"one of {', '.join(PARTS)}")
+    for name in part or PARTS[:-1]:
+        match name:
+            case "costs":
+                rows = cost_rows(flower_python, counts, sizes)
+            case "lost":
+                rows = lost_rows(flower_python, counts, sizes[0])
+            case "processes":
+                rows = process_rows(flower_python, sizes)
+            case _:
+                rows = mnist_rows(flower_python, rounds)
+        publish(f"fl-flower-{name}", rows, load=os.getloadavg()[0])
+
+
+def run(python: str, module: str, argument: str) -> Any:
+    """Returns what a module prints as JSON, in a process of that Python.
+
+    Raises:
+        ArgumentError: it has no flwr, or another one.
+    """
+    words = [python, "-m", module, argument]
+    environment = {**os.environ, "FLWR_TELEMETRY_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+        return json.loads(done.stdout.splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.CalledProcessError) as error:
+        raise ArgumentError("flower_python", python, "a Python that has flwr 1.42") from error
+
+
+def performed(python: str, settings: Sequence[Setting]) -> list[dict[str, Any]]:
+    """Returns what each setting's rounds took on the engine in one process."""
+    found: list[dict[str, Any]] = run(python, ENGINE, json.dumps([*map(asdict, settings)]))
+    return found
+
+
+def cost_rows(python: str, counts: Sequence[int], sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Returns what rounds cost in which nobody is lost."""
+    settings = [
+        Setting(way=way, clients=count, values=size)
+        for count in counts
+        for size in sizes
+        for way in STAGES
+    ]
+    return [
+        {
+            "clients": setting.clients,
+            "values": setting.values,
+            "way": setting.way,
+            "messages": len(STAGES[setting.way]),
+            "kB a client": found["bytes"] / 1000,
+            "of them not values": (found["bytes"] - plain_bytes(setting)) / 1000,
+            "client, CPU s": found["client"],
+            "server, CPU s": found["server"],
+            "largest error": found["error"],
+        }
+        for setting, found in zip(settings, performed(python, settings), strict=True)
+    ]
+
+
+def plain_bytes(setting: Setting) -> int:
+    """Returns the bytes of a model in single precision and of an update in 32 bits."""
+    return 2 * setting.values * BITS // 8
+
+
+def lost_rows(python: str, counts: Sequence[int], size: int) -> list[dict[str, Any]]:
+    """Returns who is in the sum where some no longer answer from a stage on."""
+    rows = []
+    for count in counts:
+        for way in (OURS, SECAGG, FEDAVG):
+            for stage, name in enumerate(STAGES[way]):
+                setting = Setting(way=way, clients=count, values=size, stage=stage)
+                lost = [math.ceil(share * count) for share in GONE]
+                settings = [replace(setting, lost=each) for each in dict.fromkeys(lost)]
+                rows += [(name, each) for each in settings]
+    found = performed(python, [setting for _, setting in rows])
+    return [
+        {
+            "clients": setting.clients,
+            "lost": setting.lost,
+            "way": setting.way,
+            "no longer answer": name,
+            "in the sum": each["included"][0] or "the round is lost",
+            "largest error": "-" if each["error"] is None else each["error"],
+            "client, CPU s": each["client"],
+            "server, CPU s": each["server"],
+        }
+        for (name, setting), each in zip(rows, found, strict=True)
+    ]
+
+
+def process_rows(python: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Returns what the second of two rounds takes on real processes."""
+    settings = [
+        Setting(way=way, clients=NODES, values=size, rounds=2) for size in sizes for way in STAGES
+    ]
+    return [
+        {
+            "clients": setting.clients,
+            "values": setting.values,
+            "way": setting.way,
+            "messages": len(STAGES[setting.way]),
+            "seconds a round": found["seconds"][-1],
+            "client's processes, CPU s": found["client"],
+            "SuperLink and server, CPU s": found["server"],
+            "in the sum": found["included"][-1],
+        }
+        for setting, found in zip(settings, measure(python, settings), strict=True)
+    ]
+
+
+def mnist_rows(python: str, rounds: int) -> list[dict[str, Any]]:
+    """Returns the accuracies of the example of MNIST and of plain FedAvg, by round.
+
+    Raises:
+        ArgumentError: PEA_DATA names no folder of MNIST's files.
+    """
+    if "PEA_DATA" not in os.environ:
+        raise ArgumentError("PEA_DATA", None, "a folder with MNIST's files in mnist")
+    found = run(python, MNIST, str(rounds))
+    shown = sorted({1, 5, 10, 20, rounds} & set(range(1, rounds + 1)))
+    return [
+        {
+            "round": number,
+            "ours, %": found["ours"][number - 1],
+            "Flower FedAvg, %": found["FedAvg"][number - 1],
+            "apart, points": abs(found["ours"][number - 1] - found["FedAvg"][number - 1]),
+            "apart so far, most": max(
+                abs(a - b) for a, b in zip(found["ours"][:number], found["FedAvg"], strict=False)
+            ),
+        }
+        for number in shown
+    ]

@@ -1,0 +1,60 @@
+"""Rounds on Flower: what the tables of `fl-flower` rest on, at small size."""
+
+import os
+
+import pytest
+
+from benchmarks.federated.flower.command import lost_rows, main, performed, process_rows
+from benchmarks.federated.flower.setting import FEDAVG, OURS, SECAGG, STAGES, Setting
+from extensions.errors import ArgumentError
+
+FLWR_PYTHON = os.environ.get("FLWR_PYTHON")
+flower = pytest.mark.skipif(FLWR_PYTHON is None, reason="FLWR_PYTHON names no Python with flwr")
+
+
+def test_arguments_are_refused_by_name():
+    with pytest.raises(ArgumentError, match="values = 250: must be a multiple of 100"):
+        main("python", values=[250])
+    with pytest.raises(ArgumentError, match="part = 'bytes': must be one of costs, lost"):
+        main("python", part=["bytes"])
+    with pytest.raises(ArgumentError, match="flower_python = '/no/python': must be a Python"):
+        performed("/no/python", [Setting(way=OURS, clients=3, values=200)])
+
+
+@pytest.mark.parametrize("clients", [3, 5, 20, 50, 99])
+def test_the_threshold_is_that_of_the_aggregator(clients):
+    import fl
+
+    setting = Setting(way=OURS, clients=clients, values=200)
+    assert setting.threshold == fl.MaskedAggregator().needed(clients)
+
+
+@flower
+def test_all_ways_give_the_mean_and_count_what_they_send():
+    settings = [Setting(way=way, clients=5, values=1000, rounds=2) for way in STAGES]
+    for setting, found in zip(settings, performed(str(FLWR_PYTHON), settings), strict=True):
+        assert found["included"] == [5, 5], setting
+        assert found["error"] < 1e-4, setting
+        assert found["bytes"] > 2 * 4 * 1000
+        assert found["client"] > 0
+        assert found["server"] > 0
+
+
+@flower
+def test_who_is_lost_at_each_stage_is_in_no_sum_or_ends_the_round():
+    rows = lost_rows(str(FLWR_PYTHON), (5,), 1000)
+    found = {(row["way"], row["no longer answer"]): row["in the sum"] for row in rows}
+    assert {found[OURS, stage] for stage in STAGES[OURS][:4]} == {4}
+    assert {found[OURS, stage] for stage in STAGES[OURS][4:]} == {5}
+    assert found[FEDAVG, "train"] == 4
+    assert found[SECAGG, "collect masked vectors"] == 4
+    assert found[SECAGG, "setup"] == "the round is lost"
+
+
+@flower
+@pytest.mark.long
+def test_all_ways_run_on_a_deployment():
+    for row in process_rows(str(FLWR_PYTHON), (10_000,)):
+        assert row["in the sum"] == row["clients"]
+        assert row["seconds a round"] > 0
+        assert row["client's processes, CPU s"] > 0
