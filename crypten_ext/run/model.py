@@ -38,12 +38,13 @@ def use_party(
         PartyLostError: another party did not come within `join_timeout`, or died later.
     """
     own = files.read()
-    fits = {"dealer": meeting.has_dealer, "tfp": meeting.dealer is None}
+    nobody = meeting.dealer is None
+    fits = {"dealer": meeting.has_dealer, "parties": nobody, "tfp": nobody}
     if not fits.get(computing.provider):
         raise ArgumentError(
             "provider, dealer",
             (computing.provider, meeting.dealer),
-            "'dealer' with --dealer HOST:PORT or one in the federation, or 'tfp' without",
+            "'dealer' with --dealer HOST:PORT or one in the federation, 'parties' or 'tfp' without",
         )
     if meeting.dealer is not None:
         os.environ[dealer.ADDRESS] = meeting.dealer
