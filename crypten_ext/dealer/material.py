@@ -30,6 +30,8 @@ MAGIC = b"tuples of one run, 1\n"
 FRESH, USED = b"F", b"U"
 LENGTH = struct.Struct(">I")
 GENERATION = 0
+MADE_BY = "made by"
+"""A setting of the run: a dealer's files hold corrections, those of the parties shares."""
 _STATE_AT = len(MAGIC)
 _KEY_AT = _STATE_AT + len(FRESH)
 _HEADER_AT = _KEY_AT + KEY_BYTES

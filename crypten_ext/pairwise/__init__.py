@@ -9,7 +9,8 @@ a dealer would send is replaced by messages between the parties, of which there 
 """
 
 from crypten_ext.pairwise.maker import Effort, disconnect, effort
+from crypten_ext.pairwise.prepared import use_material
 from crypten_ext.pairwise.provider import PartiesProvider
 from crypten_ext.pairwise.registration import install, remove
 
-__all__ = ["Effort", "PartiesProvider", "disconnect", "effort", "install", "remove"]
+__all__ = ["Effort", "PartiesProvider", "disconnect", "effort", "install", "remove", "use_material"]

@@ -7,24 +7,26 @@ import numpy as np
 import torch
 
 from crypten_ext.dealer.matching import check_matching
-from crypten_ext.dealer.material import Material
+from crypten_ext.dealer.material import MADE_BY, Material
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise import maker
-from extensions.errors import MaterialError, PeaError
-
-MADE_BY = "made by"
-"""A setting of the run that a file is for: a dealer's files hold corrections, and no shares."""
+from extensions.errors import ArgumentError, MaterialError, PeaError
 
 
 class Prepared:
     """The tuples of a file, in the order in which they were made.
 
     Raises:
+        ArgumentError: a dealer made it.
         MaterialError: it was used before.
     """
 
     def __init__(self, material: Material) -> None:
+        if material.header.settings.get(MADE_BY) != "parties":
+            material.finish()
+            allowed = "made by the parties, as this run's provider says"
+            raise ArgumentError("material", str(material.path), allowed)
         try:
             material.begin()
         except MaterialError:

@@ -18,13 +18,12 @@ from typing import Any
 import torch
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.material import GENERATION, Header, Material
+from crypten_ext.dealer.material import GENERATION, MADE_BY, Header, Material
 from crypten_ext.dealer.messages import Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.writing import Writer
 from crypten_ext.masks.keystream import KEY_BYTES
 from crypten_ext.pairwise.maker import Maker, portions
-from crypten_ext.pairwise.prepared import MADE_BY
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError, MaterialError
 from extensions.protocols.agreement import exchange_bytes
@@ -32,6 +31,8 @@ from extensions.protocols.agreement import exchange_bytes
 from crypten import communicator
 
 RUN_BYTES = 16
+TUPLES = "tuples"
+"""A setting of the run: what names the list of them."""
 
 
 def prepare(
@@ -63,7 +64,7 @@ def prepare(
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     world = communicator.get()
     rank, parties = world.get_rank(), world.get_world_size()
-    settings = settings | {MADE_BY: "parties", "tuples": _digest(requests)}
+    settings = settings | {MADE_BY: "parties", TUPLES: digest_of(requests)}
     partial = path.with_name(path.name + ".partial")
     before = _unfinished(partial, rank, parties, settings, len(requests))
     run, kept = _agreed(before)
@@ -88,7 +89,7 @@ def prepare(
     partial.rename(path)
 
 
-def _digest(requests: Sequence[Request]) -> str:
+def digest_of(requests: Sequence[Request]) -> str:
     """Returns what names a list of tuples."""
     return hashlib.sha256(b"".join(request.digest for request in requests)).hexdigest()[:32]
 

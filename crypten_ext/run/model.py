@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from crypten_ext import dealer
+from crypten_ext import dealer, pairwise
 from crypten_ext.processes.joining import together
 from crypten_ext.processes.worker import Context
 from crypten_ext.registry import enable
@@ -52,6 +52,7 @@ def use_party(
     with together(meeting, manifest):
         found = _use_here(request, files, computing.provider)
         dealer.disconnect()
+        pairwise.disconnect()
     crypten.uninit()
     return found
 

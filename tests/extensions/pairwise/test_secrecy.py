@@ -11,7 +11,7 @@ from extensions.pairwise.transfers import Additive, Bitwise, products
 from extensions.pairwise.tuples import made
 from extensions.ring.comparison import LATER_MASKS, SUBTRAHENDS
 from tests.helpers.openings import COUNT, uniform_p_value
-from tests.helpers.pairwise import Views
+from tests.helpers.pairwise import Views, combined
 from tests.helpers.strategies import ALARM
 
 WIDE = np.array([8])
@@ -45,7 +45,7 @@ def seen(parties, form, bit, decode, calls=2):
 
 @pytest.mark.parametrize("bit", [0, 1])
 def test_the_messages_of_additive_transfers_are_uniform(three, bit):
-    shares, sent, asked = seen(three, Additive(1, WIDE, 4 * COUNT), bit, words_of_planes)
+    shares, sent, asked = seen(three, Additive(3, WIDE, 2 * COUNT), bit, words_of_planes)
     pads = shares - bit * sent  # a bit of 1 adds what was sent to the pad
     for both in (sent + pads, sent - pads):
         rows = np.concatenate([sent, pads, both])
@@ -96,3 +96,26 @@ def test_shares_of_what_follows_do_not_tell_those_of_masks(three):
     for r, parts in three.run(lambda p: made(p, "truncation pairs", [[(COUNT,)], [0]])):
         left = r[0] - parts[0] - (parts[1] << 63)
         assert uniform_p_value(left[None]) > ALARM
+
+
+def test_a_mask_is_uniform_to_all_who_know_what_all_but_one_party_drew(three, monkeypatch):
+    drawn = [[] for _ in range(3)]
+    for peers in three.peers:
+        own = drawn[peers.rank]
+        draw = peers.draw
+
+        def noted(shape, draw=draw, own=own):
+            own.append(draw(shape))
+            return own[-1]
+
+        monkeypatch.setattr(peers, "draw", noted)
+    shares = three.run(lambda p: made(p, "truncation pairs", [[(COUNT,)], [20]]))
+    mask = combined([own[0] for own in shares], "sum")
+    for honest in range(3):
+        known = combined([drawn[rank][0] for rank in range(3) if rank != honest], "xor")
+        assert uniform_p_value(mask ^ known) > ALARM
+    shares = three.run(lambda p: made(p, "square", [(COUNT,)]))
+    mask = combined([own[0] for own in shares], "sum")
+    for honest in range(3):
+        known = combined([drawn[rank][1] for rank in range(3) if rank != honest], "sum")
+        assert uniform_p_value((mask - known)[None]) > ALARM
