@@ -17,13 +17,14 @@ from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise.rounds import run
 from extensions.pairwise import tuples
+from extensions.pairwise.costs import cost_of
 from extensions.pairwise.peers import Peers, meet
 from extensions.pairwise.rounds import together
 
 from crypten import communicator
 
-PORTION = 1 << 20
-"""Words of tuples that are made together at most, which bounds what a party holds meanwhile."""
+PORTION = 1 << 22
+"""Transfers of all parties whose tuples are made together, which bounds what each of them holds."""
 Shares = list[torch.Tensor]
 
 
@@ -69,7 +70,7 @@ class Maker:
     """
 
     def __init__(self, rank: int, parties: int, group: Any) -> None:
-        self.group = group
+        self.parties, self.group = parties, group
         self.effort = Effort()
         self._peers: Peers = run(meet(rank, parties), group)
         self._stock: deque[tuple[Request, Shares]] = deque()
@@ -96,7 +97,7 @@ class Maker:
         if not asked or len(asked) > LONGEST_STEP:
             return
         self._stock.clear()
-        for portion in portions(asked):
+        for portion in portions(asked, self.parties):
             self._stock.extend(zip(portion, self.make(portion), strict=True))
 
     def close(self) -> None:
@@ -114,18 +115,17 @@ class Maker:
         return [[torch.from_numpy(share.copy()) for share in shares] for shares in found]
 
 
-def portions(requests: Sequence[Request]) -> Iterator[list[Request]]:
+def portions(requests: Sequence[Request], parties: int) -> Iterator[list[Request]]:
     """Yields requests that are made at once, in their order."""
     portion: list[Request] = []
-    words = 0
+    transfers = 0
     for request in requests:
-        recipe = recipe_of(request)
-        size = sum(piece.words for piece in (*recipe.masks, *recipe.dependents))
-        if portion and words + size > PORTION:
+        size = cost_of(request.kind, request.parameters, parties).transfers
+        if portion and transfers + size > PORTION:
             yield portion
-            portion, words = [], 0
+            portion, transfers = [], 0
         portion.append(request)
-        words += size
+        transfers += size
     if portion:
         yield portion
 

@@ -77,7 +77,7 @@ def prepare(
         following.rename(partial)
         progress(kept)
         maker = Maker(rank, parties, world.main_group)
-        for portion in portions(requests[kept:]):
+        for portion in portions(requests[kept:], parties):
             for request, shares in zip(portion, maker.make(portion), strict=True):
                 words = torch.cat([share.reshape(-1) for share in shares]).numpy()
                 tag = Tag(GENERATION, kept, request.digest)

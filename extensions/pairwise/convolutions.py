@@ -1,6 +1,7 @@
 """Convolutions of shared images and kernels as one product of matrices: windows by kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -32,21 +33,44 @@ def convolution(
     Raises:
         ArgumentError: another option.
     """
-    axes, is_transposed = CONVOLUTIONS[op], "transpose" in op
-    known = {"stride": 1, "padding": 0, "dilation": 1} | (
-        {"output_padding": 0} if is_transposed else {}
-    )
-    if options.keys() - known.keys():
-        raise ArgumentError("options", sorted(options), f"of {[*known, 'groups']}")
-    sizes = {name: _each(options.get(name, usual), axes) for name, usual in known.items()}
+    sizes = _sizes(op, options)
     own = [np.split(x, groups, axis=1), np.split(kernels, groups, axis=0)]
-    make = _transposed if is_transposed else _straight
+    make = _transposed if "transpose" in op else _straight
     each = zip(*own, strict=True)
     parts = yield from together([make(peers, part, kernel, sizes) for part, kernel in each])
     return np.concatenate(parts, axis=1)
 
 
+def as_matrices(
+    op: str, x: Sequence[int], kernels: Sequence[int], *, groups: int = 1, **options: Number
+) -> tuple[int, tuple[int, int, int]]:
+    """Returns how many products of matrices a convolution is, and their (rows, inner, columns).
+
+    Args:
+        op: of `CONVOLUTIONS`.
+        x: shape of the images.
+        kernels: of the kernels.
+        groups: of channels.
+        options: of `convolution`.
+    """
+    sizes = _sizes(op, options)
+    if "transpose" in op:
+        return groups, (x[0] * prod(x[2:]), x[1] // groups, prod(kernels[1:]))
+    each = zip(x[2:], sizes["padding"], _spans(kernels[2:], sizes), sizes["stride"], strict=True)
+    places = [(size + 2 * padding - span) // stride + 1 for size, padding, span, stride in each]
+    return groups, (x[0] * prod(places), prod(kernels[1:]), kernels[0] // groups)
+
+
 Sizes = dict[str, tuple[int, ...]]
+
+
+def _sizes(op: str, options: Mapping[str, Number]) -> Sizes:
+    known = {"stride": 1, "padding": 0, "dilation": 1}
+    known |= {"output_padding": 0} if "transpose" in op else {}
+    if options.keys() - known.keys():
+        raise ArgumentError("options", sorted(options), f"of {[*known, 'groups']}")
+    axes = CONVOLUTIONS[op]
+    return {name: _each(options.get(name, usual), axes) for name, usual in known.items()}
 
 
 def _straight(peers: Peers, x: Integers, kernels: Integers, sizes: Sizes) -> Making[Integers]:

@@ -15,6 +15,7 @@ from extensions.errors import ArgumentError
 from extensions.oblivious_transfer.extension import message_bytes
 from extensions.pairwise import matrices
 from extensions.pairwise.bits import factored
+from extensions.pairwise.convolutions import CONVOLUTIONS, as_matrices
 from extensions.pairwise.transfers import WORD_BYTES
 from extensions.pairwise.words import PRODUCT_BYTES, kept_of_masks, kept_of_truncatable
 from extensions.ring.comparison import LATER_MASKS, SUBTRAHENDS
@@ -54,7 +55,7 @@ def cost_of(kind: str, parameters: Sequence[Any], parties: int) -> Cost:
     """Returns what `extensions.pairwise.tuples.made` takes.
 
     Raises:
-        ArgumentError: no such kind, or one of which no formula stands here: convolutions.
+        ArgumentError: no such kind.
     """
     plan = _Plan(parties)
     kinds: dict[str, Callable[..., Cost]] = {
@@ -173,11 +174,14 @@ class _Plan:
             return by_transfers
         return Cost(0, self._ordered * each, 2)
 
-    def additive(self, op: str, left: Shape, right: Shape, *_: Any) -> Cost:
+    def additive(self, op: str, left: Shape, right: Shape, _: Any, options: Any) -> Cost:
         if op == "mul":
             return self.times_words(prod(np.broadcast_shapes(left, right)), 1)
+        if op in CONVOLUTIONS:
+            groups, each = as_matrices(op, left, right, **dict(options))
+            return _beside([self.matmul(*each)] * groups)
         if op != "matmul":
-            raise ArgumentError("op", op, "mul or matmul, whose bytes are known beforehand")
+            raise ArgumentError("op", op, f"one of {('mul', 'matmul', *CONVOLUTIONS)}")
         rows, inner = ((1,) * (2 - len(left)) + tuple(left))[-2:]
         columns = right[-1] if len(right) > 1 else 1
         batch = np.broadcast_shapes(tuple(left[:-2]), tuple(right[:-2]))

@@ -17,6 +17,8 @@ from extensions.pairwise.rounds import Making, Round
 from extensions.ring.fixed_point import RING_BITS, Integers
 
 WORD_BYTES = 8
+MOST = 1 << 21
+"""Transfers that are made at once: 32 MB of blocks for each other party."""
 Pairs = Callable[[int, int], bool]
 """Whether the first rank chooses and the second sends."""
 
@@ -31,8 +33,14 @@ class Form(Protocol):
 
     count: int
     """Transfers."""
+    unit: int
+    """Transfers that stay together, for which differences have `width` places in each row."""
+    width: int
     size: int
     """Bytes of a sender's message."""
+
+    def part(self, units: int) -> "Form":
+        """Returns the form of so many units."""
 
     def none(self) -> Integers:
         """Returns shares of zero."""
@@ -62,7 +70,12 @@ class Bitwise:
 
     def __init__(self, columns: int, words: int) -> None:
         self._shape = columns, words
+        self.unit, self.width = RING_BITS, 1
         self.count, self.size = RING_BITS * words, WORD_BYTES * columns * words
+
+    def part(self, units: int) -> "Bitwise":
+        """Returns the form of so many words."""
+        return Bitwise(self._shape[0], units)
 
     def none(self) -> Integers:
         """Returns shares of zero."""
@@ -106,10 +119,15 @@ class Additive:
     """
 
     def __init__(self, columns: int, kept: Integers, repeats: int) -> None:
-        self._shape = columns, repeats, len(kept)
+        self._kept, self._shape = kept, (columns, repeats, len(kept))
+        self.unit = self.width = len(kept)
         self.count = repeats * len(kept)
         self.size = columns * repeats * int(kept.sum())
         self._rows = [np.flatnonzero(kept > byte) for byte in range(WORD_BYTES)]
+
+    def part(self, units: int) -> "Additive":
+        """Returns the form of so many repetitions."""
+        return Additive(self._shape[0], self._kept, units)
 
     def none(self) -> Integers:
         """Returns shares of zero."""
@@ -168,11 +186,28 @@ def products(
         under pads of blocks that it lacks. No block serves twice.
 
     Cost:
-        Two rounds. A chooser sends 4 bytes a transfer to each sender, which sends `form.size`.
+        Two rounds, and two more for every further `MOST` transfers, which bound what a party holds
+        meanwhile. A chooser sends 4 bytes a transfer to each sender, which sends `form.size`.
 
     Raises:
         TransferError: a message is malformed; its sender is named.
     """
+    if form.count <= MOST:
+        return (yield from _at_once(peers, form, choices, differences, pairs))
+    parts, units = [], max(1, MOST // form.unit)
+    for start in range(0, form.count // form.unit, units):
+        part = form.part(min(units, form.count // form.unit - start))
+        chosen = choices[start * form.unit :][: part.count]
+        places = slice(
+            start * form.width, start * form.width + part.count // form.unit * form.width
+        )
+        parts.append((yield from _at_once(peers, part, chosen, differences[:, places], pairs)))
+    return np.concatenate(parts, axis=1)
+
+
+def _at_once(
+    peers: Peers, form: Form, choices: Bytes, differences: Integers, pairs: Pairs
+) -> Making[Integers]:
     rank = peers.rank
     to_choose = [one for one in peers.others if pairs(rank, one)]
     to_send = [one for one in peers.others if pairs(one, rank)]

@@ -16,6 +16,11 @@ ASKED = [
     ("additive", ["matmul", (2, 3, 4), (4, 5), (), ()]),
     ("additive", ["matmul", (30, 40), (40, 30), (), ()]),
     ("additive", ["matmul", (4,), (4,), (), ()]),
+    (
+        "additive",
+        ["conv2d", (2, 4, 6, 7), (2, 2, 3, 3), (), (("dilation", (1, 2)), ("groups", 2))],
+    ),
+    ("additive", ["conv_transpose1d", (2, 3, 5), (3, 4, 3), (), (("stride", 2),)]),
     ("layer", [[20], 30, 10]),
     ("layer", [[6, 0, 3], 30, 10]),
     ("square", [(70,)]),
@@ -68,8 +73,8 @@ def test_transfers_are_of_every_two_parties():
         1920,
         3840,
     ]
-    with pytest.raises(ArgumentError, match="^op = 'conv2d'"):
-        cost_of("additive", ["conv2d", (1, 1, 3, 3), (1, 1, 2, 2), (), ()], 3)
+    with pytest.raises(ArgumentError, match="^op = 'add'"):
+        cost_of("additive", ["add", (3,), (3,), (), ()], 3)
 
 
 def test_few_rounds_take_no_more_transfers_than_few_ands():

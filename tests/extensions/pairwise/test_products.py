@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from extensions.pairwise import transfers
 from extensions.pairwise.bits import ands, factored, monomials_of
 from extensions.pairwise.matrices import product as matrix_product
 from extensions.pairwise.words import integers_of_bits, squares, times_bits, times_words
@@ -45,6 +46,17 @@ def test_a_factor_of_more_products_than_a_word_has_bits(parties):
     found = parties.run(lambda p: ands(p, shares[p.rank, 0], shares[p.rank]))
     words = combined(shares, "xor")
     np.testing.assert_array_equal(combined(found, "xor"), words[0] & words)
+
+
+def test_what_is_made_in_portions_is_as_right(three, monkeypatch):
+    monkeypatch.setattr(transfers, "MOST", 200)
+    shares = drawn(3, (3, 11))
+    found = three.run(lambda p: ands(p, shares[p.rank, 0], shares[p.rank]))
+    words = combined(shares, "xor")
+    np.testing.assert_array_equal(combined(found, "xor"), words[0] & words)
+    found = three.run(lambda p: times_words(p, shares[p.rank, 0], shares[p.rank]))
+    words = combined(shares, "sum")
+    np.testing.assert_array_equal(combined(found, "sum"), words[0] * words)
 
 
 @pytest.mark.parametrize("kept", [1, 3, 8])
