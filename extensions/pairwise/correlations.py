@@ -10,6 +10,7 @@ import numpy as np
 
 from extensions.oblivious_transfer.blocks import Bytes
 from extensions.pairwise.bits import monomials_of
+from extensions.pairwise.matrices import row_norms
 from extensions.pairwise.peers import Peers
 from extensions.pairwise.rounds import Making, together
 from extensions.pairwise.transfers import WORD_BYTES, bits_of_words
@@ -18,7 +19,6 @@ from extensions.pairwise.words import (
     integers_of_bits,
     kept_of_masks,
     kept_of_truncatable,
-    squares,
     times_bits,
     times_words,
 )
@@ -199,13 +199,12 @@ def scaled_rows(
 ) -> Making[Shares]:
     """Returns shares of `extensions.ring.joint.scaled_rows`."""
     matrices = [peers.draw((rows, width)) for width in (*columns, *beside)]
-    everything = np.concatenate([matrix.reshape(-1) for matrix in matrices])
-    one, squared = yield from together(
-        [truncatable(peers, peers.draw((rows,)), shift), squares(peers, everything)]
+    one, *norms = yield from together(
+        [
+            truncatable(peers, peers.draw((rows,)), shift),
+            *(row_norms(peers, matrix) for matrix in matrices),
+        ]
     )
-    ends = np.cumsum([matrix.size for matrix in matrices])[:-1]
-    split = zip(np.split(squared, ends), matrices, strict=True)
-    norms = [part.reshape(matrix.shape).sum(axis=-1) for part, matrix in split]
     scaled = matrices[: len(columns)]
     products: Shares = []
     if scaled:

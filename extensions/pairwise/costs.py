@@ -34,7 +34,7 @@ class Cost:
     Attributes:
         transfers: oblivious ones, of every two parties.
         bytes: that all parties send, without what their links add.
-        rounds: in which they wait for each other.
+        rounds: in which they wait for each other; portions of `transfers.MOST` add theirs.
     """
 
     transfers: int = 0
@@ -117,6 +117,12 @@ class _Plan:
     def squares(self, words: int) -> Cost:
         return self._products(self._pairs, RING_BITS * words, PRODUCT_BYTES * words)
 
+    def norms(self, rows: int, width: int) -> Cost:
+        transfers, size = matrices.norms_cost(rows, width)
+        if transfers:
+            return self.squares(rows * width)
+        return Cost(0, self._pairs * size, 2)
+
     def masks(self, words: int, count: int, products: tuple[Monomial, ...]) -> Cost:
         return self.whole(count * words) | self.monomials(words, products)
 
@@ -159,8 +165,8 @@ class _Plan:
         return self.pairs(shapes, shifts) + _beside(product(*pair) for pair in pairs)
 
     def scaled_rows(self, rows: int, columns: Shape, beside: Shape, shift: int) -> Cost:
-        elements = rows * (sum(columns) + sum(beside))
-        masks = self.truncatable(rows, shift) | self.squares(elements)
+        norms = _beside(self.norms(rows, width) for width in (*columns, *beside))
+        masks = self.truncatable(rows, shift) | norms
         if not columns:
             return masks
         wide = sum(columns)

@@ -12,8 +12,9 @@ import numpy as np
 
 from extensions.lattice.plan import Convolution, matrices
 from extensions.pairwise.peers import FLOODING, Peers, told_by
-from extensions.pairwise.rounds import Making, Round
-from extensions.pairwise.words import BIT_BYTES, PRODUCT_BYTES, times_words
+from extensions.pairwise.rounds import Making, Round, together
+from extensions.pairwise.transfers import Pairs, all_pairs
+from extensions.pairwise.words import BIT_BYTES, PRODUCT_BYTES, squares, times_words
 from extensions.ring.fixed_point import RING_BITS, Integers
 from extensions.ring.integer_matmul import matmul
 
@@ -77,6 +78,69 @@ def cost(rows: int, inner: int, columns: int) -> int:
     return min(_by_transfers(rows, inner, columns), _by_lattice(rows, inner, columns))
 
 
+def row_norms(peers: Peers, x: Integers) -> Making[Integers]:
+    """Returns additive shares of the squared norm of each row, given those of x (rows, width).
+
+    Of every two parties one encrypts blocks of its rows, and the other multiplies all rows of a
+    block by all of its own: what is not asked for costs less than packing each product alone.
+
+    Cost:
+        Two rounds; of every two parties' `norms_cost` together. Narrow rows are by transfers.
+
+    Raises:
+        CiphertextError, TransferError: a message is malformed; its sender is named.
+    """
+    rows, width = x.shape
+    block = _block(rows, width)
+    if block is None:
+        squared = yield from squares(peers, x.reshape(-1))
+        norms: Integers = squared.reshape(x.shape).sum(axis=-1)
+        return norms
+    parts = [x[start : start + block] for start in range(0, rows, block)]
+    each = yield from together([_crossed_norms(peers, part) for part in parts])
+    norms = (x * x).sum(axis=-1)
+    norms += np.concatenate(each)
+    return norms
+
+
+def _crossed_norms(peers: Peers, x: Integers) -> Making[Integers]:
+    """Returns shares of twice the products of each row's parts, of every two parties."""
+    rights, shapes = dict.fromkeys(peers.others, x.T), [x.shape] * peers.parties
+    found = yield from cross(peers, 2 * x, rights, shapes, len(x), _upwards)
+    diagonals = [np.diagonal(each) for each in (*found.own.values(), *found.others.values())]
+    total: Integers = np.sum(diagonals, axis=0)
+    return total
+
+
+def norms_cost(rows: int, width: int) -> tuple[int, int]:
+    """Returns the transfers and the bytes of every two parties for `row_norms`."""
+    block = _block(rows, width)
+    if block is None:
+        return RING_BITS * rows * width, (BIT_BYTES + PRODUCT_BYTES) * rows * width
+    return 0, _norms_by_lattice(rows, width, block)
+
+
+@lru_cache(maxsize=64)
+def _block(rows: int, width: int) -> int | None:
+    """Returns how many rows are multiplied at once; None if transfers cost fewer bytes."""
+    blocks = [1 << power for power in range(6) if 1 << power <= rows]
+    if not rows or not width:
+        return None
+    best = min(blocks, key=lambda block: _norms_by_lattice(rows, width, block))
+    by_transfers = (BIT_BYTES + PRODUCT_BYTES) * rows * width
+    return None if by_transfers <= _norms_by_lattice(rows, width, best) else best
+
+
+def _norms_by_lattice(rows: int, width: int, block: int) -> int:
+    whole, rest = divmod(rows, block)
+    last = _by_lattice(rest, width, rest) if rest else 0
+    return whole * _by_lattice(block, width, block) + last
+
+
+def _upwards(left: int, right: int) -> bool:
+    return left < right
+
+
 def crossing_cost(shapes: Sequence[tuple[int, int]], columns: int) -> int:
     """Returns what all parties together send in `cross`, in bytes."""
     return (len(shapes) - 1) * _cheapest(tuple(shapes), columns).size
@@ -88,6 +152,7 @@ def cross(
     rights: Mapping[int, Integers],
     shapes: Sequence[tuple[int, int]],
     columns: int,
+    pairs: Pairs = all_pairs,
 ) -> Making[Crossed]:
     """Returns shares of each party's left matrix by each other one's right matrix for it.
 
@@ -97,6 +162,7 @@ def cross(
         rights: for the left matrix of each other party, (its inner, columns).
         shapes: of all left matrices, by rank.
         columns: of the right ones.
+        pairs: whose left matrix is multiplied by whose right one.
 
     Cost:
         Two rounds.
@@ -111,7 +177,11 @@ def cross(
 
     # Of every two parties each encrypts for the other one: its left matrix, or its right one.
     asking, asked = (
-        {other: plans.of(owner) for other, owner in owners.items() if not plans.is_empty(owner)}
+        {
+            other: plans.of(owner)
+            for other, owner in owners.items()
+            if not plans.is_empty(owner) and pairs(owner, peers.rank + other - owner)
+        }
         for owners in _owners(peers, plans.encrypts_left)
     )
     sent = _requests(peers, left if plans.encrypts_left else None, rights, asking)

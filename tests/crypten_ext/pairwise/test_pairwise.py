@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from crypten_ext.run.needs import check_lattice
 from extensions.errors import ArgumentError, MissingExtraError, PartyLostError
 from extensions.runs.providers import check_provider
 from tests.conftest import SHARED
-from tests.helpers.commands import pea, report_of
+from tests.helpers.commands import pea, report_of, started
+from tests.helpers.openings import uniform_p_value
 from tests.helpers.party_tasks.pairwise import REQUESTS
 from tests.helpers.patience import PATIENCE
+from tests.helpers.strategies import ALARM
 
 TASKS = "tests.helpers.party_tasks.pairwise:"
 DEALERS = "tests.helpers.party_tasks.dealer:"
@@ -56,6 +59,23 @@ def test_the_tuples_of_a_step_are_made_when_it_begins(dealer_pool):
     """The first step as it goes, then as many as the last one asked for; what differs, anew."""
     for counted in dealer_pool.run(TASKS + "planned"):
         assert counted == [[2, 2], [4, 4], [6, 6], [9, 8], [11, 9], [12, 10]]
+
+
+def test_the_view_of_a_party_does_not_depend_on_data(dealer_pool):
+    """As many bytes in every round, and none of them again; what they are, other tests say."""
+    one, other = (dealer_pool.run(TASKS + "view", scale=scale) for scale in (1.0, 7.5))
+    for seen, again in zip(one, other, strict=True):
+        assert len(seen) == len(again) > 20
+        for came, later in zip(seen, again, strict=True):
+            sizes = {rank: len(message) for rank, message in came.items()}
+            assert sizes == {rank: len(message) for rank, message in later.items()}
+            assert all(came[rank] != later[rank] for rank, size in sizes.items() if size)
+
+
+@pytest.mark.long
+def test_every_opened_word_is_masked(dealer_pool):
+    opened, *_ = dealer_pool.run("tests.helpers.party_tasks.openings:opened", provider="PARTIES")
+    assert uniform_p_value(opened) > ALARM
 
 
 # --- prepared ------------------------------------------------------------------------------------
@@ -161,6 +181,23 @@ def test_digits_are_learnt_without_a_dealer(tmp_path: Path, parties: int):
     assert made["rounds"] == dealt["rounds"]
     assert made["dealt_bytes"] == [0] * parties
     assert abs(made["accuracy"] - dealt["accuracy"]) < 0.08
+
+
+@pytest.mark.long
+def test_parties_prepare_each_on_its_own_and_train_with_it(tmp_path: Path):
+    sizes = ("--records", "5,5", "--held-out", "4,4", "--columns", 3)
+    meet = ("--rendezvous", f"file://{tmp_path}/meeting", "--provider", "parties")
+    out = ("--parties", 2, "--out", tmp_path / "m")
+    with ExitStack() as stack:
+        commands = [
+            stack.enter_context(started("prepare", *TRAIN, *sizes, *meet, *out, "--rank", rank))
+            for rank in range(2)
+        ]
+        for rank, command in enumerate(commands):
+            done = command.finish()
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.count(f"party-{rank}.material") == 1
+    assert len([*(tmp_path / "m").iterdir()]) == 2
 
 
 @pytest.mark.long

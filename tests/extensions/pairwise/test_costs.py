@@ -37,6 +37,7 @@ ASKED = [
     ("truncations", [[(3,), (2, 2), (3,)], [5, 7, 40], [(0, 2), (1, 1)]]),
     ("scaled rows", [4, [3, 1], [2], 11]),
     ("scaled rows", [4, [], [2], 11]),
+    ("scaled rows", [19, [3], [512], 11]),
 ]
 
 
@@ -64,6 +65,28 @@ def test_formulas(three, kind, parameters):
     found = cost_of(kind, parameters, 3)
     assert rounds == [found.rounds] * 3
     assert found.bytes == sum(len(m) for own in views.messages for _, m in own)
+
+
+STEP = [
+    ("layer", [[128], 512, 10]),
+    ("truncation pairs", [[(128, 10)], [20]]),
+    ("selection", [1280, 6, 0]),
+    ("truncation pairs", [[(128, 10)], [14]]),
+    ("scaled rows", [128, [10], [512], 39]),
+    ("truncations", [[(128,), (128,)], [12, 15], [(0, 1)]]),
+    ("selection", [128, 11, 33]),
+    ("truncations", [[(128,), (128,)], [18, 36], [(0, 1)]]),
+    ("truncation pairs", [[(128, 10)], [17]]),
+    ("truncation pairs", [[(10, 512), (10,)], [39, 39]]),
+]
+"""What a DPSGD step of a linear model asks for: 128 rows of 512 features, 10 classes, f = 20."""
+
+
+@pytest.mark.parametrize(("parties", "megabytes"), [(2, 21), (3, 42), (4, 62)])
+def test_what_a_party_sends_for_a_step(parties, megabytes):
+    """At most 60 MB a party of three; docs/guide.md says what each tuple takes."""
+    total = sum(cost_of(kind, parameters, parties).bytes for kind, parameters in STEP)
+    assert megabytes - 1 < total / parties / 1e6 <= megabytes
 
 
 def test_transfers_are_of_every_two_parties():

@@ -8,6 +8,7 @@ import pytest
 from extensions.pairwise import transfers
 from extensions.pairwise.bits import ands, factored, monomials_of
 from extensions.pairwise.matrices import product as matrix_product
+from extensions.pairwise.matrices import row_norms
 from extensions.pairwise.words import integers_of_bits, squares, times_bits, times_words
 from extensions.pairwise.wraps import count_wraps
 from extensions.ring import circuits
@@ -93,6 +94,14 @@ def test_products_of_matrices(parties, shape):
     x, w = drawn(parties.number, (rows, inner)), drawn(parties.number, (inner, columns), 1)
     found = parties.run(lambda p: matrix_product(p, x[p.rank], w[p.rank]))
     np.testing.assert_array_equal(combined(found, "sum"), combined(x, "sum") @ combined(w, "sum"))
+
+
+@pytest.mark.parametrize(("rows", "width"), [(3, 2), (0, 4), (19, 512), (2, 2000)])
+def test_squared_norms_of_rows(three, rows, width):
+    x = drawn(3, (rows, width))
+    found = three.run(lambda p: row_norms(p, x[p.rank]))
+    words = combined(x, "sum")
+    np.testing.assert_array_equal(combined(found, "sum"), (words * words).sum(axis=-1))
 
 
 def test_wraps_of_all_corners(parties):

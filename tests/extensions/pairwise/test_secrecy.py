@@ -45,7 +45,7 @@ def seen(parties, form, bit, decode, calls=2):
 
 @pytest.mark.parametrize("bit", [0, 1])
 def test_the_messages_of_additive_transfers_are_uniform(three, bit):
-    shares, sent, asked = seen(three, Additive(3, WIDE, 2 * COUNT), bit, words_of_planes)
+    shares, sent, asked = seen(three, Additive(3, WIDE, 8 * COUNT), bit, words_of_planes)
     pads = shares - bit * sent  # a bit of 1 adds what was sent to the pad
     for both in (sent + pads, sent - pads):
         rows = np.concatenate([sent, pads, both])

@@ -9,11 +9,12 @@ import torch
 
 from crypten_ext import dealer, pairwise
 from crypten_ext.dealer.requests import Request
-from crypten_ext.pairwise import maker, preparing
+from crypten_ext.pairwise import maker, preparing, rounds
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.opening import open_sum, open_xor
 from extensions.errors import PeaError
-from tests.helpers.party_tasks.dealer import use
+from extensions.pairwise.rounds import Round
+from tests.helpers.party_tasks.dealer import compute, use
 
 REQUESTS = [Request.of("square", (5,)), Request.of("bits", (70,)), Request.of("square", (3,))] * 2
 
@@ -74,6 +75,22 @@ def _is_right(request: Request) -> bool:
         return torch.equal(open_xor([masks])[0], open_sum([follow])[0])
     opened, square = open_sum([masks, follow])
     return torch.equal(opened * opened, square) and bool(opened.any())
+
+
+def view(context: Context, scale: float) -> list[dict[int, bytes]]:
+    """Returns what this party is sent while tuples are made, of a root, norms and a product."""
+    seen: list[dict[int, bytes]] = []
+    exchange = rounds._exchange
+
+    def noted(step: Round, group: Any) -> dict[int, bytes]:
+        seen.append(exchange(step, group))
+        return seen[-1]
+
+    use("PARTIES")
+    pairwise.disconnect()
+    with patch.object(rounds, "_exchange", noted):
+        compute(context, "PARTIES", scale)
+    return seen
 
 
 def make_forever(context: Context) -> None:
