@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from crypten_ext.dealer.asking import AskingProvider
-from crypten_ext.dealer.provider import DealerProvider
+from crypten_ext.dealer.provider import AskingProvider, DealerProvider
 
 import crypten
 

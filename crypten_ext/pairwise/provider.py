@@ -2,7 +2,7 @@
 
 import torch
 
-from crypten_ext.dealer.asking import AskingProvider
+from crypten_ext.dealer.provider import AskingProvider
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise.maker import current
 
