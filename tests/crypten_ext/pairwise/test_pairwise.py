@@ -184,9 +184,9 @@ def test_digits_are_learnt_without_a_dealer(tmp_path: Path, parties: int):
 
 
 @pytest.mark.long
-def test_parties_prepare_each_on_its_own_and_train_with_it(tmp_path: Path):
+def test_parties_prepare_each_on_its_own(tmp_path: Path):
     sizes = ("--records", "5,5", "--held-out", "4,4", "--columns", 3)
-    meet = ("--rendezvous", f"file://{tmp_path}/meeting", "--provider", "parties")
+    meet = ("--rendezvous", f"file://{tmp_path}/meeting")
     out = ("--parties", 2, "--out", tmp_path / "m")
     with ExitStack() as stack:
         commands = [
