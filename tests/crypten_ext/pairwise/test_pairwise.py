@@ -33,7 +33,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("task", ["host_tuples", "own_tuples"])
+@pytest.mark.parametrize(
+    "task", ["host_tuples", pytest.param("own_tuples", marks=pytest.mark.long)]
+)
 def test_opened_tuples_fulfil_their_relations(dealer_pool, task):
     for right in dealer_pool.run(DEALERS + task, provider="PARTIES"):
         assert len(right) > 5
@@ -61,6 +63,7 @@ def test_the_tuples_of_a_step_are_made_when_it_begins(dealer_pool):
         assert counted == [[2, 2], [4, 4], [6, 6], [9, 8], [11, 9], [12, 10]]
 
 
+@pytest.mark.long
 def test_the_view_of_a_party_does_not_depend_on_data(dealer_pool):
     """As many bytes in every round, and none of them again; what they are, other tests say."""
     one, other = (dealer_pool.run(TASKS + "view", scale=scale) for scale in (1.0, 7.5))
@@ -135,7 +138,8 @@ RUN = re.compile(rb'"run": "[0-9a-f]{32}"')
 # --- faults --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.long), 1])
+@pytest.mark.long
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_party_that_dies_while_tuples_are_made_is_named(victim: int):
     with Parties(2, timeout=PATIENCE) as parties:
 

@@ -1,4 +1,4 @@
-"""Parties that have met, once for all tests of a file: keys and base transfers take a second."""
+"""Parties that have met, three of them once for all tests: keys and base transfers take a second."""
 
 import pytest
 
@@ -7,11 +7,13 @@ pytest.importorskip("seal", reason="seal-python is not installed: there is no wh
 from tests.helpers.pairwise import Parties
 
 
-@pytest.fixture(scope="module", params=[2, 3, pytest.param(4, marks=pytest.mark.long)])
-def parties(request):
-    return Parties(request.param)
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def three():
     return Parties(3)
+
+
+@pytest.fixture(
+    scope="module", params=[3, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 4))]
+)
+def parties(request):
+    return request.getfixturevalue("three") if request.param == 3 else Parties(request.param)

@@ -65,8 +65,9 @@ def test_correlations(parties, kind):
     check(correlated(wanted, [(3, 2)]), opened(parties, kind, parameters))
 
 
-def test_truncation_pairs_of_all_shifts(three):
-    shapes, shifts = [(2, 3)] * 63, list(range(63))
+def test_truncation_pairs(three):
+    shifts = [0, 1, 7, 8, 9, 20, 61, 62]
+    shapes = [(2, 3)] * len(shifts)
     joint = correlated([TruncationPair(shift) for shift in shifts], shapes)
     check(joint, opened(three, "truncation pairs", [shapes, shifts]))
 
