@@ -18,6 +18,7 @@ class Benchmarks(Commands):
         "accounting": "benchmarks.accounting:main",
         "dpsgd-train": "benchmarks.steps.training:main",
         "providers": "benchmarks.providers:main",
+        "pairwise": "benchmarks.pairwise:main",
         "dpsgd-step": "benchmarks.steps.dpsgd_step:main",
         "first-step": "benchmarks.steps.first_step:main",
         "accuracy": "benchmarks.accuracy.command:main",

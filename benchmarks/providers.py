@@ -41,7 +41,8 @@ def measure(
     """Returns one party's costs of steps, dealt ahead where the provider can; runs in every party.
 
     Seconds are listed, one a step. Rounds are CrypTen's count and bytes the kernel's, a step;
-    those exchanged with who deals are apart.
+    those exchanged with who deals are apart, and in the bytes are those of tuples that the parties
+    made themselves, which are told alone too.
     """
     crypten_ext.enable()
     crypten.cfg.mpc.provider = DEALINGS[provider].host_name
@@ -50,9 +51,12 @@ def measure(
     for _ in range(WARM_UP):
         act()
     meter, seconds = Meter(), []
-    before = dealer.corrected_bytes()
+    before, made, worked = dealer.corrected_bytes(), 0, 0.0
     for _ in range(steps):
-        started = time.perf_counter()
+        started, bytes_before, work_before = time.perf_counter(), _bytes(meter), time.process_time()
+        dealer.begin_step()  # where parties make the tuples of a step; `act` finds it done
+        made += _bytes(meter) - bytes_before
+        worked += time.process_time() - work_before
         act()
         seconds.append(time.perf_counter() - started)
     rounds = meter.read().rounds
@@ -64,8 +68,15 @@ def measure(
         "bytes": carried.bytes / steps,
         "dealer_bytes": carried.dealt / steps,
         "corrected_bytes": (dealer.corrected_bytes() - before) / steps,
+        "made_bytes": made / steps,
+        "made_seconds": worked / steps,
         "memory": peak_memory(os.getpid()),
     }
+
+
+def _bytes(meter: Meter) -> int:
+    (carried,) = meter.read().carried
+    return carried.bytes
 
 
 def _step(batch: int, features: int, classes: int) -> Callable[[], None]:
@@ -106,7 +117,7 @@ def main(
     """One DPSGD step of a linear model, and inverse_sqrt, under each provider."""
     rows = []
     sizes: dict[str, Any] = {"batch": batch, "features": features, "classes": classes}
-    providers: tuple[Provider, ...] = ("tfp", "dealer", "ttp")
+    providers: tuple[Provider, ...] = ("tfp", "dealer", "parties", "ttp")
     for work in (STEP, ROOT):
         for provider in providers:
             with Parties(parties, provider=provider) as pool:
@@ -131,6 +142,8 @@ def main(
         "sent to and received from it, by all parties",
         rounds="CrypTen's count in the last party: without party 0's requests to a third party",
         dealer="the dealer's process, or the third party's",
+        made="what the parties themselves made: what TCP carried of it, of the bytes of the party "
+        "with most, and seconds of its processor",
         memory="largest resident set, imports included",
         **sizes,
     )
@@ -147,6 +160,8 @@ def _row(work: str, title: str, found: list[dict[str, Any]], memory: int | None)
         "MB party 0": first["bytes"] / MB,
         "MB party 1": other["bytes"] / MB,
         "MB last party": last["bytes"] / MB,
+        "MB made": max(party["made_bytes"] for party in found) / MB,
+        "CPU s made": max(party["made_seconds"] for party in found),
         "MB dealer": "-" if memory is None else dealt / MB,
         "MB corrections": last["corrected_bytes"] / MB,
         "peak MB party 0": first["memory"] / MB,

@@ -5,7 +5,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crypten_ext import dealer, third_party
+from crypten_ext import dealer, pairwise, third_party
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.masks import install as masks
 from crypten_ext.nn import autograd
@@ -75,7 +75,8 @@ def enable() -> None:
     tuples of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the
     parties agree on keys now. Openings of few words go straight from party to party
     (`crypten_ext.ring.exchange`). All parties must call this, or none; likewise `disable`.
-    ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`).
+    ``cfg.mpc.provider = "DEALER"`` chooses the dealer (`crypten_ext.dealer`), "PARTIES" the parties
+    themselves (`crypten_ext.pairwise`).
 
     Raises:
         InsecureError: CrypTen is configured for its replicated protocol or for active security,
@@ -95,6 +96,7 @@ def enable() -> None:
     exchange.install()
     masks.install()
     dealer.install()
+    pairwise.install()
 
 
 def disable() -> None:
@@ -108,6 +110,7 @@ def disable() -> None:
     exchange.remove()
     masks.remove()
     dealer.remove()
+    pairwise.remove()
 
 
 def is_enabled() -> bool:

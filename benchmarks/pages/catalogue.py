@@ -132,6 +132,13 @@ CATALOGUE = (
         figures={"": "Median milliseconds and the last party's megabytes, by work and provider."},
     ),
     Entry(
+        pattern="pairwise-tools",
+        part=STEP,
+        title="Products and transfers of two parties",
+        shows="Bytes and seconds of what parties make tuples of, beside Cheetah's bytes.",
+        command=f"{_RUN} pairwise",
+    ),
+    Entry(
         pattern="noise-statistics",
         part=NOISE,
         title="Noise against its law",

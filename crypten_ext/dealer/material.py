@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +30,8 @@ MAGIC = b"tuples of one run, 1\n"
 FRESH, USED = b"F", b"U"
 LENGTH = struct.Struct(">I")
 GENERATION = 0
+MADE_BY = "made by"
+"""A setting of the run: a dealer's files hold corrections, those of the parties shares."""
 _STATE_AT = len(MAGIC)
 _KEY_AT = _STATE_AT + len(FRESH)
 _HEADER_AT = _KEY_AT + KEY_BYTES
@@ -192,6 +195,20 @@ class Material:
             return self._seal.open(sealed)
         except InvalidTag:
             raise MaterialError(f"{self.path} is damaged. {_AGAIN}") from None
+
+    def unfinished(self) -> Iterator[bytes]:
+        """Yields what the frames of a file hold that is not complete yet, up to the last whole one.
+
+        The file is not used by that: who goes on writing it seals them anew.
+        """
+        self._file.seek(self._frames_at)
+        seal = Seal(os.pread(self._file.fileno(), KEY_BYTES, _KEY_AT))
+        while len(length := self._file.read(LENGTH.size)) == LENGTH.size:
+            try:
+                message = seal.open(self._file.read(LENGTH.unpack(length)[0]))
+            except InvalidTag:
+                return
+            yield message
 
     def begin_step(self, sequence: int) -> None:
         """A step begins; all tuples are here already."""

@@ -1,5 +1,6 @@
-"""CrypTen's tuple provider "DEALER": nobody who holds data knows a tuple."""
+"""CrypTen's tuples and ours, from whoever answers requests for them: above all a dealer."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,75 @@ from crypten.mpc.provider.provider import TupleProvider
 Shape = Sequence[int]
 
 
-class DealerProvider(TupleProvider):
+class AskingProvider(TupleProvider):
+    """A provider that asks for each tuple by its kind and public parameters."""
+
+    @abstractmethod
+    def ask(self, request: Request) -> list[torch.Tensor]:
+        """Returns this party's shares of one tuple: masks, then the words that follow."""
+
+    @abstractmethod
+    def begin_step(self) -> None:
+        """A step of a loop begins, at every party; the next ones are likely to ask for the same."""
+
+    def generate_additive_triple(
+        self, size0: Shape, size1: Shape, op: str, device: Any = None, *args: Any, **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """Returns uniform a and b, and c = op(a, b)."""
+        options = tuple(sorted(kwargs.items()))
+        return _arithmetic(self._deal(device, "additive", op, size0, size1, args, options))
+
+    def deal_triple(self, op: str, x: Shape, y: Shape) -> list[torch.Tensor]:
+        """Returns this party's shares of uniform a and b of these shapes, and of op(a, b)."""
+        return self._deal(None, "additive", op, x, y, (), ())
+
+    def square(self, size: Shape, device: Any = None) -> tuple[Any, ...]:
+        """Returns uniform r, and its square."""
+        return _arithmetic(self._deal(device, "square", size))
+
+    def generate_binary_triple(
+        self, size0: Shape, size1: Shape, device: Any = None
+    ) -> tuple[Any, ...]:
+        """Returns uniform words a and b, and c = a & b."""
+        shares = self._deal(device, "binary", size0, size1)
+        return tuple(BinarySharedTensor.from_shares(share) for share in shares)
+
+    def wrap_rng(self, size: Shape, device: Any = None) -> tuple[Any, ...]:
+        """Returns uniform r, and how often the parties' shares of it wrap around when added."""
+        return _arithmetic(self._deal(device, "wraps", size))
+
+    def B2A_rng(self, size: Shape, device: Any = None) -> tuple[Any, Any]:
+        """Returns random bits, shared additively and bitwise."""
+        bits, values = self._deal(device, "bits", size)
+        (arithmetic,) = _arithmetic([values])
+        return arithmetic, BinarySharedTensor.from_shares(bits)
+
+    owners_know = True
+
+    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
+        """Returns fresh masks for the two products of a layer."""
+        return LayerMasks(*self._deal(None, "layer", list(rows), inputs, outputs))
+
+    def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
+        """Returns this party's shares of fresh words of `extensions.ring.joint`."""
+        return self._deal(None, kind, *parameters)
+
+    def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
+        """Returns fresh correlations, each to hide one value; truncation pairs go together."""
+        alike = all(isinstance(correlation, TruncationPair) for correlation, _ in wanted)
+        if len(wanted) > 1 and not alike:
+            return [dealt for one in wanted for dealt in self.deal([one])]
+        count, request = len(wanted), requested(tuple((c, v.shape) for c, v in wanted))
+        shares = self.ask(request)
+        return [Dealt(*pair) for pair in zip(shares[:count], shares[count:], strict=True)]
+
+    def _deal(self, device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:
+        if device is not None and torch.device(device).type != "cpu":
+            raise ArgumentError("device", str(device), "the CPU", "Call .cpu() first.")
+        return self.ask(Request.of(kind, *parameters))
+
+
+class DealerProvider(AskingProvider):
     """Tuples of CrypTen's kinds and of ours (`extensions.ring.tuples.TupleSource`).
 
     Guarantees:
@@ -33,43 +102,13 @@ class DealerProvider(TupleProvider):
 
     NAME = "DEALER"
 
-    def generate_additive_triple(
-        self, size0: Shape, size1: Shape, op: str, device: Any = None, *args: Any, **kwargs: Any
-    ) -> tuple[Any, ...]:
-        """Returns uniform a and b, and c = op(a, b)."""
-        options = tuple(sorted(kwargs.items()))
-        return _arithmetic(_deal(device, "additive", op, size0, size1, args, options))
+    def ask(self, request: Request) -> list[torch.Tensor]:
+        """Returns this party's shares of one tuple."""
+        return current().deal(request)
 
-    def deal_triple(self, op: str, x: Shape, y: Shape) -> list[torch.Tensor]:
-        """Returns this party's shares of uniform a and b of these shapes, and of op(a, b)."""
-        return _deal(None, "additive", op, x, y, (), ())
-
-    def square(self, size: Shape, device: Any = None) -> tuple[Any, ...]:
-        """Returns uniform r, and its square."""
-        return _arithmetic(_deal(device, "square", size))
-
-    def generate_binary_triple(
-        self, size0: Shape, size1: Shape, device: Any = None
-    ) -> tuple[Any, ...]:
-        """Returns uniform words a and b, and c = a & b."""
-        shares = _deal(device, "binary", size0, size1)
-        return tuple(BinarySharedTensor.from_shares(share) for share in shares)
-
-    def wrap_rng(self, size: Shape, device: Any = None) -> tuple[Any, ...]:
-        """Returns uniform r, and how often the parties' shares of it wrap around when added."""
-        return _arithmetic(_deal(device, "wraps", size))
-
-    def B2A_rng(self, size: Shape, device: Any = None) -> tuple[Any, Any]:
-        """Returns random bits, shared additively and bitwise."""
-        bits, values = _deal(device, "bits", size)
-        (arithmetic,) = _arithmetic([values])
-        return arithmetic, BinarySharedTensor.from_shares(bits)
-
-    owners_know = True
-
-    def deal_layer(self, rows: Sequence[int], inputs: int, outputs: int) -> LayerMasks:
-        """Returns fresh masks for the two products of a layer."""
-        return LayerMasks(*_deal(None, "layer", list(rows), inputs, outputs))
+    def begin_step(self) -> None:
+        """A step of a loop begins, at every party."""
+        current().begin_step()
 
     def deal_noise(self, scale: float, shapes: Sequence[Shape]) -> list[torch.Tensor]:
         """Returns this party's shares of discrete Gaussians that the dealer alone knows.
@@ -92,26 +131,7 @@ class DealerProvider(TupleProvider):
             MaterialError: other noise was prepared.
             PartyLostError: another party asked for other noise, or its scale cannot be drawn.
         """
-        return _deal(None, "noise", float(scale).hex(), [list(shape) for shape in shapes])
-
-    def deal_joint(self, kind: str, *parameters: object) -> list[torch.Tensor]:
-        """Returns this party's shares of fresh words of `extensions.ring.joint`."""
-        return _deal(None, kind, *parameters)
-
-    def deal(self, wanted: Sequence[tuple[Correlation, torch.Tensor]]) -> list[Dealt]:
-        """Returns fresh correlations, each to hide one value; truncation pairs go together."""
-        alike = all(isinstance(correlation, TruncationPair) for correlation, _ in wanted)
-        if len(wanted) > 1 and not alike:
-            return [dealt for one in wanted for dealt in self.deal([one])]
-        count, request = len(wanted), requested(tuple((c, v.shape) for c, v in wanted))
-        shares = current().deal(request)
-        return [Dealt(*pair) for pair in zip(shares[:count], shares[count:], strict=True)]
-
-
-def _deal(device: Any, kind: str, *parameters: Any) -> list[torch.Tensor]:
-    if device is not None and torch.device(device).type != "cpu":
-        raise ArgumentError("device", str(device), "the CPU", "Call .cpu() first.")
-    return current().deal(Request.of(kind, *parameters))
+        return self.ask(Request.of("noise", float(scale).hex(), [list(shape) for shape in shapes]))
 
 
 def _arithmetic(shares: Sequence[torch.Tensor]) -> tuple[Any, ...]:

@@ -1,34 +1,43 @@
-"""The dealer among CrypTen's providers, and the marker that lets it deal ahead."""
+"""Providers among CrypTen's, and the marker that lets them work ahead."""
 
 from typing import Any
 
-from crypten_ext.dealer.client import current
-from crypten_ext.dealer.provider import DealerProvider
+from crypten_ext.dealer.provider import AskingProvider, DealerProvider
 
 import crypten
-
-PROVIDER = DealerProvider()
 
 
 def install() -> None:
     """``crypten.cfg.mpc.provider = "DEALER"`` chooses the dealer from here on."""
-    _providers()[DealerProvider.NAME] = PROVIDER
+    add(DealerProvider())
 
 
 def remove() -> None:
-    """CrypTen has its own providers only."""
-    _providers().pop(DealerProvider.NAME, None)
+    """CrypTen knows the dealer no more."""
+    drop(DealerProvider.NAME)
+
+
+def add(provider: AskingProvider) -> None:
+    """CrypTen knows this provider by its name from here on."""
+    _providers()[provider.NAME] = provider
+
+
+def drop(name: str) -> None:
+    """CrypTen knows the provider of this name no more."""
+    _providers().pop(name, None)
 
 
 def begin_step() -> None:
-    """A step of a loop begins, at every party; without the dealer, nothing happens.
+    """A step of a loop begins, at every party; with CrypTen's own providers nothing happens.
 
-    If a step was just completed, the dealer expects the next ones to need the same tuples, and
-    sends their corrections ahead of need, so that no party waits for it. A step that needs others
-    is dealt as it goes. `crypten_ext.optim` calls this in ``zero_grad``.
+    If a step was just completed, the next ones are expected to need the same tuples. The dealer
+    sends their corrections ahead of need, so that no party waits for it; parties that make their
+    own make a step's at once. A step that needs others gets them as it goes. `crypten_ext.optim`
+    calls this in ``zero_grad``.
     """
-    if crypten.mpc.get_default_provider() is PROVIDER:
-        current().begin_step()
+    provider = crypten.mpc.get_default_provider()
+    if isinstance(provider, AskingProvider):
+        provider.begin_step()
 
 
 def _providers() -> dict[str, Any]:

@@ -52,7 +52,7 @@ def prepare(
                 header = Header(
                     run=run, rank=rank, parties=parties, tuples=len(requests), settings=settings
                 )
-                files.append(stack.enter_context(_Writer(path, keys[rank], header)))
+                files.append(stack.enter_context(Writer(path, keys[rank], header)))
             for sequence, request in enumerate(requests):
                 tag = Tag(GENERATION, sequence, request.digest)
                 correction = correction_of(keys, dealers_key, sequence, request)
@@ -81,8 +81,14 @@ def check_vacant(folder: Path, parties: int) -> list[Path]:
     return paths
 
 
-class _Writer:
-    """A new file of mode 0600, complete on disk when it is left without an error."""
+class Writer:
+    """A new file of mode 0600, complete on disk when it is left without an error.
+
+    Args:
+        path: of no file yet.
+        key: of the party's streams, which seals the frames.
+        header: what is public.
+    """
 
     def __init__(self, path: Path, key: bytes, header: Header) -> None:
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
@@ -90,14 +96,19 @@ class _Writer:
         plain = json.dumps(asdict(header)).encode()
         self._file.write(MAGIC + FRESH + key + LENGTH.pack(len(plain)) + plain)
 
-    def __enter__(self) -> _Writer:
+    def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._file:
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self.flush()
+
+    def flush(self) -> None:
+        """What was written so far is on disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
 
     def write(self, message: bytes) -> None:
+        """Adds a frame."""
         sealed = self._seal.close(message)
         self._file.write(LENGTH.pack(len(sealed)) + sealed)

@@ -84,7 +84,7 @@ class DealingProcess:
 
 def check_dealing(provider: str, parties: int) -> None:
     """Raises ArgumentError for no provider, or one that cannot deal for so many parties."""
-    check_provider(provider)
+    check_provider(provider, parties)
     if provider == "ttp" and parties < 2:
         raise ArgumentError("world_size", parties, "at least 2 with CrypTen's third party")
 

@@ -51,9 +51,10 @@ class Parties:
         env: Environment variables for the parties, over those of this process.
         silence: Seconds without a sign of life after which a party counts as lost, or who deals.
         starting: Seconds until their first sign of life. Both are counted by the others' signs.
-        provider: Who deals correlated randomness: "tfp" starts nobody, "dealer" and "ttp" start
-            a dealer (`crypten_ext.dealer`) or CrypTen's third party (`crypten_ext.third_party`)
-            beside the parties. With "ttp" CrypTen is configured for it; for the dealer a task does.
+        provider: Who deals correlated randomness: "tfp" and "parties" start nobody, "dealer" and
+            "ttp" a dealer (`crypten_ext.dealer`) or CrypTen's third party
+            (`crypten_ext.third_party`) beside the parties. With "ttp" CrypTen is configured for it;
+            for the others a task does.
         modules: That tasks will need. On Linux they are imported once for all parties, as CrypTen
             is, and for all pools that are open at once with equal `modules` and `env`: that spares
             processor time and memory (`crypten_ext.processes.template.template_of`).

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.template import template_of
+from crypten_ext.run.needs import PREPARED, check_lattice
 from crypten_ext.run.using import use as use
 from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
@@ -50,8 +51,11 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
     if options.material is not None and not config.hidden:
         raise ArgumentError("material", str(options.material), "left out", NOBODY_DEALS)
-    if options.material is not None and config.provider != "dealer":
-        raise ArgumentError("provider", config.provider, "'dealer', whose work is prepared")
+    if options.material is not None and config.provider not in PREPARED:
+        allowed = "'dealer' or 'parties', whose work is prepared"
+        raise ArgumentError("provider", config.provider, allowed)
+    if config.hidden and config.provider == "parties":
+        check_lattice()
 
 
 def notices(config: TrainConfig) -> list[str]:
@@ -178,11 +182,12 @@ def _manifest(config: TrainConfig, options: RunOptions, records: Path) -> Manife
 def _check_material(path: Path, rank: int, config: TrainConfig) -> None:
     """What can be checked before the parties meet: whose file it is, for which run, and unused."""
     from crypten_ext import dealer as dealing
+    from crypten_ext.dealer.material import MADE_BY
     from crypten_ext.world import SOFTWARE
 
     material = dealing.Material(path)
     try:
-        settings = of_tuples(settings_of(config, SOFTWARE))
+        settings = of_tuples(settings_of(config, SOFTWARE)) | {MADE_BY: config.provider}
         material.header.check(rank, settings)
     finally:
         material.finish()
@@ -216,6 +221,7 @@ def train_party(
     manifest = _manifest(config, options, records)
     with quiet_unless_it_fails():
         from crypten_ext import dealer as dealing
+        from crypten_ext import pairwise
         from crypten_ext.processes.joining import together
         from crypten_ext.run.training import train as train_here
 
@@ -227,6 +233,7 @@ def train_party(
     with together(meeting, manifest):
         report = train_here(config, records, progress, options)
         dealing.disconnect()
+        pairwise.disconnect()
     crypten.uninit()
     return report
 
@@ -241,7 +248,7 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         raise ArgumentError(
             "provider",
             config.provider,
-            "'dealer' or 'tfp' where parties are started one by one",
+            "'dealer', 'parties' or 'tfp' where parties are started one by one",
             "Start `pea dealer` on a host that holds no data and choose --provider dealer; only "
             "`pea train` starts CrypTen's third party.",
         )
@@ -255,14 +262,17 @@ def check_party(config: TrainConfig, meeting: Meeting, options: RunOptions) -> N
         return
     given = 2 - [meeting.dealer, material].count(None)
     deals = config.provider == "dealer"
-    if given != deals and not (deals and given == 0 and meeting.has_dealer):
+    by_parties = config.provider == "parties" and meeting.dealer is None
+    if not by_parties and given != deals and not (deals and given == 0 and meeting.has_dealer):
         raise ArgumentError(
             "dealer, material",
             (meeting.dealer, None if material is None else str(material)),
-            "one of them given with the provider 'dealer', none with any other",
+            "one of them given with the provider 'dealer', material or nothing with 'parties', "
+            "none with any other",
             "Start `pea dealer` on a host that holds no data and name it (with tls:// in the "
             "federation, by `pea federation --role dealer`), or have it `pea prepare` the run, "
-            "or accept that party 0 sees everything: --provider tfp.",
+            "or have the parties make all tuples: --provider parties, or accept that party 0 sees "
+            "everything: --provider tfp.",
         )
     if material is not None and not material.is_file():
         raise ArgumentError("material", str(material), "this party's file of `pea prepare`")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from crypten_ext.run.needs import PREPARED
+from crypten_ext.run.place import Place
 from extensions.checks import check_address, check_seconds, check_writable
 from extensions.cli.options import SETTLED, Schedule, config_of
 from extensions.cli.parameters import Options
@@ -24,7 +26,7 @@ READ_APART = True
 
 MOST_COLUMNS = 1 << 24
 """A weight each, of one class: 128 MB."""
-_NOT_PREPARED = ("backend", "provider", "method", "open", "evaluate", "insecure_seed")
+_NOT_PREPARED = ("backend", "method", "open", "evaluate", "insecure_seed")
 _NOT_COUNTED = ("own", "download", "columns", "names", "partition", "seed")
 
 
@@ -169,13 +171,19 @@ def prepare(
     origin: Annotated[Origin, Options("Records", without=_NOT_COUNTED)],
     counts: Annotated[Counts, Options("Records")],
     extraction: Annotated[FeatureExtraction, Options("Features", without=("keep",))],
+    place: Annotated[Place, Options("Party")],
 ) -> None:
     """Deal for one run beforehand: on a host of somebody who owns no data and sides with none.
 
     Each party gets its own file, in private, and gives the same options as here. A file is of use
-    once. It is known from public sizes alone which tuples the run needs.
+    once. It is known from public sizes alone which tuples the run needs. With --provider parties
+    nobody deals: the parties make the tuples, all online, each on its own host with its --rank.
+    What they have made before one is lost is gone on with by the same command.
     """
     check_writable("out", out, folder=True)
+    if run.provider not in PREPARED:
+        raise ArgumentError("provider", run.provider, f"one of {PREPARED}")
+    meeting = place.meeting(run.provider, run.parties)
     schema = origin.public_schema
     known = {} if schema is None else settings_of(schema)
     config = config_of(run, schedule, extraction, schema=schema is not None, **known)
@@ -201,7 +209,10 @@ def prepare(
     from extensions.cli import console
 
     with console.counted("tuple") as show:
-        paths = preparation.prepare(config, sizes, out, show)
+        if config.provider == "parties":
+            paths = preparation.prepare_together(config, sizes, out, show, meeting)
+        else:
+            paths = preparation.prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")
 

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from crypten_ext import dealer
+from crypten_ext import dealer, pairwise
 from crypten_ext.processes.joining import together
 from crypten_ext.processes.worker import Context
 from crypten_ext.registry import enable
@@ -38,12 +38,13 @@ def use_party(
         PartyLostError: another party did not come within `join_timeout`, or died later.
     """
     own = files.read()
-    fits = {"dealer": meeting.has_dealer, "tfp": meeting.dealer is None}
+    nobody = meeting.dealer is None
+    fits = {"dealer": meeting.has_dealer, "parties": nobody, "tfp": nobody}
     if not fits.get(computing.provider):
         raise ArgumentError(
             "provider, dealer",
             (computing.provider, meeting.dealer),
-            "'dealer' with --dealer HOST:PORT or one in the federation, or 'tfp' without",
+            "'dealer' with --dealer HOST:PORT or one in the federation, 'parties' or 'tfp' without",
         )
     if meeting.dealer is not None:
         os.environ[dealer.ADDRESS] = meeting.dealer
@@ -51,6 +52,7 @@ def use_party(
     with together(meeting, manifest):
         found = _use_here(request, files, computing.provider)
         dealer.disconnect()
+        pairwise.disconnect()
     crypten.uninit()
     return found
 

@@ -2,22 +2,34 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crypten_ext import dealer
+from crypten_ext.dealer.material import MADE_BY
 from crypten_ext.dealer.requests import Request
+from crypten_ext.pairwise.preparing import digest_of
+from crypten_ext.pairwise.preparing import prepare as make
+from crypten_ext.processes.joining import together
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.worker import Context
+from crypten_ext.registry import enable
+from crypten_ext.run.needs import check_lattice
 from crypten_ext.run.training import rehearse
 from crypten_ext.world import SOFTWARE
 from extensions.errors import ArgumentError, PeaError
 from extensions.owners.data import Sizes, Split, write_records
 from extensions.runs.config import TrainConfig
-from extensions.runs.manifest import of_tuples, settings_of
+from extensions.runs.manifest import Manifest, of_tuples, settings_of
+from extensions.runs.options import Meeting
 
+import crypten
+
+LONGEST = 7 * 86_400.0
+"""Seconds that making all tuples may take."""
 REHEARSED = 3
 """Steps of a rehearsal: the first, one to compare it with, and one before the evaluation."""
 
@@ -30,8 +42,7 @@ def prepare(
 ) -> list[Path]:
     """Writes each party's file for one run, and returns the paths.
 
-    The run is rehearsed here, on records of zeros, for a few steps. Whoever calls this knows all
-    tuples: somebody who holds no data, and sides with no party.
+    Whoever calls this knows all tuples: somebody who holds no data, and sides with no party.
 
     Args:
         config: resolved settings of the run.
@@ -42,13 +53,8 @@ def prepare(
     Raises:
         ArgumentError: sizes for another number of parties, or a folder with such files.
     """
-    if sizes.parties != config.parties:
-        raise ArgumentError(
-            "records", f"sizes of {sizes.parties} parties", f"sizes of {config.parties} parties"
-        )
     dealer.check_vacant(folder, config.parties)
-    requests = _requests(config, sizes)
-    settings = of_tuples(settings_of(config, SOFTWARE)) | sizes.facts()
+    requests, settings = _wanted(config, sizes)
     return dealer.prepare(
         folder,
         config.parties,
@@ -56,6 +62,75 @@ def prepare(
         settings,
         progress=lambda done: progress(done, len(requests)),
     )
+
+
+def prepare_together(
+    config: TrainConfig,
+    sizes: Sizes,
+    folder: Path,
+    progress: Callable[[int, int], None],
+    meeting: Meeting | None,
+) -> list[Path]:
+    """Has the parties make one run's tuples, and returns the files that were written here.
+
+    Args:
+        config: resolved settings of the run.
+        sizes: of the parties' records.
+        folder: where to.
+        progress: called with the number of tuples made so far, and that of all.
+        meeting: where this party meets the others, each of which calls this; None: all are
+            processes of this machine, and write their files here.
+
+    Raises:
+        ArgumentError: sizes for another number of parties, a folder with such a file, or what the
+            parties differ in.
+        MissingExtraError: `seal-python` is not installed.
+        PartyLostError: a party did not come, or is lost; what was made is gone on with next time.
+    """
+    check_lattice()
+    paths = dealer.paths_in(folder, config.parties)
+    own = paths if meeting is None else paths[meeting.rank : meeting.rank + 1]
+    if taken := [path for path in own if path.exists()]:
+        raise ArgumentError("out", str(taken[0]), "a folder without prepared files")
+    requests, settings = _wanted(config, sizes)
+    if meeting is not None:
+        said = {**settings, "parties": config.parties, "tuples": digest_of(requests)}
+        with together(meeting, Manifest(run=said, start={})):
+            enable()
+            make(own[0], requests, settings, lambda done: progress(done, len(requests)))
+            crypten.uninit()
+        return own
+    with Parties(config.parties, provider="parties", timeout=LONGEST) as pool:
+        pool.run(
+            "crypten_ext.run.preparation:make_task",
+            per_party=[{"path": path} for path in paths],
+            on_event=lambda rank, done: None if rank else progress(done["tuples"], len(requests)),
+            requests=requests,
+            settings=settings,
+        )
+    return paths
+
+
+def make_task(
+    context: Context, *, path: Path, requests: Sequence[Request], settings: dict[str, Any]
+) -> None:
+    """Writes one party's file, from inside its process."""
+    enable()
+    make(path, requests, settings, lambda done: context.emit({"tuples": done}))
+
+
+def _wanted(config: TrainConfig, sizes: Sizes) -> tuple[list[Request], dict[str, Any]]:
+    """Returns all tuples of a run, and the settings that files of it are for.
+
+    The run is rehearsed here, on records of zeros, for a few steps.
+    """
+    if sizes.parties != config.parties:
+        raise ArgumentError(
+            "records", f"sizes of {sizes.parties} parties", f"sizes of {config.parties} parties"
+        )
+    settings = of_tuples(settings_of(config, SOFTWARE)) | sizes.facts()
+    made_by = {MADE_BY: config.provider}
+    return _requests(replace(config, provider="dealer"), sizes), settings | made_by
 
 
 def _requests(config: TrainConfig, sizes: Sizes) -> list[Request]:

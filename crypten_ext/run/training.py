@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from crypten_ext import dealer
+from crypten_ext import dealer, pairwise
+from crypten_ext.dealer.material import MADE_BY
 from crypten_ext.registry import enable
 from crypten_ext.run.host import CrypTenHost
 from extensions.owners.data import Split, read_party_file
@@ -57,6 +58,7 @@ def _join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[Cryp
     if options.material is not None:
         training.check(host, config, [own], options)
         facts = own.facts(communicator.get().get_rank())
-        settings = of_tuples(settings_of(config, host.software))
-        dealer.use_material(options.material, settings | facts)
+        settings = of_tuples(settings_of(config, host.software)) | {MADE_BY: config.provider}
+        use = pairwise.use_material if config.provider == "parties" else dealer.use_material
+        use(options.material, settings | facts)
     return host, own

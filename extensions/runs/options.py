@@ -23,8 +23,8 @@ class RunOptions:
         save: folder for the model: model.npz if it is opened, else each party's shares; with
             players these are in a folder at each of them.
         timeout: seconds after which a run on this machine is given up.
-        material: what `pea prepare` wrote, instead of a running dealer: the folder of all parties'
-            files, or the file of the one party that runs here.
+        material: what `pea prepare` wrote, instead of a running dealer or of what parties make: the
+            folder of all parties' files, or the file of the one party that runs here.
         players: file of the players that `pea players` runs, where a host has such a thing.
         federation: file of `pea federation`, by which players on other hosts are reached by TLS.
         key: with it, this client's own file of `pea keys`.

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from extensions.errors import ArgumentError
+from extensions.pairwise import MOST_PARTIES
 from extensions.protocols.noise import NoiseShares, party_variance
 
-Provider = Literal["dealer", "ttp", "tfp"]
+Provider = Literal["dealer", "parties", "ttp", "tfp"]
 
 DEALER_ADDRESS = "DEALER_ADDRESS"
 """Environment variable that tells a party where the dealer is, as HOST:PORT."""
@@ -29,6 +30,15 @@ DEALINGS: dict[str, Dealing] = {
             "A dealer, a process that holds no data, deals all correlated randomness. It must not "
             "collude with any party: together with one it can reconstruct every secret of the "
             "others."
+        ),
+    ),
+    "parties": Dealing(
+        title="parties themselves",
+        host_name="PARTIES",
+        notice=(
+            "The parties make all correlated randomness themselves, by oblivious transfer and "
+            "lattice encryption: nobody else takes part, and each is safe from all others together "
+            "if they follow the protocol. That takes the parties far more traffic than a dealer."
         ),
     ),
     "ttp": Dealing(
@@ -58,14 +68,17 @@ DEALER_NOISE_NOTICE = (
 )
 
 
-def check_provider(provider: str) -> None:
-    """Returns only if there is such a provider.
+def check_provider(provider: str, parties: int | None = None) -> None:
+    """Returns only if there is such a provider, for so many parties if they are known.
 
     Raises:
         ArgumentError: there is none.
     """
     if provider not in DEALINGS:
         raise ArgumentError("provider", provider, f"one of {tuple(DEALINGS)}")
+    if provider == "parties" and parties is not None and not 2 <= parties <= MOST_PARTIES:
+        allowed = f"in 2..{MOST_PARTIES} with the provider 'parties'"
+        raise ArgumentError("parties", parties, allowed, "Choose --provider dealer for more.")
 
 
 def check_noise_shares(parties: int, colluders: int, noise_shares: NoiseShares) -> None:

@@ -40,7 +40,7 @@ def check(config: Stated) -> None:
         ArgumentError: one is not, or does not.
     """
     check_offered(HOSTS, "backend", config.backend)
-    check_provider(config.provider)
+    check_provider(config.provider, config.parties)
     if config.evaluate not in get_args(Evaluate):
         raise ArgumentError("evaluate", config.evaluate, f"one of {get_args(Evaluate)}")
     if config.metrics is not None and config.metrics not in get_args(Metrics):

@@ -28,8 +28,9 @@ class Stated:
         backend: the host: crypten (processes), tfe (TF Encrypted's ABY3), clear (plaintext, one
             process, same arithmetic), or another that is installed; it refuses what it cannot do.
         parties: number of parties, who own the data.
-        provider: who deals correlated randomness: dealer or ttp (processes without data), or tfp
-            (party 0, which can then reconstruct every secret); crypten alone has the choice.
+        provider: who deals correlated randomness: dealer or ttp (processes without data), parties
+            (nobody: two to four of them make it), or tfp (party 0, which can then reconstruct every
+            secret); crypten alone has the choice.
         rows_per_unit: k, the most records of one person, who is drawn with all of them; each is
             clipped to C / k, so that epsilon is a person's.
         class_weights: how much a record of each class counts, in (0, 1]: its clipped gradient times

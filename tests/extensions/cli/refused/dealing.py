@@ -3,6 +3,7 @@
 from tests.extensions.cli.refused.running import TRAIN
 from tests.extensions.cli.refused.table import ANY, Table
 
+_BY_HAND = {"--provider": "parties", "--rendezvous": "tcp://127.0.0.1:29511"}
 _COUNTS = {"--records": "9,9", "--held-out": "3,3", "--columns": "4"}
 
 PREPARE = Table(
@@ -35,6 +36,11 @@ PREPARE = Table(
             )
         },
         "--out": ("given/own.npz", "given/own.npz/folder"),
+        "--provider": ("nobody", "ttp", "tfp"),
+        "--rank": ("0",),
+        "--rendezvous": ("tcp://127.0.0.1:29511",),
+        "--join-timeout": ("0", "-1"),
+        "--key": ("nowhere.pem",),
         "--parties": ("0", "1", "65"),
         "--classes": ("0", "1", "-1"),
         "--data": ("digits",),
@@ -47,6 +53,11 @@ PREPARE = Table(
         "--columns": ("0", "-1", "999999999"),
     },
     together=[
+        ({"--provider": "parties", "--rank": "0"}, ("key",)),
+        ({**_BY_HAND, "--rank": "2"}, ("rank",)),
+        ({**_BY_HAND, "--rank": "-1"}, ("rank",)),
+        ({**_BY_HAND, "--rank": "0", "--rendezvous": "here"}, ("rendezvous",)),
+        ({**_BY_HAND, "--rank": "0", "--key": "nowhere.pem"}, ("key",)),
         ({"--records": None}, ("held_out", "columns", "records")),
         ({"--held-out": None}, ("records",)),
         ({"--columns": None}, ("records",)),

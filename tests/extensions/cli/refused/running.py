@@ -123,6 +123,8 @@ _APART = [
     ({"--dealer-noise": "", "--provider": "tfp"}, ("dealer_noise",)),
     ({"--no-dp": "", **_NO_NOISE, "--delta": None, "--dealer-noise": ""}, ("dealer_noise",)),
     ({"--dealer-noise": "", "--provider": "ttp"}, ("dealer_noise",)),
+    ({"--dealer-noise": "", "--provider": "parties"}, ("dealer_noise",)),
+    ({"--provider": "parties", "--parties": "5"}, ("parties",)),
 ]
 
 _ON_PLAYERS = {"--backend": "tfe", "--parties": "3", "--players": "given/players.json"}

@@ -1,0 +1,16 @@
+"""Correlated randomness that CrypTen's two to four parties make themselves: nobody need be trusted.
+
+    crypten_ext.enable()
+    crypten.cfg.mpc.provider = "PARTIES"
+
+Any n - 1 parties that follow the protocol learn nothing of what the tuples hide
+(`extensions.pairwise`). Online all is as with a dealer: the same openings in the same rounds. What
+a dealer would send is replaced by messages between the parties, of which there are far more.
+"""
+
+from crypten_ext.pairwise.maker import Effort, disconnect, effort
+from crypten_ext.pairwise.prepared import use_material
+from crypten_ext.pairwise.provider import PartiesProvider
+from crypten_ext.pairwise.registration import install, remove
+
+__all__ = ["Effort", "PartiesProvider", "disconnect", "effort", "install", "remove", "use_material"]

@@ -1,0 +1,172 @@
+"""One party's tuples, made with the others when they are asked for, or a step's all at once.
+
+After a whole step the next one is expected to ask for the same. Its tuples are then made together
+when it begins, in as many rounds as the longest of them takes; what is not asked for is dropped.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from crypten_ext.dealer.messages import LONGEST_STEP
+from crypten_ext.dealer.recipes import recipe_of
+from crypten_ext.dealer.requests import Request
+from crypten_ext.pairwise.rounds import run
+from extensions.pairwise import tuples
+from extensions.pairwise.costs import cost_of
+from extensions.pairwise.peers import Peers, meet
+from extensions.pairwise.rounds import together
+
+from crypten import communicator
+
+PORTION = 1 << 22
+"""Transfers of all parties whose tuples are made together, which bounds what each of them holds."""
+Shares = list[torch.Tensor]
+
+
+class Source(Protocol):
+    """Where this party's tuples come from; all parties ask for the same, in one order."""
+
+    def deal(self, request: Request) -> Shares:
+        """Returns this party's shares of one tuple: masks, then the words that follow."""
+
+    def begin_step(self) -> None:
+        """A step of a loop begins, at every party."""
+
+    def close(self) -> None:
+        """No more tuples are needed."""
+
+
+@dataclass
+class Effort:
+    """What making tuples took.
+
+    Attributes:
+        tuples: their number.
+        seconds: of a processor, in all threads of this process.
+    """
+
+    tuples: int = 0
+    seconds: float = 0.0
+
+
+class Maker:
+    """The tuples that the parties of a process group make; their first one has them meet.
+
+    Args:
+        rank: of this party.
+        parties: their number.
+        group: torch's, of all of them.
+
+    Raises:
+        ArgumentError: fewer than 2 parties, or more than 4.
+        MissingExtraError: `seal-python` is not installed.
+        CiphertextError, TransferError: a party's keys are malformed; it is named.
+        PartyLostError: a party is lost meanwhile.
+    """
+
+    def __init__(self, rank: int, parties: int, group: Any) -> None:
+        self.parties, self.group = parties, group
+        self.effort = Effort()
+        self._peers: Peers = run(meet(rank, parties), group)
+        self._stock: deque[tuple[Request, Shares]] = deque()
+        self._asked: list[Request] | None = None
+
+    def deal(self, request: Request) -> Shares:
+        """Returns this party's shares of one tuple.
+
+        Raises:
+            CiphertextError, TransferError: a party sent what cannot be used; it is named.
+            PartyLostError: a party is lost.
+        """
+        if self._asked is not None and len(self._asked) <= LONGEST_STEP:
+            self._asked.append(request)
+        if self._stock and self._stock[0][0] == request:
+            return self._stock.popleft()[1]
+        self._stock.clear()
+        (shares,) = self.make([request])
+        return shares
+
+    def begin_step(self) -> None:
+        """The tuples of a step are made that is expected to ask for what the last one did."""
+        asked, self._asked = self._asked, []
+        if not asked or len(asked) > LONGEST_STEP:
+            return
+        self._stock.clear()
+        for portion in portions(asked, self.parties):
+            self._stock.extend(zip(portion, self.make(portion), strict=True))
+
+    def close(self) -> None:
+        """What the parties have in common is forgotten with this object."""
+
+    def make(self, requests: Sequence[Request]) -> list[Shares]:
+        """Returns shares of fresh tuples, which are made at once."""
+        for request in requests:
+            recipe_of(request)  # or parties would stop at different places
+        started = time.process_time()
+        makings = [tuples.made(self._peers, one.kind, one.parameters) for one in requests]
+        found = run(together(makings), self.group)
+        self.effort.tuples += len(requests)
+        self.effort.seconds += time.process_time() - started
+        return [[torch.from_numpy(share.copy()) for share in shares] for shares in found]
+
+
+def portions(requests: Sequence[Request], parties: int) -> Iterator[list[Request]]:
+    """Yields requests that are made at once, in their order."""
+    portion: list[Request] = []
+    transfers = 0
+    for request in requests:
+        size = cost_of(request.kind, request.parameters, parties).transfers
+        if portion and transfers + size > PORTION:
+            yield portion
+            portion, transfers = [], 0
+        portion.append(request)
+        transfers += size
+    if portion:
+        yield portion
+
+
+_source: Source | None = None
+
+
+def current() -> Source:
+    """Returns where this process's tuples come from; the parties meet for the first one.
+
+    Raises:
+        ArgumentError, MissingExtraError, PartyLostError: as `Maker` says.
+    """
+    global _source
+    world = communicator.get()
+    if isinstance(_source, Maker) and _source.group is not world.main_group:
+        _source = None  # CrypTen was started anew
+    if _source is None:
+        _source = Maker(world.get_rank(), world.get_world_size(), world.main_group)
+    return _source
+
+
+def use(source: Source) -> None:
+    """This process's tuples come from there."""
+    global _source
+    _source = source
+
+
+def is_in_use() -> bool:
+    """Whether this process has tuples already."""
+    return _source is not None
+
+
+def effort() -> Effort:
+    """Returns what this process has made so far."""
+    return _source.effort if isinstance(_source, Maker) else Effort()
+
+
+def disconnect() -> None:
+    """No more tuples are needed; the next one has the parties meet anew."""
+    global _source
+    if _source is not None:
+        _source.close()
+    _source = None

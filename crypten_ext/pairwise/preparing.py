@@ -1,0 +1,129 @@
+"""Making all tuples of a run beforehand: each party writes its own file, while all are there.
+
+What was made when a party is lost stays, in a file beside, and is of use when all prepare the same
+again: as many tuples as every party has. They are sealed under a new key, so that no number of a
+frame serves twice under one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crypten_ext.dealer import messages
+from crypten_ext.dealer.material import GENERATION, MADE_BY, Header, Material
+from crypten_ext.dealer.messages import Tag
+from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.writing import Writer
+from crypten_ext.masks.keystream import KEY_BYTES
+from crypten_ext.pairwise.maker import Maker, portions
+from crypten_ext.world import exchange
+from extensions.errors import ArgumentError, MaterialError
+from extensions.protocols.agreement import exchange_bytes
+
+from crypten import communicator
+
+RUN_BYTES = 16
+TUPLES = "tuples"
+"""A setting of the run: what names the list of them."""
+
+
+def prepare(
+    path: Path,
+    requests: Sequence[Request],
+    settings: dict[str, Any],
+    progress: Callable[[int], None] = lambda done: None,
+) -> None:
+    """Writes this party's file; all parties call it, with the same requests and settings.
+
+    Args:
+        path: of the file, of which there is none yet.
+        requests: all tuples of the run, in order.
+        settings: of the run, by name.
+        progress: called with the number of tuples made so far.
+
+    Guarantees:
+        The file has its name once all parties have all tuples. What was made before a party was
+        lost lies in ``PATH.partial``, of mode 0600, and is gone on with by the next call for the
+        same tuples and settings.
+
+    Raises:
+        ArgumentError: there is such a file; more than four parties.
+        PartyLostError: a party is lost; it is named.
+        CiphertextError, TransferError: a party sent what cannot be used; it is named.
+    """
+    if path.exists():
+        raise ArgumentError("out", str(path), "no file yet")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    world = communicator.get()
+    rank, parties = world.get_rank(), world.get_world_size()
+    settings = settings | {MADE_BY: "parties", TUPLES: digest_of(requests)}
+    partial = path.with_name(path.name + ".partial")
+    before = _unfinished(partial, rank, parties, settings, len(requests))
+    run, kept = _agreed(before)
+    header = Header(run=run, rank=rank, parties=parties, tuples=len(requests), settings=settings)
+    following = path.with_name(path.name + ".following")
+    following.unlink(missing_ok=True)
+    with Writer(following, os.urandom(KEY_BYTES), header) as file:
+        _copy(before, kept, file)
+        file.flush()
+        following.rename(partial)
+        progress(kept)
+        maker = Maker(rank, parties, world.main_group)
+        for portion in portions(requests[kept:], parties):
+            for request, shares in zip(portion, maker.make(portion), strict=True):
+                words = torch.cat([share.reshape(-1) for share in shares]).numpy()
+                tag = Tag(GENERATION, kept, request.digest)
+                file.write(messages.pack(tag, words))
+                kept += 1
+            file.flush()
+            progress(kept)
+    exchange([[kept]])  # all parties have all
+    partial.rename(path)
+
+
+def digest_of(requests: Sequence[Request]) -> str:
+    """Returns what names a list of tuples."""
+    return hashlib.sha256(b"".join(request.digest for request in requests)).hexdigest()[:32]
+
+
+def _unfinished(
+    partial: Path, rank: int, parties: int, settings: dict[str, Any], tuples: int
+) -> Material | None:
+    """Returns what an earlier call has left of the same tuples, if anything."""
+    with suppress(ArgumentError, MaterialError):
+        material = Material(partial)
+        header = material.header
+        found = header.rank, header.parties, header.tuples, header.settings
+        if found == (rank, parties, tuples, settings):
+            return material
+        material.finish()
+    return None
+
+
+def _agreed(before: Material | None) -> tuple[str, int]:
+    """Returns what the run is called, and how many tuples all parties have; two rounds."""
+    run = bytes(RUN_BYTES) if before is None else bytes.fromhex(before.header.run)
+    count = 0 if before is None else sum(1 for _ in before.unfinished())
+    said = exchange_bytes(exchange, [run + os.urandom(RUN_BYTES) + count.to_bytes(8, "big")])
+    runs = {each[:RUN_BYTES] for each in said}
+    counts = [int.from_bytes(each[2 * RUN_BYTES :], "big") for each in said]
+    if len(runs) == 1 and min(counts):
+        return run.hex(), min(counts)
+    drawn = b"".join(each[RUN_BYTES : 2 * RUN_BYTES] for each in said)
+    return hashlib.sha256(drawn).hexdigest()[: 2 * RUN_BYTES], 0
+
+
+def _copy(before: Material | None, kept: int, file: Writer) -> None:
+    """Writes the first frames of an earlier file."""
+    if before is not None:
+        for frame in islice(before.unfinished(), kept):
+            file.write(frame)
+        before.finish()

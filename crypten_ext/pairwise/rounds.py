@@ -1,0 +1,47 @@
+"""Rounds of `extensions.pairwise` among CrypTen's parties, over the connections that they have."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed
+
+from extensions.pairwise.rounds import Making, Round
+
+Result = TypeVar("Result")
+_TAG = 2
+"""Of these messages, beside CrypTen's own and rows on their way from their owners."""
+
+
+def run(making: Making[Result], group: Any) -> Result:
+    """Returns what is made; all parties of the group call it, in one order.
+
+    Raises:
+        PartyLostError: a party is lost, or sent a message of another size; it is named.
+    """
+    came: Mapping[int, bytes] | None = None
+    while True:
+        try:
+            step = next(making) if came is None else making.send(came)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+        came = _exchange(step, group)
+
+
+def _exchange(step: Round, group: Any) -> dict[int, bytes]:
+    """Returns the messages of one round; receivers are ready first."""
+    sizes = {rank: size for rank, size in step.sizes.items() if size}
+    rooms = {rank: torch.empty(size, dtype=torch.uint8) for rank, size in sizes.items()}
+    waiting: list[Any] = [
+        distributed.irecv(room, rank, group, tag=_TAG) for rank, room in rooms.items()
+    ]
+    for rank, message in step.send.items():
+        if message:
+            sent = torch.frombuffer(bytearray(message), dtype=torch.uint8)
+            waiting.append(distributed.isend(sent, rank, group, tag=_TAG))
+    for work in waiting:
+        work.wait()
+    return {
+        rank: rooms[rank].numpy().tobytes() if size else b"" for rank, size in step.sizes.items()
+    }

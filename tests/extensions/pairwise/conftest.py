@@ -1,0 +1,19 @@
+"""Parties that have met, three of them once for all tests: keys and base transfers take a second."""
+
+import pytest
+
+pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
+
+from tests.helpers.pairwise import Parties
+
+
+@pytest.fixture(scope="session")
+def three():
+    return Parties(3)
+
+
+@pytest.fixture(
+    scope="module", params=[3, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 4))]
+)
+def parties(request):
+    return request.getfixturevalue("three") if request.param == 3 else Parties(request.param)
