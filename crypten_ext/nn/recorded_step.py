@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from crypten_ext.dealer import begin_step
-from crypten_ext.nn.adoption import adopt
 from crypten_ext.nn.averaging import Averaging
+from crypten_ext.nn.layers.adoption import adopt
 from crypten_ext.nn.momentum import Momentum
-from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, Version
+from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.activations import output_norm
-from extensions.network.layers import LayerGradient, chain_of_shapes, largest_output
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import dpsgd_step
@@ -66,7 +64,8 @@ class RecordedStep(crypten.optim.Optimizer):
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
-        self._tape = Tape()
+        _ = settings.bias_bits  # refuses what is none
+        self._tape = Tape(settings)
         adopt(model, self._tape)
         self._model = model
         super().__init__(list(model.parameters()), {"lr": lr})
@@ -75,7 +74,6 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps = 0
         self._compared = False
         check_momentum(settings.momentum)
-        _ = settings.bias_bits  # refuses what is none
         self._momentum = Momentum(model)
         self._iterates = Averaging(
             model, settings.average, settings.steps, settings.max_weight_norm
@@ -122,13 +120,13 @@ class RecordedStep(crypten.optim.Optimizer):
         batch.use(self)
         self._drift.count(plan)
         padding = None if batch.shared is None else batch.shared.padding
-        gradients = _gradients(recorded, self._settings.bias_bits)
         updates = dpsgd_step(
-            ring, gradients, plan, self.source, padding, ratio=ratio, velocity=velocity
+            ring, recorded.gradients, plan, self.source, padding, ratio=ratio, velocity=velocity
         )
-        self._momentum.after(plan, layers, updates)
+        moved = _by_module(layers, updates)
+        self._momentum.after(plan, layers, moved)
         self._iterates.before(ring, self._steps)
-        for layer, (weight, bias) in zip(layers, updates, strict=True):
+        for layer, (weight, bias) in zip(layers, moved, strict=True):
             layer.weight.share = layer.weight.share - weight
             if bias is not None:
                 layer.bias.share = layer.bias.share - bias
@@ -197,7 +195,7 @@ class RecordedStep(crypten.optim.Optimizer):
             ArgumentError: one is beyond its part of the bound; that is opened, nothing else.
         """
         parameters = dict(self._model.named_parameters())
-        hidden = sum(p.dim() == 2 for p in parameters.values()) > 1
+        hidden = sum(p.dim() > 1 for p in parameters.values()) > 1
         new = {name: p for name, p in parameters.items() if not self._is_known(name, p)}
         if self.private and hidden and new:
             ring = ring_of(next(iter(new.values())))
@@ -210,7 +208,7 @@ class RecordedStep(crypten.optim.Optimizer):
     def _account(self, public: PublicBatch) -> None:
         raise NotImplementedError
 
-    def _check_coverage(self, layers: list[LinearUse]) -> None:
+    def _check_coverage(self, layers: list[LayerUse]) -> None:
         """Makes sure that the layers are all of the model, and were applied to what they say."""
         reached = {id(parameter) for layer in layers for parameter in layer.parameters}
         for name, parameter in self._model.named_parameters():
@@ -238,19 +236,9 @@ class RecordedStep(crypten.optim.Optimizer):
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
         settings, origin = self._settings, recorded.origin
         expected = settings.expected_batch_size
-        norms = _input_norms(origin, settings.max_weight_norm, ring.frac_bits)
-        layers = []
-        for layer, norm in zip(origin.layers, norms, strict=True):
-            out_features, in_features = layer.weight.size()
-            layers.append((in_features, out_features, layer.bias is not None, norm))
         return StepPlan(
             frac_bits=ring.frac_bits,
-            layers=chain_of_shapes(
-                layers,
-                delta_norm=recorded.delta_norm,
-                weight_norm=settings.max_weight_norm,
-                bias_bits=settings.bias_bits,
-            ),
+            layers=recorded.shapes,
             rows=origin.layers[0].inputs.size(0),
             learning_rate=self.param_groups[0]["lr"],
             expected_batch_size=expected or origin.batch.public.expected_size,
@@ -266,28 +254,7 @@ class RecordedStep(crypten.optim.Optimizer):
         )
 
 
-def _input_norms(origin: Provenance, max_weight_norm: float, frac_bits: int) -> list[float]:
-    """Returns a bound of the norm of a row of each linear layer's input."""
-    norm, norms = origin.batch.public.feature_norm, []
-    for use in origin.uses:
-        if isinstance(use, LinearUse):
-            norms.append(norm)
-            norm = largest_output(norm, use.weight.size(0), max_weight_norm, frac_bits)
-        else:
-            norm = output_norm(use.function, use.slope[0].numel(), norm)
-    return norms
-
-
-def _gradients(recorded: BackwardPass, bias_bits: int) -> list[LayerGradient]:
-    """Returns each layer's; squared norms are those of the owners where the batch is its input."""
-    shared = recorded.origin.batch.shared
-    return [
-        LayerGradient(
-            inputs=layer.factor,
-            deltas=deltas,
-            squared_norm=None if shared is None or layer.origin.uses else shared.squared_norms,
-            has_bias=layer.bias is not None,
-            bias_bits=bias_bits,
-        )
-        for layer, deltas in zip(recorded.origin.layers, recorded.deltas, strict=True)
-    ]
+def _by_module(layers: list[LayerUse], updates: Pairs) -> Pairs:
+    """Returns the updates of each module's weight and bias, given those of every layer."""
+    each = iter(updates)
+    return [use.together([next(each) for _ in range(use.stage.layers)]) for use in layers]

@@ -14,7 +14,7 @@ from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import SOFTWARE, exchange
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import Arrays, Batch, Compute, Host, Placed, Traffic, flat, pairs

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.randomness import uniform
 from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
 from extensions.protocols.agreement import Words

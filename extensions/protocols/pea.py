@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network, Parameters, forward
+from extensions.network.chain import Network
 from extensions.network.class_weights import row_weights
 from extensions.network.layers import LayerGradient
+from extensions.network.passes import Parameters, forward
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords

@@ -1,5 +1,6 @@
 """A model's weights from the clear, into the clear, and as one file of shares for each server."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from extensions.protocols.agreement import common_name
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from tfe_ext.keras.layers import Chain, config_of, layers_of
 from tfe_ext.keras.steps.iterates import Iterates
+from tfe_ext.keras.steps.kernels import from_matrix, to_matrix
 from tfe_ext.keras.steps.step import store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.ring.aby3_ring import ABY3Ring
@@ -39,7 +41,7 @@ class Weighted:
 
     @property
     def chain(self) -> Chain:
-        """The model as a chain of linear layers."""
+        """The model as a chain of stages."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -65,10 +67,11 @@ class Weighted:
         return built
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Sets kernel and bias of each Dense layer, given in the clear.
+        """Sets kernel and bias of each layer, given in the clear.
 
         Args:
-            weights: arrays of the shapes of `get_weights`; kernels are (in, out).
+            weights: arrays of the shapes of `get_weights`; kernels are (in, out), those of Conv2D
+                (height, width, in, out), and its biases (out, 1, 1), as the host has them.
 
         Raises:
             ArgumentError: other shapes, or values that do not fit the ring.
@@ -77,7 +80,7 @@ class Weighted:
         assign(self._trainer.ring, self.chain.flat, weights)
 
     def get_weights(self) -> list[Reals]:
-        """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
+        """Returns kernel and bias of each layer, **opened**; charge it where it matters."""
         self.opened += 1
         return opened(self._trainer.ring, self.chain.flat)
 
@@ -85,9 +88,9 @@ class Weighted:
         """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
 
         The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
-        ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
-        CrypTen backend. One file tells nothing. This process reads all three, as it may read all
-        tensors.
+        ``weight_i``, (out, in), of a convolution (out, in x height x width), and ``bias_i`` of the
+        i-th layer, as in the files of the CrypTen backend. One file tells nothing. This process
+        reads all three, as it may read all tensors.
         """
         return save(self._trainer.ring, self.chain, Path(folder))
 
@@ -156,10 +159,10 @@ def shares(chain: Chain) -> list[dict[str, Integers]]:
     arrays: list[dict[str, Integers]] = [{} for _ in range(ABY3Ring.parties)]
     for i, (kernel, bias) in enumerate(chain.variables):
         for rank, part in enumerate(summands(kernel)):
-            arrays[rank][f"weight_{i}"] = part.T
+            arrays[rank][f"weight_{i}"] = to_matrix(part)
         if bias is not None:
             for rank, part in enumerate(summands(bias)):
-                arrays[rank][f"bias_{i}"] = part
+                arrays[rank][f"bias_{i}"] = to_matrix(part)
     return arrays
 
 
@@ -217,17 +220,20 @@ def restore(chain: Chain, parts: Sequence[Mapping[str, Integers]]) -> None:
         if given != expected:
             raise ArgumentError("shares", given, f"of this model, {expected}")
     for i, (kernel, bias) in enumerate(chain.variables):
-        _restore(kernel, [own[f"weight_{i}"].T for own in parts])
+        shape = kernel.shape.as_list()
+        _restore(kernel, [from_matrix(own[f"weight_{i}"], shape) for own in parts])
         if bias is not None:
-            _restore(bias, [own[f"bias_{i}"] for own in parts])
+            shape = bias.shape.as_list()
+            _restore(bias, [from_matrix(own[f"bias_{i}"], shape) for own in parts])
 
 
 def _shapes(chain: Chain) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for i, (kernel, bias) in enumerate(chain.variables):
-        shapes[f"weight_{i}"] = tuple(kernel.shape.as_list()[::-1])
+        *inputs, outputs = kernel.shape.as_list()
+        shapes[f"weight_{i}"] = outputs, math.prod(inputs)
         if bias is not None:
-            shapes[f"bias_{i}"] = tuple(bias.shape.as_list())
+            shapes[f"bias_{i}"] = (outputs,)
     return shapes
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import tensorflow as tf
 
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import (
     Arrays,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.protocols.host import Host, flat, pairs
 from extensions.protocols.optimizer.choices import Averaging, Choices, iterates
 from extensions.ring.fixed_point import SAFE_BITS, Integers
