@@ -20,6 +20,7 @@ from extensions.protocols import inverse_sqrt as one_hot
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.protocols.optimizer import AdamPlan, Moments, adam_step
 from extensions.ring.interface import Ring, Share
 
 Shares = list[Share]
@@ -299,6 +300,16 @@ def train(
     return [weight, bias]
 
 
+def adam(ring: Ring, *given: Share, plan: AdamPlan, steps: int, bits: Sequence[int]) -> Shares:
+    """Returns what the last of equal steps takes from weights and biases, and the moments."""
+    half = len(given) // 3
+    sums, moments = given[:half], Moments(list(given[half : 2 * half]), list(given[2 * half :]))
+    moved: Shares = []
+    for t in range(1, steps + 1):
+        moved, moments = adam_step(ring, sums, moments, plan, plan.public(t), bits)
+    return [*moved, *moments.first, *moments.second]
+
+
 RECIPES: dict[str, Callable[..., Shares]] = {
     recipe.__name__: recipe
     for recipe in (
@@ -333,5 +344,6 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         initialize,
         first_smallest,
         train,
+        adam,
     )
 }
