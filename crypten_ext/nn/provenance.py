@@ -59,16 +59,35 @@ class SharedBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class Piece:
+    """Which part of a batch it is.
+
+    Attributes:
+        whole: the batch.
+        index: from 0 on.
+        count: number of pieces.
+        rows: of the whole batch.
+    """
+
+    whole: "Batch"
+    index: int
+    count: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
-    """One sample of the records, which serves one step.
+    """One sample of the records, which serves one step, or a piece of one.
 
     Attributes:
         public: what everybody knows of it.
         shared: what its owners supply; None where a caller vouches for it.
+        piece: None of a whole one.
     """
 
     public: PublicBatch
     shared: SharedBatch | None
+    piece: Piece | None = None
     _users: list[Any] = field(default_factory=list)
 
     def use(self, optimizer: Any) -> None:
@@ -77,6 +96,8 @@ class Batch:
         Raises:
             GradientError: it made one before; or it is private, and so was another that did.
         """
+        if self.piece is not None and self.piece.index == 0:
+            self.piece.whole.use(optimizer)
         if any(user is optimizer or (user.private and optimizer.private) for user in self._users):
             raise GradientError(
                 "The batch was used for an earlier step: the accounting takes each batch as a "

@@ -8,6 +8,7 @@ from crypten_ext.dealer import begin_step
 from crypten_ext.nn.averaging import Averaging
 from crypten_ext.nn.layers.adoption import adopt
 from crypten_ext.nn.momentum import Momentum
+from crypten_ext.nn.pieces import Accumulated
 from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
@@ -15,11 +16,11 @@ from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
-from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.dpsgd import Sums, clipped_sums, updates_of, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan, check_momentum
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
 from extensions.protocols.noise import NoiseShares
-from extensions.protocols.optimizer import bias_bits_of_layers
+from extensions.protocols.optimizer import AdamPlan, bias_bits_of_layers
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
@@ -78,6 +79,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._iterates = Averaging(
             model, settings.average, settings.steps, settings.max_weight_norm
         )
+        self._pieces = Accumulated()
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start()
@@ -93,6 +95,9 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def step(self, closure: None = None) -> None:
         """Applies one update to the encrypted parameters.
+
+        With a piece of a batch (`crypten_ext.in_pieces`), but for the last one, it only adds up
+        clipped gradients, in shares.
 
         Raises:
             GradientError: no backward pass, one that was used already, one that did not reach
@@ -112,19 +117,21 @@ class RecordedStep(crypten.optim.Optimizer):
         self._check_start()
         ring = ring_of(layers[0].weight)
         plan = self._plan(ring, recorded)
+        moving = self._moving(plan)
         if self._steps == 0 and self._settings.steps is not None:
-            plan.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
-        self._drift.check(plan, 1)
+            moving.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
+        self._drift.check(moving, 1)
         self._iterates.check(ring, self._steps)
-        velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
+        self._pieces.check(batch, plan)
         batch.use(self)
-        self._drift.count(plan)
         padding = None if batch.shared is None else batch.shared.padding
-        updates = dpsgd_step(
-            ring, recorded.gradients, plan, self.source, padding, ratio=ratio, velocity=velocity
-        )
-        moved = _by_module(layers, updates)
-        self._momentum.after(plan, layers, moved)
+        clipped = clipped_sums(ring, recorded.gradients, plan, padding)
+        total = self._pieces.add(batch, clipped, plan)
+        if total is None:
+            return
+        self._drift.count(moving)
+        sums = with_noise(ring, total, plan, self.source)
+        moved = _by_module(layers, self._updates(ring, sums, plan, layers))
         self._iterates.before(ring, self._steps)
         for layer, (weight, bias) in zip(layers, moved, strict=True):
             layer.weight.share = layer.weight.share - weight
@@ -134,6 +141,19 @@ class RecordedStep(crypten.optim.Optimizer):
         self._iterates.after(ring, self._steps)
         self._note_parameters()
         self._account(batch.public)
+
+    def _moving(self, plan: StepPlan) -> StepPlan | AdamPlan:
+        """Returns what tells how far a step may move weights."""
+        return plan
+
+    def _updates(
+        self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
+    ) -> Pairs:
+        """Returns what a step takes from each layer, given noisy sums."""
+        velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
+        updates = updates_of(ring, sums, plan, ratio, velocity)
+        self._momentum.after(plan, layers, _by_module(layers, updates))
+        return updates
 
     def _compare(self, public: PublicBatch) -> None:
         """Compares settings, model and batch with all parties', once."""
@@ -157,7 +177,16 @@ class RecordedStep(crypten.optim.Optimizer):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was counted so far, public, as values that JSON can hold."""
+        """Returns what was counted so far, public, as values that JSON can hold.
+
+        Raises:
+            GradientError: a batch has pieces left.
+        """
+        if self._pieces.is_open:
+            raise GradientError(
+                "Some pieces of a batch are summed, and others are due: what there is so far has "
+                "no noise, and is kept nowhere. Save after a step."
+            )
         return {
             "steps": self._steps,
             "drift": self._drift.state(),
@@ -235,11 +264,12 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
         settings, origin = self._settings, recorded.origin
+        piece = origin.batch.piece
         expected = settings.expected_batch_size
         return StepPlan(
             frac_bits=ring.frac_bits,
             layers=recorded.shapes,
-            rows=origin.layers[0].inputs.size(0),
+            rows=origin.layers[0].inputs.size(0) if piece is None else piece.rows,
             learning_rate=self.param_groups[0]["lr"],
             expected_batch_size=expected or origin.batch.public.expected_size,
             max_grad_norm=settings.max_grad_norm,

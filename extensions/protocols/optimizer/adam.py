@@ -25,7 +25,7 @@ RATE_BITS = 14
 """Of the largest numerator: early ones may be 32 times smaller."""
 FLOOR = 2.0**-4
 """Least second moment of DPAdam, in units of the noise's variance."""
-EPS = 1e-3
+EPS = 2.0**-8
 """Of Adam without noise, the root of the least second moment."""
 _LEAST_BITS = 8
 

@@ -12,6 +12,7 @@ from extensions.network.layers import LayerShape
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import AdamPlan, Betas, Moments, adam_step
+from extensions.protocols.optimizer.adam import EPS
 from extensions.protocols.settings import network_of, plan_of
 from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import decode
@@ -137,7 +138,7 @@ def test_a_run_takes_these_steps():
     for t in range(1, config.steps + 1):
         g = (inputs @ own.T + 1 / CLASSES - np.eye(CLASSES)[y]).T @ inputs / len(x)
         m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g**2
-        spread = np.maximum(v / (1 - b2**t), 1e-6)
+        spread = np.maximum(v / (1 - b2**t), EPS**2)
         own = own - config.lr * m / (1 - b1**t) / np.sqrt(spread)
         seen.append(own)
     mean = np.mean(seen[-5:], axis=0)
