@@ -258,9 +258,7 @@ class DPAdam(_ByMoments, DPSGD):
         **options: Any,
     ) -> None:
         check_floor("floor", floor)
-        if options.get("momentum"):
-            raise ArgumentError("momentum", options["momentum"], "left out: it is the first beta")
-        self._moments = AdamMoments(model, betas, floor=floor)
+        self._moments = _moments_of(model, betas, options, floor=floor)
         super().__init__(model, lr, *rest, **options)
 
 
@@ -287,7 +285,14 @@ class Adam(_ByMoments, SGD):
         eps: float = EPS,
         **options: Any,
     ) -> None:
-        if options.get("momentum"):
-            raise ArgumentError("momentum", options["momentum"], "left out: it is the first beta")
-        self._moments = AdamMoments(model, betas, eps=eps)
+        self._moments = _moments_of(model, betas, options, eps=eps)
         super().__init__(model, lr, **options)
+
+
+def _moments_of(
+    model: Any, betas: tuple[float, float], options: Mapping[str, Any], **floors: float
+) -> AdamMoments:
+    """Returns zero moments, if the options leave out momentum; else ArgumentError."""
+    if options.get("momentum"):
+        raise ArgumentError("momentum", options["momentum"], "left out: it is the first beta")
+    return AdamMoments(model, betas, **floors)
