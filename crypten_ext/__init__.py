@@ -12,6 +12,7 @@ from crypten_ext import nn  # noqa: E402
 from crypten_ext.evaluation import count_correct  # noqa: E402
 from crypten_ext.nn import optim  # noqa: E402
 from crypten_ext.nn.batches import poisson_batches, share_records  # noqa: E402
+from crypten_ext.nn.pieces import in_pieces  # noqa: E402
 from crypten_ext.nn.vouching import vouch_for  # noqa: E402
 from crypten_ext.noise import gaussian_noise  # noqa: E402
 from crypten_ext.registry import disable, enable, is_enabled  # noqa: E402
@@ -26,6 +27,7 @@ __all__ = [
     "disable",
     "enable",
     "gaussian_noise",
+    "in_pieces",
     "is_enabled",
     "nn",
     "optim",

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from crypten_ext import dealer, pairwise, third_party
 from crypten_ext.functions import ClipByNorm, ClipFactor, InverseSqrt
 from crypten_ext.masks import install as masks
-from crypten_ext.nn import autograd
+from crypten_ext.nn.layers import Tanh, autograd
 from crypten_ext.ring import exchange
 from crypten_ext.ring.crypten_ring import check_configuration
 from extensions.errors import ArgumentError, PeaError
@@ -17,6 +17,7 @@ import crypten
 from crypten.common.functions import approximations
 from crypten.cryptensor import CrypTensor
 from crypten.gradients import FUNCTION_REGISTRY, AutogradFunction
+from crypten.nn import onnx_converter
 
 METHOD_KEY = "functions.inv_sqrt_method"
 METHODS = ("newton_raphson", "protocol1")
@@ -70,6 +71,7 @@ def enable() -> None:
     Adds ``inverse_sqrt``, ``clip_factor``, ``clip_by_norm`` (and what `crypten_ext.nn` calls) to
     CrypTen's function registry, and makes ``inv_sqrt`` and ``sqrt`` follow
     ``cfg.functions.inv_sqrt_method`` ("newton_raphson", the host's, or "protocol1").
+    `crypten.nn.from_pytorch` takes ``torch.nn.Tanh``.
 
     CrypTen's masks come from AES-256-CTR from here on (`crypten_ext.masks.install`), and so do the
     tuples of its third party (`crypten_ext.third_party`). If CrypTen is initialised already, the
@@ -91,6 +93,7 @@ def enable() -> None:
     for name, cls in FUNCTIONS.items():
         cls.name = name
         FUNCTION_REGISTRY[name] = cls
+    onnx_converter.ONNX_TO_CRYPTEN["Tanh"] = Tanh
     approximations.inv_sqrt = _inv_sqrt
     CrypTensor.inv_sqrt = _inv_sqrt
     exchange.install()
@@ -104,6 +107,8 @@ def disable() -> None:
     for name, cls in FUNCTIONS.items():
         if FUNCTION_REGISTRY.get(name) is cls:
             del FUNCTION_REGISTRY[name]
+    if onnx_converter.ONNX_TO_CRYPTEN.get("Tanh") is Tanh:
+        del onnx_converter.ONNX_TO_CRYPTEN["Tanh"]
     approximations.inv_sqrt = _host_inv_sqrt
     CrypTensor.inv_sqrt = _host_inv_sqrt
     third_party.remove()

@@ -20,7 +20,7 @@ from benchmarks.accuracy.runs import (
     train,
 )
 from benchmarks.accuracy.settings import DELTA_SHARE, PARTIES, tuned
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger

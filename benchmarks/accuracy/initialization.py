@@ -12,7 +12,7 @@ from benchmarks.accuracy.publishing import Line, lines, publish
 from benchmarks.accuracy.records import Material, dealt, without_test
 from benchmarks.accuracy.runs import Encoded, held_out_of, repeated, train
 from benchmarks.accuracy.settings import tuned
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.settings import account

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.accuracy.records import Material, dealt
 from benchmarks.accuracy.settings import Setting
 from extensions.cli import console
-from extensions.network.chain import Parameters, forward
+from extensions.network.passes import Parameters, forward
 from extensions.owners.data import Split
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.steps.materialised import materialised_step
-from extensions.network.chain import Network, forward
+from extensions.network.chain import Network
+from extensions.network.passes import forward
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan

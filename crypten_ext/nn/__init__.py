@@ -1,6 +1,6 @@
 """Layers, losses and the secure DPSGD optimizer of CrypTen programs."""
 
-from crypten_ext.nn.layers import Linear, ReLU, Sigmoid
+from crypten_ext.nn.layers import Linear, ReLU, Sigmoid, Tanh
 from crypten_ext.nn.losses import LOSSES, BCEWithLogitsLoss, CrossEntropyLoss, Loss
 
 from crypten.nn import Sequential
@@ -14,4 +14,5 @@ __all__ = [
     "ReLU",
     "Sequential",
     "Sigmoid",
+    "Tanh",
 ]

@@ -1,5 +1,6 @@
 """Poisson batches from every party's own records, shared without a message."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,7 @@ from extensions.privacy.sampling import (
     encode_targets,
 )
 from extensions.protocols.announcement import Announcement, agree_on_records
-from extensions.ring.fixed_point import ENCODING_SLACK, Integers
+from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 
 import crypten
@@ -53,26 +54,26 @@ def poisson_batches(
     many records were drawn. The rows of all parties are concatenated in rank order.
 
     Args:
-        x: this party's features, (records, features); None if it has none.
+        x: this party's features, (records, features); or signals, (records, channels, length), or
+            images, (records, channels, height, width). None if it has none.
         y: this party's labels: (records,) integers, or (records, classes) targets in [0, 1].
         sample_rate: Poisson rate q in (0, 1].
         steps: number of batches.
         classes: number of outputs; by default the largest that any party's labels need, which
             tells the others this party's largest label.
-        max_feature_norm: public bound of the Euclidean norm of a row of x.
-        overflow_probability: that a sample exceeds its rows (`accounting.allowed_overflow`).
-        source: where the sampling comes from; by default the operating system.
+        max_feature_norm: public bound of the Euclidean norm of a record of x.
+        overflow_probability: that a sample exceeds its rows (`allowed_overflow`).
+        source: of the sampling; by default the operating system.
 
     Yields:
-        features (rows, features) and targets (rows, classes): pass them on unchanged, since they
-        carry what the optimizer needs.
+        features, (rows, ...), and targets, (rows, classes), to be passed on unchanged.
 
     Cost:
         One round before the first batch, to compare shapes and settings; not a byte for a batch.
 
     Raises:
-        ArgumentError: in every party and before anything is shared: NaN or infinite features,
-            rows beyond the norm bound, wrong labels or settings that differ between parties.
+        ArgumentError: in every party and before anything is shared: NaN, infinity, rows beyond the
+            norm bound, wrong labels, or settings that differ between parties.
     """
     check_sample_rate(sample_rate)
     if steps < 1:
@@ -88,30 +89,33 @@ def poisson_batches(
     sizes = [a.records for a in announcements]
     rows = [capacity(n, sample_rate, each) if n else 0 for n in sizes]
     public = PublicBatch(
-        feature_norm=max_feature_norm * ENCODING_SLACK,
+        feature_norm=max_feature_norm,
         expected_size=sample_rate * sum(sizes),
         sample_rate=sample_rate,
         overflow_probability=overflow_probability / steps,
     )
-    widths = _widths(announcements, classes)
-    return _batches(ring, records, rows, widths, public, steps, source or SystemSource())
+    sizes_of_rows = _sizes(announcements, classes)
+    return _batches(ring, records, rows, sizes_of_rows, public, steps, source or SystemSource())
 
 
-def _widths(announcements: Sequence[Announcement], classes: int | None) -> tuple[int, int]:
-    """Returns the numbers of features and of outputs."""
+def _sizes(
+    announcements: Sequence[Announcement], classes: int | None
+) -> tuple[tuple[int, ...], int]:
+    """Returns the shape of a record's features, and the number of outputs."""
     outputs = classes or max(a.classes for a in announcements)
-    return max(a.features for a in announcements), outputs
+    return next(a.shape for a in announcements if a.records), outputs
 
 
 def _batches(
     ring: CrypTenRing,
     records: OwnRecords | None,
     rows: list[int],
-    widths: tuple[int, int],
+    sizes: tuple[tuple[int, ...], int],
     public: PublicBatch,
     steps: int,
     source: NoiseSource,
 ) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    shape, outputs = sizes
     for _ in range(steps):
         own: Rows | None = None
         if records is not None:
@@ -124,14 +128,14 @@ def _batches(
             )
         x, y, norms, padding = share_rows(
             rows,
-            [(widths[0],), (widths[1],), (), ()],
+            [(math.prod(shape),), (outputs,), (), ()],
             None if own is None else [own.features, own.labels, own.squared_norms, own.padding],
         )
         features = Factor.of_owners(x, rows, None if own is None else own.features)
         shared = SharedBatch(features=features, squared_norms=norms, padding=padding)
         batch = Batch(public, shared)
         yield (
-            mark(as_tensor(ring, x), Provenance(batch, "features")),
+            mark(as_tensor(ring, x.reshape(-1, *shape)), Provenance(batch, "features")),
             mark(as_tensor(ring, y), Provenance(batch, "targets")),
         )
 
@@ -171,10 +175,10 @@ def share_records(
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, {})
     rows = [a.records for a in announcements]
-    widths = _widths(announcements, classes)
+    shape, outputs = _sizes(announcements, classes)
     own = None if records is None else [records.features, records.labels]
-    features, targets = share_rows(rows, [(widths[0],), (widths[1],)], own)
-    return as_tensor(ring, features), as_tensor(ring, targets)
+    features, targets = share_rows(rows, [(math.prod(shape),), (outputs,)], own)
+    return as_tensor(ring, features.reshape(-1, *shape)), as_tensor(ring, targets)
 
 
 def _prepare(
@@ -196,7 +200,7 @@ def _prepare(
         if features is not None and labels is not None:
             needed = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
             records = check_records(
-                features,
+                features.reshape(len(features), -1),
                 labels,
                 frac_bits=ring.frac_bits,
                 classes=needed,
@@ -204,9 +208,11 @@ def _prepare(
             )
             own = Announcement(
                 records=len(features),
-                features=features.shape[1],
+                features=math.prod(features.shape[1:]),
                 classes=needed,
                 columns=labels.shape[1] if labels.ndim == 2 else 0,
+                height=features.shape[2] if features.ndim == 4 else 0,
+                width=features.shape[-1] if features.ndim > 2 else 0,
             )
     except ArgumentError as error:
         problem = error

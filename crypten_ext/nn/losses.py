@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from crypten_ext.nn.autograd import is_recorded
+from crypten_ext.nn.layers.autograd import is_recorded
 from crypten_ext.nn.provenance import Provenance, provenance_of, refusal
-from crypten_ext.nn.tape import backward
 from crypten_ext.ring.crypten_ring import as_tensor, ring_of
 from extensions.errors import ArgumentError, GradientError, InsecureError
 from extensions.network import losses
@@ -18,7 +17,7 @@ class Loss:
     Args:
         output: of the model.
         gradient: of the loss at the output.
-        delta_norm: bound of the norm of a row of the gradient.
+        kind: of the loss.
         origin: of the output; None for a model that no optimizer of ours has adopted.
 
     Raises:
@@ -29,18 +28,17 @@ class Loss:
         self,
         output: MPCTensor,
         gradient: MPCTensor,
-        delta_norm: float,
+        kind: losses.Loss,
         origin: Provenance | None,
     ) -> None:
         self._output, self._gradient = output, gradient
-        self._delta_norm, self._origin = delta_norm, origin
+        self._kind, self._origin = kind, origin
 
     def backward(self) -> None:
         """Sends the gradient through the model; the optimizer gets what its step needs."""
         if self._origin is not None:
             ring, deltas = ring_of(self._gradient), self._gradient.share
-            recorded = backward(ring, self._origin, deltas, self._delta_norm)
-            self._origin.layers[-1].tape.record(recorded)
+            self._origin.layers[-1].tape.go_back(ring, self._origin, deltas, self._kind)
             return
         if not self._output.requires_grad:
             raise GradientError(
@@ -76,9 +74,9 @@ class _SummedCrossEntropy:
         if ring_of(targets).frac_bits != ring.frac_bits:
             raise ArgumentError("targets", "another precision", f"{ring.frac_bits} fractional bits")
         origin = _checked_origin(logits, targets)
-        delta_norm = losses.residual_norm(self.kind, logits.size(1))
+        losses.residual_norm(self.kind, logits.size(1))  # refuses so many outputs
         gradient = losses.residual(ring, self.kind, logits.share, targets.share)
-        return Loss(logits, as_tensor(ring, gradient), delta_norm, origin)
+        return Loss(logits, as_tensor(ring, gradient), self.kind, origin)
 
 
 def _checked_origin(logits: MPCTensor, targets: MPCTensor) -> Provenance | None:

@@ -6,12 +6,10 @@ from typing import Any
 import torch
 
 from crypten_ext.nn.named_shares import from_arrays, to_arrays
-from crypten_ext.nn.provenance import LinearUse
+from crypten_ext.nn.provenance import LayerUse, Pairs
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import ratio_after, truncated_bits
 from extensions.ring.fixed_point import Integers
-
-Pairs = list[tuple[torch.Tensor, torch.Tensor | None]]
 
 _PREFIX = "velocity of "
 
@@ -32,7 +30,7 @@ class Momentum:
         """Returns by what the next step multiplies its sum (`ratio_after`)."""
         return ratio_after(plan, self._truncated)
 
-    def before(self, plan: StepPlan, layers: Sequence[LinearUse]) -> Pairs | None:
+    def before(self, plan: StepPlan, layers: Sequence[LayerUse]) -> Pairs | None:
         """Returns what the last step subtracted from each layer; None without momentum."""
         if not plan.momentum_numerator:
             return None
@@ -43,12 +41,15 @@ class Momentum:
             return torch.zeros_like(parameter.share) if known is None else known
 
         return [
-            (last(layer.weight), None if layer.bias is None else last(layer.bias))
+            pair
             for layer in layers
+            for pair in layer.apart(
+                last(layer.weight), None if layer.bias is None else last(layer.bias)
+            )
         ]
 
-    def after(self, plan: StepPlan, layers: Sequence[LinearUse], updates: Pairs) -> None:
-        """Takes note of what a step subtracted, if there is momentum."""
+    def after(self, plan: StepPlan, layers: Sequence[LayerUse], updates: Pairs) -> None:
+        """Takes note of what a step subtracted from each module, if there is momentum."""
         if not plan.momentum_numerator:
             return
         self._truncated = truncated_bits(plan, self.ratio(plan)[1])

@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crypten_ext.nn.provenance import PublicBatch
+from crypten_ext.nn.moments import AdamMoments
+from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch
 from crypten_ext.nn.recorded_step import RecordedStep, StepSettings
 from crypten_ext.nn.tape import BackwardPass
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.checks import check_not_negative, check_positive
-from extensions.errors import GradientError
+from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.sampling import check_sample_rate
+from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.noise import NoiseShares
+from extensions.protocols.optimizer import AdamPlan
+from extensions.protocols.optimizer.adam import EPS, FLOOR, check_floor
+from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 
 
@@ -20,8 +25,8 @@ class DPSGD(RecordedStep):
     """Secure DPSGD (Protocol 3): every example's gradient is clipped, noise is distributed.
 
     Args:
-        model: an encrypted model of `crypten_ext.nn` layers, or of CrypTen's own Linear, Gemm,
-            ReLU, Sigmoid and Flatten, which are adopted in place.
+        model: an encrypted model of `crypten_ext.nn` layers, or of CrypTen's own, which are adopted
+            in place (`crypten_ext.nn.layers.adoption` says which).
         lr: learning rate; the update is lr / expected_batch_size times the noisy sum.
         max_grad_norm: C, the bound of each example's gradient over all layers, in 2^-16 .. 2^16.
         noise_multiplier: sigma / C of the noise that `colluders` parties still face after they
@@ -188,3 +193,106 @@ class SGD(RecordedStep):
 
     def _account(self, public: PublicBatch) -> None:
         """Nothing to account for: the model is not private."""
+
+
+class _ByMoments(RecordedStep):
+    """Steps by the quotient of both moments of sums (`extensions.protocols.optimizer.adam`)."""
+
+    _moments: AdamMoments
+
+    def _stated(self) -> dict[str, Any]:
+        return {**super()._stated(), **self._moments.stated()}
+
+    def _moving(self, plan: StepPlan) -> AdamPlan:
+        return self._moments.plan(plan)
+
+    def _updates(
+        self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
+    ) -> Pairs:
+        adam = self._moments.plan(plan)
+        updates: Pairs = self._moments.step(ring, sums, adam, layers, self._steps + 1)
+        return updates
+
+    def shares(self) -> dict[str, Integers]:
+        """Returns this party's shares of what steps go on from beside the parameters; secret."""
+        return {**super().shares(), **self._moments.shares()}
+
+    def load_shares(self, shares: Mapping[str, Integers]) -> None:
+        """What `shares` returned, among others, belongs to the parameters of then."""
+        super().load_shares(shares)
+        self._moments.load_shares(shares)
+
+
+class DPAdam(_ByMoments, DPSGD):
+    """Adam behind the clipped and noisy sums of `DPSGD`, the noise's variance taken out.
+
+    Args:
+        model: as in `DPSGD`, and so are all arguments that are not named here.
+        lr: learning rate, of a weight.
+        rest: max_grad_norm, noise_multiplier and sample_rate.
+        betas: what stays of the mean of gradients, and of the mean of their squares.
+        floor: least second moment, in units of the noise's variance, in 2^-8..1.
+        options: those of `DPSGD`, but for momentum.
+
+    Guarantees:
+        Those of `DPSGD`: moments are post-processing of its sums. They are shares, and nothing of
+        them is opened.
+
+    Cost:
+        21 rounds a step more than `DPSGD`, and 26 words or so of each party for every weight.
+
+    Source:
+        Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.optimizer.AdamPlan`).
+
+    Raises:
+        ArgumentError: as `DPSGD`; betas out of range, or momentum.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        lr: float,
+        *rest: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        floor: float = FLOOR,
+        **options: Any,
+    ) -> None:
+        check_floor("floor", floor)
+        self._moments = _moments_of(model, betas, options, floor=floor)
+        super().__init__(model, lr, *rest, **options)
+
+
+class Adam(_ByMoments, SGD):
+    """Plain Adam with our arithmetic: no clipping, no noise, **no privacy of the model**.
+
+    Args:
+        model: as in `SGD`, and so are all arguments that are not named here.
+        lr: learning rate, of a weight.
+        betas: as in `DPAdam`.
+        eps: root of the least second moment, which takes the place of PyTorch's sum with eps.
+        options: those of `SGD`, but for momentum.
+
+    Raises:
+        ArgumentError: as `SGD`; betas out of range, or momentum.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = EPS,
+        **options: Any,
+    ) -> None:
+        self._moments = _moments_of(model, betas, options, eps=eps)
+        super().__init__(model, lr, **options)
+
+
+def _moments_of(
+    model: Any, betas: tuple[float, float], options: Mapping[str, Any], **floors: float
+) -> AdamMoments:
+    """Returns zero moments, if the options leave out momentum; else ArgumentError."""
+    if options.get("momentum"):
+        raise ArgumentError("momentum", options["momentum"], "left out: it is the first beta")
+    return AdamMoments(model, betas, **floors)

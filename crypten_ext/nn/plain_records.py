@@ -18,6 +18,9 @@ def as_arrays(
 ) -> tuple[npt.NDArray[np.float64] | None, npt.NDArray[np.generic] | None]:
     """Returns features and labels as arrays that fit together; None, None for no records.
 
+    Features are (records, features), or signals or images with their channels first: (records,
+    channels, length) or (records, channels, height, width).
+
     Raises:
         ArgumentError: encrypted tensors, no numbers, shapes that do not fit, labels beyond the
             range.
@@ -39,8 +42,13 @@ def as_arrays(
         finite = np.isfinite(labels.astype(np.float64)).all()
     except (TypeError, ValueError) as error:
         raise ArgumentError("x, y", "something else", "arrays of numbers") from error
-    if features.ndim != 2 or 0 in features.shape:
-        raise ArgumentError("x", features.shape, "a shape (records, features), both at least 1")
+    if features.ndim not in (2, 3, 4) or 0 in features.shape:
+        raise ArgumentError(
+            "x",
+            features.shape,
+            "a shape (records, features), (records, channels, length) or (records, channels, "
+            "height, width), all at least 1",
+        )
     if labels.ndim not in (1, 2) or len(labels) != len(features):
         raise ArgumentError(
             "y", labels.shape, f"a shape ({len(features)},) or ({len(features)}, classes)"

@@ -15,9 +15,15 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from crypten_ext.ring.factors import Factor
 from extensions.errors import GradientError
-from extensions.network.activations import PiecewiseLinear
+from extensions.network.chain import Network
+from extensions.network.losses import Loss
+from extensions.network.stages.stage import Stage
+from extensions.network.stages.trained import Trained
 
 from crypten.mpc import MPCTensor
+
+Pairs = list[tuple[torch.Tensor, torch.Tensor | None]]
+"""The shares of a weight matrix and its bias, layer by layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +31,7 @@ class PublicBatch:
     """Public facts about a batch.
 
     Attributes:
-        feature_norm: bound of the Euclidean norm of a row.
+        feature_norm: bound of the Euclidean norm of a record's features, before it is encoded.
         expected_size: sample_rate times the number of records of all parties.
         sample_rate: Poisson rate that drew it.
         overflow_probability: of this one batch.
@@ -53,16 +59,35 @@ class SharedBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class Piece:
+    """Which part of a batch it is.
+
+    Attributes:
+        whole: the batch.
+        index: from 0 on.
+        count: number of pieces.
+        rows: of the whole batch.
+    """
+
+    whole: "Batch"
+    index: int
+    count: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
-    """One sample of the records, which serves one step.
+    """One sample of the records, which serves one step, or a piece of one.
 
     Attributes:
         public: what everybody knows of it.
         shared: what its owners supply; None where a caller vouches for it.
+        piece: None of a whole one.
     """
 
     public: PublicBatch
     shared: SharedBatch | None
+    piece: Piece | None = None
     _users: list[Any] = field(default_factory=list)
 
     def use(self, optimizer: Any) -> None:
@@ -71,6 +96,8 @@ class Batch:
         Raises:
             GradientError: it made one before; or it is private, and so was another that did.
         """
+        if self.piece is not None and self.piece.index == 0:
+            self.piece.whole.use(optimizer)
         if any(user is optimizer or (user.private and optimizer.private) for user in self._users):
             raise GradientError(
                 "The batch was used for an earlier step: the accounting takes each batch as a "
@@ -98,24 +125,43 @@ class Version:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearUse:
-    """A linear layer as it was applied.
+class StageUse:
+    """A stage of the model's network as it was applied.
 
     Attributes:
-        inputs: what it was applied to, (rows, in_features).
+        stage: which.
+        kept: what its way back needs.
+    """
+
+    stage: Stage
+    kept: Any
+
+
+def apart(stage: Trained, weight: torch.Tensor, bias: torch.Tensor | None) -> Pairs:
+    """Returns the matrix and the bias of each layer of a stage, as views of a module's."""
+    matrices = weight.reshape(weight.shape[0], -1).chunk(stage.layers)
+    biases = [None] * stage.layers if bias is None else bias.chunk(stage.layers)
+    return list(zip(matrices, biases, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerUse(StageUse):
+    """A stage with weights as it was applied.
+
+    Attributes:
+        inputs: what it was applied to, (rows, ...).
         origin: of the inputs.
-        weight: (out_features, in_features), encrypted.
-        bias: (out_features,), or None.
-        factor: the inputs as a factor of the layer's products.
+        weight: encrypted, as the module has it: (outputs, ...).
+        bias: (outputs,), or None.
         tape: that of the optimizer that has adopted the layer.
         versions: of weight and bias, where there is one.
     """
 
+    stage: Trained
     inputs: MPCTensor
     origin: "Provenance"
     weight: Any
     bias: Any
-    factor: Factor
     tape: Any
     versions: tuple[Version, ...]
 
@@ -131,18 +177,15 @@ class LinearUse:
         unchanged = all(version.holds(parameter) for version, parameter in pairs)
         return unchanged and provenance_of(self.inputs) is self.origin
 
+    def apart(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Pairs:
+        """Returns the matrix and the bias of each layer of the stage, of shares like a module's."""
+        return apart(self.stage, weight, bias)
 
-@dataclass(frozen=True, eq=False)
-class ActivationUse:
-    """An activation as it was applied.
-
-    Attributes:
-        function: which one.
-        slope: shares of its derivative, of the shape of its input.
-    """
-
-    function: PiecewiseLinear
-    slope: torch.Tensor
+    def together(self, pairs: Pairs) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Returns what `apart` has taken apart."""
+        weight = torch.cat([matrix for matrix, _ in pairs]).reshape(self.weight.size())
+        biases = [bias for _, bias in pairs if bias is not None]
+        return weight, torch.cat(biases) if biases else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,25 +195,50 @@ class Provenance:
     Attributes:
         batch: whose rows they are.
         part: which of its two tensors it was made of.
-        uses: the layers that made it, in turn; none for what the batch yielded.
+        uses: the stages that made it, in turn; none for what the batch yielded.
     """
 
     batch: Batch
     part: Literal["features", "targets"]
-    uses: tuple[LinearUse | ActivationUse, ...] = ()
+    uses: tuple[StageUse, ...] = ()
 
-    def after(self, use: LinearUse | ActivationUse) -> "Provenance":
-        """Returns that of what the layer returned."""
+    def after(self, use: StageUse) -> "Provenance":
+        """Returns that of what the stage returned."""
         return Provenance(self.batch, self.part, (*self.uses, use))
 
     @property
-    def layers(self) -> list[LinearUse]:
-        """The linear layers that made it, from input to output."""
-        return [use for use in self.uses if isinstance(use, LinearUse)]
+    def layers(self) -> list[LayerUse]:
+        """The stages with weights that made it, from input to output."""
+        return [use for use in self.uses if isinstance(use, LayerUse)]
+
+    @property
+    def pairs(self) -> Pairs:
+        """The shares of the weight and the bias of each layer of them, as they are now."""
+        return [
+            pair
+            for use in self.layers
+            for pair in use.apart(use.weight.share, None if use.bias is None else use.bias.share)
+        ]
+
+    def network(self, loss: Loss, bias_bits: int) -> Network:
+        """Returns the stages as a network.
+
+        Gradients of networks with convolutions, or of more than two layers, are guarded.
+
+        Raises:
+            ArgumentError: they do not end with a linear layer.
+        """
+        trained = [use.stage for use in self.layers]
+        return Network(
+            stages=tuple(use.stage for use in self.uses),
+            bias_bits=bias_bits,
+            loss=loss,
+            guarded=len(trained) > 2 or any(stage.positions > 1 for stage in trained),
+        )
 
     def __str__(self) -> str:
         if self.uses:
-            return f"the output of layer {len(self.uses)} on a batch"
+            return f"the output of stage {len(self.uses)} on a batch"
         return f"the {self.part} of a batch"
 
 

@@ -5,23 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from crypten_ext.dealer import begin_step
-from crypten_ext.nn.adoption import adopt
 from crypten_ext.nn.averaging import Averaging
+from crypten_ext.nn.layers.adoption import adopt
 from crypten_ext.nn.momentum import Momentum
-from crypten_ext.nn.provenance import LinearUse, Provenance, PublicBatch, Version
+from crypten_ext.nn.pieces import Accumulated
+from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
-from extensions.network.activations import output_norm
-from extensions.network.layers import LayerGradient, chain_of_shapes, largest_output
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
-from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.dpsgd import Sums, clipped_sums, updates_of, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan, check_momentum
 from extensions.protocols.drift import Drift, check_start, within_initial_bound
 from extensions.protocols.noise import NoiseShares
-from extensions.protocols.optimizer import bias_bits_of_layers
+from extensions.protocols.optimizer import AdamPlan, bias_bits_of_layers
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
@@ -66,7 +65,8 @@ class RecordedStep(crypten.optim.Optimizer):
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
-        self._tape = Tape()
+        _ = settings.bias_bits  # refuses what is none
+        self._tape = Tape(settings)
         adopt(model, self._tape)
         self._model = model
         super().__init__(list(model.parameters()), {"lr": lr})
@@ -75,11 +75,11 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps = 0
         self._compared = False
         check_momentum(settings.momentum)
-        _ = settings.bias_bits  # refuses what is none
         self._momentum = Momentum(model)
         self._iterates = Averaging(
             model, settings.average, settings.steps, settings.max_weight_norm
         )
+        self._pieces = Accumulated()
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start()
@@ -95,6 +95,9 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def step(self, closure: None = None) -> None:
         """Applies one update to the encrypted parameters.
+
+        With a piece of a batch (`crypten_ext.in_pieces`), but for the last one, it only adds up
+        clipped gradients, in shares.
 
         Raises:
             GradientError: no backward pass, one that was used already, one that did not reach
@@ -114,21 +117,23 @@ class RecordedStep(crypten.optim.Optimizer):
         self._check_start()
         ring = ring_of(layers[0].weight)
         plan = self._plan(ring, recorded)
+        moving = self._moving(plan)
         if self._steps == 0 and self._settings.steps is not None:
-            plan.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
-        self._drift.check(plan, 1)
+            moving.check_drift([1.0] * self._settings.steps, self._settings.max_weight_norm)
+        self._drift.check(moving, 1)
         self._iterates.check(ring, self._steps)
-        velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
+        self._pieces.check(batch, plan)
         batch.use(self)
-        self._drift.count(plan)
         padding = None if batch.shared is None else batch.shared.padding
-        gradients = _gradients(recorded, self._settings.bias_bits)
-        updates = dpsgd_step(
-            ring, gradients, plan, self.source, padding, ratio=ratio, velocity=velocity
-        )
-        self._momentum.after(plan, layers, updates)
+        clipped = clipped_sums(ring, recorded.gradients, plan, padding)
+        total = self._pieces.add(batch, clipped, plan)
+        if total is None:
+            return
+        self._drift.count(moving)
+        sums = with_noise(ring, total, plan, self.source)
+        moved = _by_module(layers, self._updates(ring, sums, plan, layers))
         self._iterates.before(ring, self._steps)
-        for layer, (weight, bias) in zip(layers, updates, strict=True):
+        for layer, (weight, bias) in zip(layers, moved, strict=True):
             layer.weight.share = layer.weight.share - weight
             if bias is not None:
                 layer.bias.share = layer.bias.share - bias
@@ -136,6 +141,19 @@ class RecordedStep(crypten.optim.Optimizer):
         self._iterates.after(ring, self._steps)
         self._note_parameters()
         self._account(batch.public)
+
+    def _moving(self, plan: StepPlan) -> StepPlan | AdamPlan:
+        """Returns what tells how far a step may move weights."""
+        return plan
+
+    def _updates(
+        self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
+    ) -> Pairs:
+        """Returns what a step takes from each layer, given noisy sums."""
+        velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
+        updates = updates_of(ring, sums, plan, ratio, velocity)
+        self._momentum.after(plan, layers, _by_module(layers, updates))
+        return updates
 
     def _compare(self, public: PublicBatch) -> None:
         """Compares settings, model and batch with all parties', once."""
@@ -159,7 +177,16 @@ class RecordedStep(crypten.optim.Optimizer):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what was counted so far, public, as values that JSON can hold."""
+        """Returns what was counted so far, public, as values that JSON can hold.
+
+        Raises:
+            GradientError: a batch has pieces left.
+        """
+        if self._pieces.is_open:
+            raise GradientError(
+                "Some pieces of a batch are summed, and others are due: what there is so far has "
+                "no noise, and is kept nowhere. Save after a step."
+            )
         return {
             "steps": self._steps,
             "drift": self._drift.state(),
@@ -197,7 +224,7 @@ class RecordedStep(crypten.optim.Optimizer):
             ArgumentError: one is beyond its part of the bound; that is opened, nothing else.
         """
         parameters = dict(self._model.named_parameters())
-        hidden = sum(p.dim() == 2 for p in parameters.values()) > 1
+        hidden = sum(p.dim() > 1 for p in parameters.values()) > 1
         new = {name: p for name, p in parameters.items() if not self._is_known(name, p)}
         if self.private and hidden and new:
             ring = ring_of(next(iter(new.values())))
@@ -210,7 +237,7 @@ class RecordedStep(crypten.optim.Optimizer):
     def _account(self, public: PublicBatch) -> None:
         raise NotImplementedError
 
-    def _check_coverage(self, layers: list[LinearUse]) -> None:
+    def _check_coverage(self, layers: list[LayerUse]) -> None:
         """Makes sure that the layers are all of the model, and were applied to what they say."""
         reached = {id(parameter) for layer in layers for parameter in layer.parameters}
         for name, parameter in self._model.named_parameters():
@@ -237,21 +264,12 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
         settings, origin = self._settings, recorded.origin
+        piece = origin.batch.piece
         expected = settings.expected_batch_size
-        norms = _input_norms(origin, settings.max_weight_norm, ring.frac_bits)
-        layers = []
-        for layer, norm in zip(origin.layers, norms, strict=True):
-            out_features, in_features = layer.weight.size()
-            layers.append((in_features, out_features, layer.bias is not None, norm))
         return StepPlan(
             frac_bits=ring.frac_bits,
-            layers=chain_of_shapes(
-                layers,
-                delta_norm=recorded.delta_norm,
-                weight_norm=settings.max_weight_norm,
-                bias_bits=settings.bias_bits,
-            ),
-            rows=origin.layers[0].inputs.size(0),
+            layers=recorded.shapes,
+            rows=origin.layers[0].inputs.size(0) if piece is None else piece.rows,
             learning_rate=self.param_groups[0]["lr"],
             expected_batch_size=expected or origin.batch.public.expected_size,
             max_grad_norm=settings.max_grad_norm,
@@ -266,28 +284,7 @@ class RecordedStep(crypten.optim.Optimizer):
         )
 
 
-def _input_norms(origin: Provenance, max_weight_norm: float, frac_bits: int) -> list[float]:
-    """Returns a bound of the norm of a row of each linear layer's input."""
-    norm, norms = origin.batch.public.feature_norm, []
-    for use in origin.uses:
-        if isinstance(use, LinearUse):
-            norms.append(norm)
-            norm = largest_output(norm, use.weight.size(0), max_weight_norm, frac_bits)
-        else:
-            norm = output_norm(use.function, use.slope[0].numel(), norm)
-    return norms
-
-
-def _gradients(recorded: BackwardPass, bias_bits: int) -> list[LayerGradient]:
-    """Returns each layer's; squared norms are those of the owners where the batch is its input."""
-    shared = recorded.origin.batch.shared
-    return [
-        LayerGradient(
-            inputs=layer.factor,
-            deltas=deltas,
-            squared_norm=None if shared is None or layer.origin.uses else shared.squared_norms,
-            has_bias=layer.bias is not None,
-            bias_bits=bias_bits,
-        )
-        for layer, deltas in zip(recorded.origin.layers, recorded.deltas, strict=True)
-    ]
+def _by_module(layers: list[LayerUse], updates: Pairs) -> Pairs:
+    """Returns the updates of each module's weight and bias, given those of every layer."""
+    each = iter(updates)
+    return [use.together([next(each) for _ in range(use.stage.layers)]) for use in layers]

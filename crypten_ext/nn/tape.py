@@ -1,14 +1,32 @@
 """What one backward pass leaves for the optimizer: each layer's inputs and deltas, no gradients."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
-from crypten_ext.nn.provenance import LinearUse, Provenance
+from crypten_ext.nn.provenance import Provenance
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import GradientError
-from extensions.network.activations import activation_gradient
-from extensions.network.layers import backpropagate
+from extensions.network.layers import LayerGradient, LayerShape, guard_shifts
+from extensions.network.losses import Loss
+from extensions.network.passes import Trace
+
+
+class Bounds(Protocol):
+    """What the bounds of a model depend on, of an optimizer's settings."""
+
+    @property
+    def max_grad_norm(self) -> float:
+        """C, the bound of each example's gradient."""
+
+    @property
+    def max_weight_norm(self) -> float:
+        """The bound of each weight's norm."""
+
+    @property
+    def bias_bits(self) -> int:
+        """The bits b of the bias's input, 2^-b."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,50 +35,67 @@ class BackwardPass:
 
     Attributes:
         origin: of the model's output.
-        deltas: shares of the gradient at each linear layer's output, from input to output.
-        delta_norm: bound of ||delta_j|| at the model's output.
+        shapes: of each layer, with the bounds of its inputs and deltas.
+        gradients: of each layer, example by example.
     """
 
     origin: Provenance
-    deltas: list[torch.Tensor]
-    delta_norm: float
-
-
-def backward(
-    ring: CrypTenRing, origin: Provenance, deltas: torch.Tensor, delta_norm: float
-) -> BackwardPass:
-    """Returns the gradients of a sum over examples at the output of every linear layer.
-
-    They follow the layers that made the output, and nothing else that a script computed.
-
-    Args:
-        ring: that of the output.
-        origin: of the output.
-        deltas: shares of the gradient at the output, (rows, outputs).
-        delta_norm: bound of the norm of a row of it.
-
-    Cost:
-        2 rounds for each linear layer but the first, and those of the activations between.
-    """
-    first = next(i for i, use in enumerate(origin.uses) if isinstance(use, LinearUse))
-    found: list[torch.Tensor] = []
-    for i in range(len(origin.uses) - 1, first - 1, -1):
-        use = origin.uses[i]
-        if not isinstance(use, LinearUse):
-            deltas = activation_gradient(ring, deltas, use.slope, use.function)
-            continue
-        found.insert(0, deltas)
-        if i > first:
-            deltas = backpropagate(ring, deltas, use.weight.share)
-    return BackwardPass(origin=origin, deltas=found, delta_norm=delta_norm)
+    shapes: tuple[LayerShape, ...]
+    gradients: list[LayerGradient]
 
 
 class Tape:
-    """Records one backward pass of one model and refuses to be read twice."""
+    """Records one backward pass of one model and refuses to be read twice.
 
-    def __init__(self) -> None:
+    Args:
+        bounds: of the optimizer.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
         self._recorded: BackwardPass | None = None
         self._used = False
+
+    def go_back(
+        self, ring: CrypTenRing, origin: Provenance, deltas: torch.Tensor, loss: Loss
+    ) -> None:
+        """Keeps the gradients of a sum over examples at the output of every layer.
+
+        They follow the layers that made the output, and nothing else that a script computed.
+
+        Args:
+            ring: that of the output.
+            origin: of the output.
+            deltas: shares of the gradient of the loss at the output, (rows, outputs).
+            loss: which.
+
+        Cost:
+            2 rounds for each layer but the first, and those of the stages between.
+
+        Raises:
+            ArgumentError: the layers are no chain that ends with a linear one, or their bounds are
+                beyond use.
+            GradientError: as `record`.
+        """
+        self._check_free()
+        bounds = self._bounds
+        network = origin.network(loss, bounds.bias_bits)
+        shapes = network.shapes(
+            max_feature_norm=origin.batch.public.feature_norm,
+            max_weight_norm=bounds.max_weight_norm,
+            max_grad_norm=bounds.max_grad_norm,
+        )
+        trace = Trace(
+            ring=ring,
+            network=network,
+            parameters=origin.pairs,
+            kept=[use.kept for use in origin.uses],
+            logits=deltas,
+        )
+        shared = origin.batch.shared
+        norms = None if shared is None else shared.squared_norms
+        gradients = trace.from_logits(deltas, norms, guard_shifts(shapes, ring.frac_bits))
+        self.record(BackwardPass(origin=origin, shapes=shapes, gradients=gradients))
 
     def clear(self) -> None:
         """The next backward pass starts afresh."""
@@ -72,6 +107,10 @@ class Tape:
         Raises:
             GradientError: there is one already.
         """
+        self._check_free()
+        self._recorded = recorded
+
+    def _check_free(self) -> None:
         if self._used:
             raise GradientError(
                 "backward() ran after step() without zero_grad() in between. Call "
@@ -82,7 +121,6 @@ class Tape:
                 "The model received two gradients before step(): backward() ran twice. Call "
                 "optimizer.zero_grad() before each backward pass and step() after it."
             )
-        self._recorded = recorded
 
     def take(self) -> BackwardPass:
         """Returns the backward pass, once.

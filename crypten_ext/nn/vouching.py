@@ -9,7 +9,6 @@ from crypten_ext.ring.crypten_ring import ring_of
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.sampling import check_sample_rate
-from extensions.ring.fixed_point import ENCODING_SLACK
 
 from crypten.mpc import MPCTensor
 
@@ -60,7 +59,7 @@ def vouch_for(
             )
         _samples[x] = True
     public = PublicBatch(
-        feature_norm=max_feature_norm * ENCODING_SLACK,
+        feature_norm=max_feature_norm,
         expected_size=float(x.size(0)),
         sample_rate=rate,
         overflow_probability=0.0,

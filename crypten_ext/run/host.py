@@ -1,6 +1,6 @@
 """CrypTen as a host: each party is a process, which has its own records and shares alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.world import SOFTWARE, exchange
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import Arrays, Batch, Compute, Host, Placed, Traffic, flat, pairs
@@ -58,10 +58,12 @@ class CrypTenHost(Host):
         (arrays,) = own
         return share_rows(rows, [array.shape[1:] for array in arrays], arrays)
 
-    def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
-        """Returns a fresh sample of all parties' records; a step begins for the dealer."""
+    def samples(
+        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
+    ) -> Iterator[Batch]:
+        """Yields a fresh sample of all parties' records; a step begins for the dealer."""
         dealer.begin_step()
-        return super().sample(records, rows, rate)
+        yield from super().samples(records, rows, rate, pieces)
 
     def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
         """Returns the batch, of whose features the owners themselves know the masks; local."""

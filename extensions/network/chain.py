@@ -1,22 +1,18 @@
-"""A chain of stages from records to logits, over any ring: its bounds, and both ways through it."""
+"""A chain of stages from records to logits, and what is known of its values and gradients."""
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear
 from extensions.network.guards import Guard
-from extensions.network.layers import LayerGradient, LayerShape
-from extensions.network.losses import Loss, residual, residual_norm
+from extensions.network.layers import LayerShape
+from extensions.network.losses import Loss, residual_norm
 from extensions.network.stages.stage import Activation, Bound, Stage
-from extensions.network.stages.trained import Linear, Parameters, Trained, without_biases
+from extensions.network.stages.trained import Linear, Trained, without_biases
 from extensions.ring.fixed_point import ENCODING_SLACK
-from extensions.ring.interface import Ring, Share
-
-__all__ = ["Network", "Parameters", "Trace", "forward"]
 
 GUARD_BITS = 11
 """Behind a guard a layer's gradient is proven to be within 2^GUARD_BITS max_grad_norm."""
@@ -207,87 +203,3 @@ class Network:
         """Bounds |W a + b| <= |(W, b)|_F |(a, 1)|, and an ulp of 2^-12 for each coordinate."""
         length = math.hypot(input_norm, self.has_bias[-1])
         return max_weight_norm * length + math.ldexp(math.sqrt(self.widths[-1]), -12)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trace:
-    """A forward pass, with what the backward pass needs of it.
-
-    Attributes:
-        ring: the host.
-        network: the public facts about the chain.
-        parameters: shares of its weights and biases.
-        kept: what each stage needs to go back.
-        logits: shares of the output, (rows, outputs).
-    """
-
-    ring: Ring
-    network: Network
-    parameters: Parameters
-    kept: list[Any]
-    logits: Share
-
-    def backward(
-        self, targets: Share, squared_norms: Share | None, guards: Sequence[int | None] = ()
-    ) -> list[LayerGradient]:
-        """Returns per-example gradients of the sum of the examples' losses, layer by layer.
-
-        Args:
-            targets: shares of (rows, outputs), f fractional bits.
-            squared_norms: shares of the rows' squared norms, 2f fractional bits, where their owners
-                supplied them; None to compute them. They serve a linear layer of the rows.
-            guards: for each layer what `StepPlan.guard_shifts` says; nothing without guards.
-
-        Cost:
-            2 rounds for each layer but the first, and those of the other stages.
-        """
-        ring, network = self.ring, self.network
-        stages = list(zip(network.stages, self.kept, _own(network, self.parameters), strict=True))
-        deltas = residual(ring, network.loss, self.logits, targets)
-        first = next(i for i, one in enumerate(network.stages) if isinstance(one, Trained))
-        found: list[LayerGradient] = []
-        shifts = list(guards) or [None] * network.layers
-        for stage, kept, parameters in reversed(stages[first:]):
-            if not isinstance(stage, Trained):
-                deltas = stage.backward(ring, deltas, kept)
-                continue
-            own = [
-                replace(each, bias_bits=network.bias_bits)
-                for each in stage.gradients(ring, deltas, kept)
-            ]
-            found = [*own, *found]
-            if len(found) == network.layers:
-                break
-            shift = shifts[network.layers - len(found)]
-            wanted = [ring.frac_bits] if shift is None else [ring.frac_bits, ring.frac_bits + shift]
-            product = stage.product(ring, deltas, parameters)
-            deltas, *below = ring.truncate([(product, bits) for bits in wanted])
-            if below:
-                found[0] = replace(found[0], below=below[0])
-        if isinstance(network.stages[0], Linear):
-            found[0] = replace(found[0], squared_norm=squared_norms)
-        return found
-
-
-def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> Trace:
-    """Returns the pass of the rows x, (rows, features), through the chain.
-
-    Cost:
-        2 rounds a layer, and those of activations and pooling between them.
-    """
-    kept: list[Any] = []
-    for stage, own in zip(network.stages, _own(network, parameters), strict=True):
-        if isinstance(stage, Trained):
-            x, needed = stage.apply(ring, x, own)
-        else:
-            x, needed = stage.forward(ring, x)
-        kept.append(needed)
-    return Trace(ring=ring, network=network, parameters=parameters, kept=kept, logits=x)
-
-
-def _own(network: Network, parameters: Parameters) -> Iterator[Parameters]:
-    """Yields the parameters of each stage."""
-    left = iter(parameters)
-    for stage in network.stages:
-        count = stage.layers if isinstance(stage, Trained) else 0
-        yield list(itertools.islice(left, count))

@@ -108,6 +108,12 @@ class LayerShape:
         return "ghost" if ghost < self.weights else "materialised"
 
 
+def guard_shifts(shapes: Sequence[LayerShape], frac_bits: int) -> list[int | None]:
+    """Returns for each layer what its guard drops of fractional bits; None where there is none."""
+    guards = [shape.guard for shape in shapes]
+    return [None if guard is None else guard.shift(frac_bits) for guard in guards]
+
+
 def chain_of_shapes(
     layers: Sequence[tuple[int, int, bool, float]],
     *,

@@ -1,5 +1,6 @@
 """A network in the making: each stage fits what stands before it."""
 
+from dataclasses import replace
 from typing import Self
 
 from extensions.errors import ArgumentError
@@ -91,14 +92,7 @@ class Sketch:
         """Takes images for rows, in the order of Keras, or of PyTorch, whose channels are first."""
         grid = self.grid
         if grid is not None and grid.channels_last != channels_last:
-            other = Grid(
-                channels=grid.channels,
-                height=grid.height,
-                width=grid.width,
-                channels_last=channels_last,
-            )
-            places = sorted(zip(other.places.reshape(-1), grid.places.reshape(-1), strict=True))
-            self._add(Reorder(tuple(int(place) for _, place in places)))
+            self._add(Reorder.between(grid, replace(grid, channels_last=channels_last)))
         self.grid = None
         return self
 

@@ -59,6 +59,15 @@ class Rows:
     squared_norms: Integers
     padding: Integers
 
+    def part(self, rows: slice) -> "Rows":
+        """Returns some of the rows."""
+        return Rows(
+            features=self.features[rows],
+            labels=self.labels[rows],
+            squared_norms=self.squared_norms[rows],
+            padding=self.padding[rows],
+        )
+
 
 def check_records(
     features: npt.ArrayLike,

@@ -1,5 +1,6 @@
 """Owners' records whose public sizes all parties know before anything is shared."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,17 +20,28 @@ class Announcement:
         features: columns of the features.
         classes: outputs that the labels need.
         columns: columns of the labels if they are targets, 0 if they are integers.
+        height: of images, whose channels a script has first; else 0.
+        width: of images and of signals, which have no height; else 0.
     """
 
     records: int = 0
     features: int = 0
     classes: int = 0
     columns: int = 0
+    height: int = 0
+    width: int = 0
 
     @property
     def words(self) -> tuple[int, ...]:
         """The facts as parties send them."""
-        return self.records, self.features, self.classes, self.columns
+        facts = self.records, self.features, self.classes, self.columns
+        return *facts, self.height, self.width
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a record's features: (features,), (channels, width) or with the height."""
+        sizes = tuple(size for size in (self.height, self.width) if size)
+        return (self.features // math.prod(sizes), *sizes)
 
 
 @dataclass(frozen=True)
@@ -103,10 +115,13 @@ def agree_on_records(
         problem: what is wrong with this program's records, if anything.
 
     Raises:
-        ArgumentError: of `agree`, or features or targets of different widths.
+        ArgumentError: of `agree`, or features or targets of different widths or shapes.
     """
     rows = agree(exchange, [each.words for each in own], settings, problem)
     everybody = [Announcement(*row) for row in rows]
+    shapes = {each.shape for each in everybody if each.records}
+    if len(shapes) > 1 and any(len(shape) > 1 for shape in shapes):
+        raise ArgumentError("x", f"records of shapes {sorted(shapes)}", "of one at every party")
     widths = {each.features for each in everybody if each.records}
     if len(widths) > 1:
         raise ArgumentError(

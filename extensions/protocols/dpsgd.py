@@ -237,20 +237,40 @@ def dpsgd_step(
     """
     if plan.momentum_numerator and velocity is None:
         raise ArgumentError("velocity", None, "what the last step subtracted, with momentum")
-    sums = clipped_sums(ring, layers, plan, padding, weights)
-    if plan.private:
-        noisy = add_gaussian_noise(
-            ring,
-            parts_of(sums),
-            plan.sigma,
-            frac_bits=ring.frac_bits + plan.factor_bits,
-            source=source,
-            colluders=plan.colluders,
-            noise_shares=plan.noise_shares,
-            dealer_noise=plan.dealer_noise,
-        )
-        sums = paired(noisy, plan)
+    sums = with_noise(ring, clipped_sums(ring, layers, plan, padding, weights), plan, source)
     return updates_of(ring, sums, plan, plan.step_ratio if ratio is None else ratio, velocity)
+
+
+def with_noise(ring: Ring, sums: Sums, plan: StepPlan, source: NoiseSource) -> Sums:
+    """Returns sums with the noise of all parties, or as they are if the plan is not private; local.
+
+    Args:
+        ring: the host.
+        sums: of `clipped_sums` over all rows of a step, or of its parts, added up.
+        plan: of the step.
+        source: of noise.
+    """
+    if not plan.private:
+        return sums
+    noisy = add_gaussian_noise(
+        ring,
+        parts_of(sums),
+        plan.sigma,
+        frac_bits=ring.frac_bits + plan.factor_bits,
+        source=source,
+        colluders=plan.colluders,
+        noise_shares=plan.noise_shares,
+        dealer_noise=plan.dealer_noise,
+    )
+    return paired(noisy, plan)
+
+
+def added(sums: Sums | None, more: Sums, plan: StepPlan) -> Sums:
+    """Returns the sums of two parts of one step's rows, of which the first may be none; local."""
+    if sums is None:
+        return more
+    both = zip(parts_of(sums), parts_of(more), strict=True)
+    return paired([one + other for one, other in both], plan)
 
 
 def updates_of(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
-from extensions.network.layers import LayerShape, Way
+from extensions.network.layers import LayerShape, Way, guard_shifts
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
 from extensions.protocols.noise import (
@@ -262,9 +262,8 @@ class StepPlan:
 
     @property
     def guard_shifts(self) -> list[int | None]:
-        """For each layer what its guard drops of fractional bits; None where there is none."""
-        guards = [shape.guard for shape in self.layers]
-        return [None if guard is None else guard.shift(self.frac_bits) for guard in guards]
+        """Those of the layers (`extensions.network.layers.guard_shifts`)."""
+        return guard_shifts(self.layers, self.frac_bits)
 
     def noise_scale(self, slack: float) -> float:
         """Bounds the standard deviation of all parties' noise together, before the division."""
@@ -353,18 +352,20 @@ class StepPlan:
         return math.fsum(rates) * self.largest_pull + math.sqrt(squares) * self.largest_noise
 
     def check_drift(self, rates: Sequence[float], max_weight_norm: float) -> None:
-        """Raises ArgumentError if weights might leave their bound within steps of such rates.
+        """Raises ArgumentError if weights might leave their bound within steps of such rates."""
+        self.check_moved(self.moved(rates), len(rates), max_weight_norm)
+
+    def check_moved(self, moved: float, steps: int, max_weight_norm: float) -> None:
+        """Raises ArgumentError if weights that steps move so far might leave their bound.
 
         Only the gradients of hidden layers depend on that bound.
         """
-        moved = self.moved(rates)
         allowed = (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
         if self.private and len(self.layers) > 1 and moved > allowed:
             raise ArgumentError(
                 "learning_rate",
                 self.learning_rate,
-                f"such that {len(rates)} steps move weights by {allowed:g} at most, not "
-                f"{moved:.4g}",
+                f"such that {steps} steps move weights by {allowed:g} at most, not {moved:.4g}",
                 "Lower it, or train for fewer steps.",
             )
 

@@ -1,16 +1,41 @@
 """How far private steps may have moved the weights, so that norm bounds keep holding."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
+from typing import Protocol
 
 import numpy as np
 
 from extensions.errors import ArgumentError, GradientError
-from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, StepPlan
+from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
 from extensions.ring.interface import Ring, Share
 
 _KEPT_BITS = 10
 _ROUNDING = 1.0 + 2.0**-8
+
+
+class Moving(Protocol):
+    """What steps may move, as a plan tells."""
+
+    @property
+    def layers(self) -> Sized:
+        """Of the model."""
+
+    @property
+    def private(self) -> bool:
+        """Whether bounds depend on it."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the step."""
+
+    @property
+    def largest_pull(self) -> float:
+        """Bound of what adds up over steps."""
+
+    @property
+    def largest_noise(self) -> float:
+        """Bound of what adds up in squares."""
 
 
 class Drift:
@@ -57,7 +82,7 @@ class Drift:
         """What `state` returned counts as added up."""
         self._steps, self._pull, self._noise_energy = int(state[0]), state[1], state[2]
 
-    def add(self, plan: StepPlan, steps: int = 1) -> None:
+    def add(self, plan: Moving, steps: int = 1) -> None:
         """Counts steps that are about to be made.
 
         Raises:
@@ -66,14 +91,14 @@ class Drift:
         self.check(plan, steps)
         self.count(plan, steps)
 
-    def count(self, plan: StepPlan, steps: int = 1) -> None:
+    def count(self, plan: Moving, steps: int = 1) -> None:
         """Counts steps that were checked."""
         if len(plan.layers) > 1 and plan.private:
             self._pull += steps * plan.largest_pull
             self._noise_energy += steps * plan.largest_noise**2
         self._steps += steps
 
-    def check(self, plan: StepPlan, steps: int, rates: Sequence[float] | None = None) -> None:
+    def check(self, plan: Moving, steps: int, rates: Sequence[float] | None = None) -> None:
         """Makes sure that so many more steps are within the bound.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.randomness import uniform
 from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
 from extensions.protocols.agreement import Words
@@ -164,11 +164,27 @@ class Host(Protocol):
             rows: public number of rows of each party.
             rate: Poisson sampling rate q.
         """
+        return next(iter(self.samples(records, rows, rate, 1)))
+
+    def samples(
+        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
+    ) -> Iterator[Batch]:
+        """Yields what `sample` returns in so many pieces, each with its part of every owner's rows.
+
+        Args:
+            records: placed.
+            rows: public number of rows of each party.
+            rate: Poisson sampling rate q.
+            pieces: at least 1.
+        """
         drawn = [
             draw_rows(own, party=rank, sample_rate=rate, rows=rows[rank], source=self.noise)
             for rank, own in zip(self.ranks, records, strict=True)
         ]
-        return self.batch_of(rows, drawn)
+        for i in range(pieces):
+            parts = [_part(n, i, pieces) for n in rows]
+            own = [one.part(parts[rank]) for rank, one in zip(self.ranks, drawn, strict=True)]
+            yield self.batch_of([part.stop - part.start for part in parts], own)
 
     def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
         """Returns the batch of all parties' samples.

@@ -11,8 +11,9 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, relu
-from extensions.network.chain import Network, Parameters, forward
+from extensions.network.chain import Network
 from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
+from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
 from extensions.ring.interface import Ring, Share

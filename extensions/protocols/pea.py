@@ -10,26 +10,28 @@ from typing import Any
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Network, Parameters, forward
+from extensions.network.chain import Network
 from extensions.network.class_weights import row_weights
 from extensions.network.layers import LayerGradient
+from extensions.network.passes import Parameters, forward
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
-from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.dpsgd import added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Arrays, Batch, Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, initialize
-from extensions.protocols.optimizer import Mean, State, numerators
+from extensions.protocols.optimizer import Mean, State, rule_of
 from extensions.protocols.settings import (
     TRAINING,
     Settings,
     account,
     largest_weight,
     network_of,
+    pieces_of,
     plan_of,
 )
 from extensions.ring.fixed_point import Integers, encode
@@ -252,38 +254,35 @@ def descend(
 
     Deviation:
         Momentum, falling rates and the mean of iterates are post-processing of noisy sums: neither
-        epsilon nor rounds depend on them, but for one round at the end with a mean.
+        epsilon nor rounds depend on them, but for one round at the end with a mean. So is Adam,
+        whose rounds are those of `adam_step`. Rows may be computed in several pieces, one after the
+        other, whose clipped sums add up before the noise: memory is that of one, and rounds are
+        those of all.
 
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
     network, plan, mean = plans(config, records)
     rows, placed = records.rows(config), host.place(records.records)
-    _, exponent = plan.step_ratio
+    pieces = pieces_of(config, rows)
+    rule = rule_of(config, plan)
 
-    def step(parts: Parameters, numerator: int, counted: int) -> Parameters:
-        state = State.of(parts, config)
-        batch = host.sample(placed, rows, config.sample_rate)  # 3.1, 3.4
-        gradients, weights = gradients_of(
-            host.ring, network, state.model, batch, config, plan
-        )  # 3.5
-        updates = dpsgd_step(  # 3.6-3.16
-            host.ring,
-            gradients,
-            plan,
-            host.noise,
-            batch.padding,
-            ratio=(numerator, exponent),
-            weights=weights,
-            velocity=state.velocity,
-        )
-        return state.after(updates, counted).parts  # 3.17
+    def step(parts: Parameters, counted: int, *public: int) -> Parameters:
+        state, sums = State.of(parts, config), None
+        for batch in host.samples(placed, rows, config.sample_rate, pieces):  # 3.1, 3.4
+            gradients, weights = gradients_of(
+                host.ring, network, state.model, batch, config, plan
+            )  # 3.5
+            clipped = clipped_sums(host.ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
+            sums = added(sums, clipped, plan)
+        assert sums is not None
+        noisy = with_noise(host.ring, sums, plan, host.noise)  # 3.14-3.16
+        return rule.after(host.ring, noisy, state, public, counted).parts  # 3.17
 
     compiled, parts = host.compile(step), state.parts
-    factors = numerators(plan, config.lr_schedule, config.steps)
     keep.begin(records)
     for number in keep.steps(config):  # 3.3
-        parts = compiled(parts, factors[number - 1], mean.counts(number))
+        parts = compiled(parts, mean.counts(number), *rule.public(number))
         state = State.of(parts, config)
         account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))
         keep(number, state, ledger)

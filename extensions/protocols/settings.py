@@ -15,7 +15,7 @@ from extensions.privacy.accounting import Ledger
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.initialization import MAX_NORM, Strategy, Weighting
 from extensions.protocols.noise import NoiseShares, NoiseSplit
-from extensions.protocols.optimizer import Choices, bias_bits, numerators
+from extensions.protocols.optimizer import Choices, adam_of, bias_bits, multipliers, numerators
 
 TRAINING = "training"
 """Name in ledgers of the joint steps, to whose noise all parties contribute."""
@@ -67,6 +67,10 @@ class Settings(Choices, Protocol):
     @property
     def rows_per_unit(self) -> int:
         """The most records k of one person, who is drawn with all of them."""
+
+    @property
+    def physical_rows(self) -> int | None:
+        """The most rows that are computed at once; None: all of a step's."""
 
     @property
     def noise_multiplier(self) -> float | None:
@@ -182,8 +186,28 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
                 "cut with them: lower the learning rate, the momentum or the number of steps."
             )
             raise
-    plan.check_drift(_rates(config, plan), DEFAULT_WEIGHT_NORM)
+    plan.check_moved(_moved(config, plan), config.steps, DEFAULT_WEIGHT_NORM)
     return plan
+
+
+def pieces_of(config: Settings, rows: Sequence[int]) -> int:
+    """Returns in how many pieces a step's rows are computed: each has some of every party's.
+
+    Args:
+        config: of the run.
+        rows: of each party, padding included.
+    """
+    if config.physical_rows is None:
+        return 1
+    return min(-(-sum(rows) // config.physical_rows), *(n for n in rows if n))
+
+
+def _moved(config: Settings, plan: StepPlan) -> float:
+    """A bound of the norm by which all steps move all weights together."""
+    if config.optimizer == "adam":
+        rates = multipliers(config.lr_schedule, config.steps)
+        return math.fsum(rates) * adam_of(config, plan).largest_step()
+    return plan.moved(_rates(config, plan))
 
 
 def _rates(config: Settings, plan: StepPlan) -> list[float]:
@@ -211,7 +235,7 @@ def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
     if config.strategy is not None:
         start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
     ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)
-    return start + plan.moved(_rates(config, plan)) * (1 + 2.0**-9) + ulps
+    return start + _moved(config, plan) * (1 + 2.0**-9) + ulps
 
 
 def split_of(config: Settings) -> NoiseSplit:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.protocols.host import Compute, Host, Placed, flat, pairs
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Integers

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea

@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from extensions.errors import PeaError
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols import pea

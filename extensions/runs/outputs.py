@@ -5,9 +5,9 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from extensions.network.chain import Parameters, forward
 from extensions.network.evaluation import count_misses
 from extensions.network.measures import quality
+from extensions.network.passes import Parameters, forward
 from extensions.network.tally import cells, kind_of, sensitivity, tally
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced

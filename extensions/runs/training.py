@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.owners.data import Outline, Recipe, Split
 from extensions.protocols import pea
 from extensions.protocols.agreement import check_equal_among, common_name

@@ -54,12 +54,18 @@ REFUSED = {
     "max_grad_norm": ("ArgumentError", "max_grad_norm = nan: must be positive"),
     "noise_multiplier": ("ArgumentError", "noise_multiplier = -1.0: must be finite, at least 0"),
     "sample_rate": ("ArgumentError", r"sample_rate = 1.5: must be in \(0, 1\]"),
-    "Conv2d": ("UnsupportedLayerError", r"'0' \(Conv2d\)"),
-    "BatchNorm1d": ("UnsupportedLayerError", r"'1' \(BatchNorm1d\)"),
+    "ceil_mode": ("UnsupportedLayerError", r"'0' \(AvgPool2d\).*Pad them"),
+    "BatchNorm1d": ("UnsupportedLayerError", r"'1' \(BatchNorm1d\).*mixes.*Leave it out"),
+    "BatchNorm2d": ("UnsupportedLayerError", r"\(BatchNormalization\).*mixes.*Leave it out"),
+    "skip": ("UnsupportedLayerError", r"\(Add\).*residual.*Make a chain"),
     "Softmax": ("UnsupportedLayerError", r"'1' \(Softmax\)"),
-    "Dropout": ("UnsupportedLayerError", r"'1' \(Dropout\)"),
+    "Dropout": ("UnsupportedLayerError", r"'1' \(Dropout\).*Leave it out"),
     "Flatten over rows": ("UnsupportedLayerError", r"'0' \(Flatten\)"),
-    "PyTorch's Conv2d": ("UnsupportedLayerError", r"'/0/Conv_output_0' \(Conv\)"),
+    "images as vectors": ("ArgumentError", r"x = \(\d+, 4, 4\): must be \(rows, 1, height, width"),
+    "channels last": ("ArgumentError", r"x = \(\d+, 4, 4, 1\): .*channels first; transpose"),
+    "image below its window": ("ArgumentError", r"kernel = \(3, 3\): .*image of 2 x 4"),
+    "images into a linear layer": ("ArgumentError", r"x = \(\d+, 1, 2, 4\): must be \(rows, 8\)"),
+    "no linear layer at the end": ("ArgumentError", "stages = .*ends with a linear layer"),
     "PyTorch's Softmax": ("UnsupportedLayerError", r"\(Softmax\)"),
 }
 
@@ -113,7 +119,8 @@ def test_a_refused_step_leaves_the_model_alone(pools):
 
 
 def test_layers_of_crypten_become_ours(pools):
-    names = ["Linear", "Sigmoid", "Linear", "ReLU"]
+    names = ["linear.Linear", "activations.Sigmoid", "linear.Linear", "activations.ReLU"]
+    names += [f"images.{name}" for name in ("Conv2d", "AvgPool2d", "MaxPool2d")]
     assert pools.run(2, f"{TASKS}:adopted")[0] == [f"crypten_ext.nn.layers.{n}" for n in names]
 
 

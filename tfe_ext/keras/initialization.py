@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.protocols.initialization import Strategy, Weighting, encode_model, initialize
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Share
@@ -33,7 +33,7 @@ class LocalStart:
 
     @property
     def chain(self) -> Chain:
-        """The model as a chain of linear layers."""
+        """The model as a chain of stages."""
         raise NotImplementedError
 
     def initialize_from(
@@ -130,6 +130,8 @@ def _check(
     chain: Chain, local: Any, records: Mapping[str, int], frac_bits: int
 ) -> dict[str, list[Integers]]:
     """Returns every owner's model in ring integers, weights (1, out, in) and biases (1, out)."""
+    if not chain.network.is_dense:
+        raise ArgumentError("model", "layers of images", "Dense layers, with activations between")
     if not all(chain.network.has_bias):
         raise ArgumentError("model", "a Dense layer without bias", "Dense layers with biases")
     if not isinstance(local, Mapping) or not local:

@@ -14,7 +14,7 @@ from tfe_ext.keras.counting import Count
 from tfe_ext.keras.fitting.epochs import Epochs, Fitting, Validation
 from tfe_ext.keras.fitting.training import Training
 from tfe_ext.keras.initialization import LocalStart
-from tfe_ext.keras.layers import Chain, chain_of, check_layer
+from tfe_ext.keras.layers import Chain, chain_of, check_layer, check_place
 from tfe_ext.keras.losses import loss_of
 from tfe_ext.keras.records.batches import pair_of
 from tfe_ext.keras.steps.step import logits_of
@@ -30,10 +30,11 @@ from tf_encrypted.keras.models import sequential as host
 class Sequential(LocalStart, Weighted, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
-    Layers are the host's Dense (activation None, "relu" or "sigmoid"), Activation, ReLU and
-    Flatten. Activations are the piecewise-linear ones of `extensions.network.activations`: the
-    sigmoid is at most 0.0107 from the true one, and ReLU ends at 8, which bounds the norms that
-    rounding depends on.
+    Layers are the host's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
+    AveragePooling2D, MaxPooling2D, Activation, ReLU and Flatten; images are (rows, height, width,
+    channels). Activations are the piecewise-linear ones of `extensions.network.activations`: the
+    sigmoid is at most 0.0107 from the true one, tanh 0.0214, and ReLU ends at 8, which bounds the
+    norms that rounding depends on.
 
     Args:
         layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows has
@@ -88,6 +89,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
                     "layers[0].batch_input_shape", shape, "[rows, features] with known features"
                 )
             self._width = tuple(int(size) for size in tuple(shape)[1:])
+        check_place(layer, self._width)
         if not layer.built:
             layer.build([1, *self._width])
             layer.built = True
@@ -118,7 +120,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
 
     @property
     def chain(self) -> Chain:
-        """The model as a chain of linear layers."""
+        """The model as a chain of stages."""
         return chain_of(self.layers, self._kind)
 
     def compile(self, optimizer: Any, loss: Any) -> None:

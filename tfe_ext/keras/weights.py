@@ -1,6 +1,7 @@
 """A model's weights from the clear, into the clear, and as one file of shares for each server."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from extensions.runs.checkpoints import at_once
 from extensions.runs.model import path_of
 from tfe_ext.keras.layers import Chain, config_of, layers_of
 from tfe_ext.keras.steps.iterates import Iterates
+from tfe_ext.keras.steps.kernels import from_matrix, to_matrix
 from tfe_ext.keras.steps.step import store
 from tfe_ext.keras.trainer import Trainer
 from tfe_ext.players.records.shelves import shelves_on
@@ -42,7 +44,7 @@ class Weighted:
 
     @property
     def chain(self) -> Chain:
-        """The model as a chain of linear layers."""
+        """The model as a chain of stages."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -68,10 +70,11 @@ class Weighted:
         return built
 
     def set_weights(self, weights: Sequence[Any]) -> None:
-        """Sets kernel and bias of each Dense layer, given in the clear.
+        """Sets kernel and bias of each layer, given in the clear.
 
         Args:
-            weights: arrays of the shapes of `get_weights`; kernels are (in, out).
+            weights: arrays of the shapes of `get_weights`; kernels are (in, out), those of Conv2D
+                (height, width, in, out), and its biases (out, 1, 1), as the host has them.
 
         Raises:
             ArgumentError: other shapes, or values that do not fit the ring.
@@ -80,7 +83,7 @@ class Weighted:
         assign(self._trainer.ring, self.chain.flat, weights)
 
     def get_weights(self) -> list[Reals]:
-        """Returns kernel and bias of each Dense layer, **opened**; charge it where it matters."""
+        """Returns kernel and bias of each layer, **opened**; charge it where it matters."""
         self.opened += 1
         return opened(self._trainer.ring, self.chain.flat)
 
@@ -88,10 +91,10 @@ class Weighted:
         """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.
 
         The sum of the three files modulo 2^64, times 2^-frac_bits, is the model; arrays are
-        ``weight_i``, (out, in), and ``bias_i`` of the i-th Dense layer, as in the files of the
-        CrypTen backend. One file tells nothing. With `tfe_ext.remote_config` each player writes
-        its own server's, where it is started, and no share comes to this process; without players
-        of that kind this process writes all three.
+        ``weight_i``, (out, in), of a convolution (out, in x height x width), and ``bias_i`` of the
+        i-th layer, as in the files of the CrypTen backend. One file tells nothing. With
+        `tfe_ext.remote_config` each player writes its own server's, where it is started, and no
+        share comes to this process; without players of that kind this process writes all three.
         """
         return save(self._trainer.ring, self.chain, Path(folder))
 
@@ -161,9 +164,9 @@ def share(chain: Chain, rank: int) -> dict[str, tf.Tensor]:
     own = {}
     for i, (kernel, bias) in enumerate(chain.variables):
         with tf.device(_own(kernel, rank).device):
-            own[f"weight_{i}"] = tf.transpose(_own(kernel, rank))
+            own[f"weight_{i}"] = to_matrix(_own(kernel, rank))
             if bias is not None:
-                own[f"bias_{i}"] = _own(bias, rank).read_value()
+                own[f"bias_{i}"] = to_matrix(_own(bias, rank))
     return own
 
 
@@ -219,7 +222,7 @@ def restore(chain: Chain, parts: Sequence[Mapping[str, Any]]) -> None:
         if given != expected:
             raise ArgumentError("shares", given, f"of this model, {expected}")
     for i, (kernel, bias) in enumerate(chain.variables):
-        _restore(kernel, [own[f"weight_{i}"] for own in parts], tf.transpose)
+        _restore(kernel, [own[f"weight_{i}"] for own in parts])
         if bias is not None:
             _restore(bias, [own[f"bias_{i}"] for own in parts])
 
@@ -228,16 +231,16 @@ def shapes_of(chain: Chain) -> dict[str, tuple[int, ...]]:
     """Returns those of every weight, (out, in), and bias, by its name in files."""
     shapes: dict[str, tuple[int, ...]] = {}
     for i, (kernel, bias) in enumerate(chain.variables):
-        shapes[f"weight_{i}"] = tuple(kernel.shape.as_list()[::-1])
+        *inputs, outputs = kernel.shape.as_list()
+        shapes[f"weight_{i}"] = outputs, math.prod(inputs)
         if bias is not None:
-            shapes[f"bias_{i}"] = tuple(bias.shape.as_list())
+            shapes[f"bias_{i}"] = (outputs,)
     return shapes
 
 
-def _restore(
-    variable: Any, parts: Sequence[Any], as_kept: Callable[[Any], tf.Tensor] = tf.identity
-) -> None:
+def _restore(variable: Any, parts: Sequence[Any]) -> None:
+    shape = variable.shape.as_list()
     for rank, pair in enumerate(variable.unwrapped):
         for kept, held in zip(pair, (rank, (rank + 1) % ABY3Ring.parties), strict=True):
             with tf.device(kept.variable.device):
-                kept.variable.assign(as_kept(parts[held]))
+                kept.variable.assign(from_matrix(parts[held], shape))

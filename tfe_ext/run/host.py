@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import tensorflow as tf
 
-from extensions.network.chain import Parameters
+from extensions.errors import ArgumentError
+from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.host import (
     Arrays,
@@ -75,6 +76,18 @@ class ABY3Host(Host):
         """Returns a fresh sample whenever the graph runs; each server draws on its own device."""
         batch: Batch = records.sample(list(rows), rate, self.noise)
         return batch
+
+    def samples(
+        self, records: Placed, rows: Sequence[int], rate: float, pieces: int
+    ) -> Iterator[Batch]:
+        """Yields the sample as one piece: the parts of a graph run beside each other.
+
+        Raises:
+            ArgumentError: several pieces.
+        """
+        if pieces != 1:
+            raise ArgumentError("pieces", pieces, "1 on ABY3")
+        yield self.sample(records, rows, rate)
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
         """Returns all records."""

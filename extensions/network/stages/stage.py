@@ -3,7 +3,6 @@
 A record is one row in every stage; images are rows too (`extensions.network.stages.grid`).
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,9 @@ from extensions.network.activations import (
     PiecewiseLinear,
     activate,
     activation_gradient,
+    output_norm,
 )
+from extensions.network.stages.grid import Grid
 from extensions.ring.interface import Ring, Share
 
 
@@ -69,9 +70,9 @@ class Activation(Stage):
         return self.inputs
 
     def bound(self, before: Bound) -> Bound:
-        """Returns the function's own bound, whatever came before."""
+        """Returns the function's own bound, or for ReLU that of what came before if it is less."""
         largest = OUTPUT_SLACK * self.function.bound
-        return Bound(largest * math.sqrt(self.inputs), largest)
+        return Bound(output_norm(self.function, self.inputs, before.norm), largest)
 
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
         """Returns the values, and the slopes; the rounds of `activate`."""
@@ -87,6 +88,13 @@ class Reorder(Stage):
     """Each value at another place: how PyTorch flattens an image whose channels are last here."""
 
     places: tuple[int, ...]
+
+    @classmethod
+    def between(cls, before: Grid, after: Grid) -> "Reorder":
+        """Returns the stage that puts images that lie as the first grid says as the second does."""
+        places = np.empty(before.size, dtype=np.int64)
+        places[after.places.reshape(-1)] = before.places.reshape(-1)
+        return cls(tuple(places.tolist()))
 
     @property
     def inputs(self) -> int:  # type: ignore[override]

@@ -1,14 +1,17 @@
 """What a run makes of the steps' updates: rates that fall, momentum, a mean of iterates."""
 
+from extensions.protocols.optimizer.adam import AdamPlan, AdamStep, Betas, Moments, adam_step
 from extensions.protocols.optimizer.choices import (
     Averaging,
     Choices,
+    Optimizer,
     bias_bits,
     bias_bits_of_layers,
     check_average,
     check_choices,
     iterates,
 )
+from extensions.protocols.optimizer.rules import Rule, adam_of, rule_of
 from extensions.protocols.optimizer.schedule import (
     RateSchedule,
     multipliers,
@@ -19,11 +22,19 @@ from extensions.protocols.optimizer.schedule import (
 from extensions.protocols.optimizer.state import Mean, State
 
 __all__ = [
+    "AdamPlan",
+    "AdamStep",
     "Averaging",
+    "Betas",
     "Choices",
     "Mean",
+    "Moments",
+    "Optimizer",
     "RateSchedule",
+    "Rule",
     "State",
+    "adam_of",
+    "adam_step",
     "bias_bits",
     "bias_bits_of_layers",
     "check_average",
@@ -32,5 +43,6 @@ __all__ = [
     "multipliers",
     "numerators",
     "ratio_after",
+    "rule_of",
     "truncated_bits",
 ]

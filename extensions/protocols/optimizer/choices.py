@@ -1,13 +1,16 @@
 """What a run may choose of its optimizer; equal at all parties."""
 
 import math
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd_plan import check_momentum
+from extensions.protocols.optimizer.adam import FLOOR, Betas, check_floor
 from extensions.protocols.optimizer.schedule import RateSchedule, multipliers
 
 MOST_BIAS_BITS = 8
+
+Optimizer = Literal["sgd", "adam"]
 
 
 class Averaging(Protocol):
@@ -34,6 +37,22 @@ class Choices(Averaging, Protocol):
         """What of an update goes into the next one."""
 
     @property
+    def optimizer(self) -> Optimizer:
+        """What a step makes of a noisy sum."""
+
+    @property
+    def beta1(self) -> float:
+        """Of Adam's mean of gradients."""
+
+    @property
+    def beta2(self) -> float:
+        """Of Adam's mean of their squares."""
+
+    @property
+    def adam_floor(self) -> float:
+        """Adam's least second moment, in units of the noise's variance."""
+
+    @property
     def bias_scale(self) -> float:
         """The input whose weights biases are; 0: there are none."""
 
@@ -45,9 +64,26 @@ def check_choices(choices: Choices) -> None:
         ArgumentError: one is not.
     """
     check_momentum(choices.momentum)
+    if choices.optimizer not in get_args(Optimizer):
+        raise ArgumentError("optimizer", choices.optimizer, f"one of {get_args(Optimizer)}")
+    _check_adam(choices)
     check_average(choices.average)
     multipliers(choices.lr_schedule, 1)
     bias_bits(choices.bias_scale)
+
+
+def _check_adam(choices: Choices) -> None:
+    usual = {"beta1": Betas.first, "beta2": Betas.second, "adam_floor": FLOOR}
+    if choices.optimizer == "adam":
+        Betas(choices.beta1, choices.beta2)
+        check_floor("adam_floor", choices.adam_floor)
+        if choices.momentum:
+            raise ArgumentError("momentum", choices.momentum, "0 with adam, whose beta1 it is")
+        return
+    for name, value in usual.items():
+        if getattr(choices, name) != value:
+            allowed = "left out, but with optimizer = 'adam'"
+            raise ArgumentError(name, getattr(choices, name), allowed)
 
 
 def check_average(average: float) -> float:

@@ -1,13 +1,14 @@
 """What goes from step to step, in shares: the model, the one before it, and a sum of models."""
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.protocols.host import Host, flat, pairs
 from extensions.protocols.optimizer.choices import Averaging, Choices, iterates
 from extensions.ring.fixed_point import SAFE_BITS, Integers
@@ -32,11 +33,15 @@ class State:
         previous: those before the last step; empty without momentum.
         total: the sum of earlier iterates whose mean is taken, that of `model` not included; empty
             without averaging.
+        first: Adam's first moments; empty with another optimizer.
+        second: its second ones, likewise.
     """
 
     model: Parameters
     previous: Parameters = field(default_factory=list)
     total: Parameters = field(default_factory=list)
+    first: Parameters = field(default_factory=list)
+    second: Parameters = field(default_factory=list)
 
     @classmethod
     def begin(cls, host: Host, choices: Choices, model: Parameters) -> "State":
@@ -47,11 +52,12 @@ class State:
             choices: of the run.
             model: to begin with.
         """
-        momentum, averaging = choices.momentum > 0, iterates(choices) > 1
-        if not (momentum or averaging):
+        momentum, *others = _beside(choices)
+        zeros = sum(others)
+        if not (momentum or zeros):
             return cls(model)
         summands = [
-            [*own, *(own if momentum else ()), *(map(_zeros, own) if averaging else ())]
+            [*own, *(own if momentum else ()), *(map(_zeros, own * zeros))]
             for own in host.summands(model)
         ]
         return cls.of(host.restore(summands), choices)
@@ -59,20 +65,21 @@ class State:
     @classmethod
     def of(cls, parts: Parameters, choices: Choices) -> "State":
         """Returns the state of a run that is not finished, whose `parts` these are."""
-        momentum, averaging = choices.momentum > 0, iterates(choices) > 1
-        layers = len(parts) // (1 + momentum + averaging)
+        beside = _beside(choices)
+        layers = len(parts) // (1 + sum(beside))
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
-        return cls(model, rest.pop(0) if momentum else [], rest.pop(0) if averaging else [])
+        return cls(model, *(rest.pop(0) if there else [] for there in beside))
 
     def like(self, parts: Parameters) -> "State":
         """Returns the state whose `parts` these are, in place of its own."""
-        model, previous = len(self.model), len(self.model) + len(self.previous)
-        return State(parts[:model], parts[model:previous], parts[previous:])
+        each = iter(parts)
+        mine = self.model, self.previous, self.total, self.first, self.second
+        return State(*(list(itertools.islice(each, len(own))) for own in mine))
 
     @property
     def parts(self) -> Parameters:
         """All of it as weights and biases in turn, as hosts and checkpoints keep them."""
-        return [*self.model, *self.previous, *self.total]
+        return [*self.model, *self.previous, *self.total, *self.first, *self.second]
 
     @property
     def velocity(self) -> Parameters | None:
@@ -82,22 +89,35 @@ class State:
         both = zip(flat(self.previous), flat(self.model), strict=True)
         return pairs([before - now for before, now in both])
 
-    def after(self, updates: Updates, counted: Any) -> "State":
+    def after(
+        self, updates: Updates, counted: Any, moments: tuple[Updates, Updates] | None = None
+    ) -> "State":
         """Returns the state after a step; local.
 
         Args:
             updates: what it takes from weights and biases; None from those that stay.
             counted: 1 if the present model is one of those whose mean is taken, else 0.
+            moments: Adam's, which take the place of those that were; None of those that stay.
         """
         model = [
             (w - dw, b if db is None else b - db)
             for (w, b), (dw, db) in zip(self.model, updates, strict=True)
         ]
-        if not self.total:
-            return State(model, self.model if self.previous else [])
-        both = zip(flat(self.total), flat(self.model), strict=True)
-        total = pairs([so_far + part * counted for so_far, part in both])
-        return State(model, self.model if self.previous else [], total)
+        total: Parameters = []
+        if self.total:
+            both = zip(flat(self.total), flat(self.model), strict=True)
+            total = pairs([so_far + part * counted for so_far, part in both])
+        first, second = (
+            [(w, b if own is None else own) for (_, b), (w, own) in zip(was, now, strict=True)]
+            for was, now in zip((self.first, self.second), moments or ([], []), strict=True)
+        )
+        return State(model, self.model if self.previous else [], total, first, second)
+
+
+def _beside(choices: Choices) -> tuple[bool, bool, bool, bool]:
+    """Whether there are a model before, a sum of models, and both of Adam's moments."""
+    adam = choices.optimizer == "adam"
+    return choices.momentum > 0, iterates(choices) > 1, adam, adam
 
 
 def _zeros(summand: Integers) -> Integers:
@@ -162,7 +182,7 @@ class Mean:
             One truncation of all weights and biases.
         """
         means = self.of_shares(ring, flat(state.total), flat(state.model))
-        return State(pairs(means), state.previous, state.total)
+        return replace(state, model=pairs(means))
 
     def of_shares(self, ring: Ring, total: Sequence[Share], last: Sequence[Share]) -> list[Share]:
         """Returns the means of weights and biases, with what `of` says.

@@ -83,6 +83,10 @@ _OF_STEPS = {
 """What no use is made of where sums are opened once, and what it is then."""
 
 
+_OF_SHARES = {"optimizer": "sgd", "physical_rows": None}
+"""What no use is made of where owners compute on their own records in the clear."""
+
+
 def is_hidden(choices: Openness) -> bool:
     """Whether nobody sees a model before the end of the run, and owners share their records."""
     return choices.open == "never" and choices.method == "pea"
@@ -102,6 +106,9 @@ def check_way(choices: Choices) -> None:
     way = "open = 'each-step'" if choices.method == "pea" else "method = 'statistics'"
     if choices.method == "statistics":
         _check_statistics(choices)
+    for name, default in _OF_SHARES.items():
+        if getattr(choices, name) != default:
+            raise ArgumentError(name, getattr(choices, name), f"left out with {way}")
     if choices.strategy is not None:
         allowed = f"left out with {way}"
         raise ArgumentError("init", choices.init, allowed, "It starts from a public model.")

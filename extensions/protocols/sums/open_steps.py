@@ -7,7 +7,8 @@ leave their owners, in any form. What is given up is that nobody sees the model 
 from collections.abc import Callable
 from functools import partial
 
-from extensions.network.chain import Network, Parameters
+from extensions.network.chain import Network
+from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows, row_blocks
 from extensions.protocols.announcement import Announced

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.announcement import Announced

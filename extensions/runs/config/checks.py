@@ -54,7 +54,9 @@ def check(config: Stated) -> None:
         allowed = "'squared' where a number is learnt"
         raise ArgumentError("loss", config.loss, allowed, "Type: --loss squared")
     fewest = 1 if config.loss in SQUARED else 2
-    floors = (("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0))
+    floors = [("steps", 1), ("rows_per_unit", 1), ("classes", fewest), ("seed_data", 0)]
+    if config.physical_rows is not None:
+        floors.append(("physical_rows", 1))
     for name, floor in floors:
         if getattr(config, name) < floor:
             raise ArgumentError(name, getattr(config, name), f"at least {floor}")

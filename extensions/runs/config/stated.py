@@ -11,7 +11,8 @@ from extensions.privacy.accounting import Neighbours
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting
 from extensions.protocols.noise import NoiseShares
-from extensions.protocols.optimizer import RateSchedule
+from extensions.protocols.optimizer import Optimizer, RateSchedule
+from extensions.protocols.optimizer.adam import FLOOR
 from extensions.protocols.sums.choices import Method, Opening, is_hidden
 from extensions.runs.providers import Provider
 
@@ -56,6 +57,13 @@ class Stated:
         lr_schedule: how the learning rate falls: constant (not at all), linear, or cosine, to 0
             after the last step.
         momentum: what of an update goes into the next one, in 0..0.999.
+        optimizer: what a step makes of the noisy sum: sgd, or adam (both moments in shares, the
+            noise's variance taken out of the second one).
+        beta1: of adam, what of the mean of gradients stays, in 0..0.999.
+        beta2: of adam, what of the mean of their squares stays, in 0.5..0.999.
+        adam_floor: least second moment of adam in units of the noise's variance, in 2^-8..1.
+        physical_rows: about how many rows of a batch are computed at once: less memory, and more
+            rounds. Clipping, noise and epsilon are those of the whole batch.
         average: the last part of all steps whose models' mean is the result, in 0..1; 0: the very
             last model is.
         bias_scale: the input whose weights biases are, a power of two up to 1: less leaves more of
@@ -127,6 +135,11 @@ class Stated:
     lr: float = 10.0
     lr_schedule: RateSchedule = "constant"
     momentum: float = 0.0
+    optimizer: Optimizer = "sgd"
+    beta1: float = 0.9
+    beta2: float = 0.999
+    adam_floor: float = FLOOR
+    physical_rows: int | None = None
     average: float = 0.0
     bias_scale: float = 1.0
     sample_rate: float = 0.1

@@ -8,8 +8,8 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
-from extensions.network.chain import forward
 from extensions.network.losses import Loss, middle
+from extensions.network.passes import forward
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import Reals, decode, encode
 from extensions.runs.model.files import OpenedModel

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters, forward
+from extensions.network.passes import Parameters, forward
 from extensions.owners.data import Labels, write_private
 from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.agreement import check_equal_among

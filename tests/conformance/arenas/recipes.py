@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extensions.network import activations, layers, softmax
+from extensions.network import activations, layers, passes, softmax
 from extensions.network import chain as network
 from extensions.network.activations import PiecewiseLinear
 from extensions.network.class_weights import row_weights
@@ -20,6 +20,7 @@ from extensions.protocols import inverse_sqrt as one_hot
 from extensions.protocols.clipping import ClipPlan
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan
+from extensions.protocols.optimizer import AdamPlan, Moments, adam_step
 from extensions.ring.interface import Ring, Share
 
 Shares = list[Share]
@@ -165,7 +166,7 @@ def step_of_a_model(
     """A linear model's updates, from rows on; with momentum `last` are those of the step before."""
     widths = (weight.shape[1], weight.shape[0])
     chain = network.Network.dense(widths=widths, activations=(), has_bias=(True,), loss=loss)
-    trace = network.forward(ring, chain, [(weight, bias)], x)
+    trace = passes.forward(ring, chain, [(weight, bias)], x)
     ((dw, db),) = dpsgd.dpsgd_step(
         ring,
         trace.backward(targets, norms),
@@ -225,7 +226,7 @@ def step_of_a_network(
 ) -> Shares:
     """A network's updates, from rows on."""
     pairs = list(zip(parameters[::2], parameters[1::2], strict=True))
-    trace = network.forward(ring, chain, pairs, x)
+    trace = passes.forward(ring, chain, pairs, x)
     gradients = trace.backward(targets, None, plan.guard_shifts)
     updates = dpsgd.dpsgd_step(ring, gradients, plan, InsecureSeededSource(seed), padding)
     return [trace.logits, *(share for pair in updates for share in pair if share is not None)]
@@ -241,7 +242,7 @@ def model_gradients(
     chain = network.Network.dense(
         widths=widths, activations=relus, has_bias=(True,) * len(pairs), loss=loss
     )
-    trace = network.forward(ring, chain, pairs, x)
+    trace = passes.forward(ring, chain, pairs, x)
     gradients = trace.backward(targets, None)
     inputs = [getattr(g.inputs, "share", g.inputs) for g in gradients]
     deltas = [g.deltas for g in gradients]
@@ -293,10 +294,20 @@ def train(
     chain = network.Network.dense(widths=widths, activations=(), has_bias=(True,))
     for t in range(x.shape[0]):
         pairs = [(weight, bias)]
-        gradients = network.forward(ring, chain, pairs, x[t]).backward(targets[t], None)
+        gradients = passes.forward(ring, chain, pairs, x[t]).backward(targets[t], None)
         ((dw, db),) = dpsgd.dpsgd_step(ring, gradients, plan, source, padding[t])
         weight, bias = weight - dw, bias - db
     return [weight, bias]
+
+
+def adam(ring: Ring, *given: Share, plan: AdamPlan, steps: int, bits: Sequence[int]) -> Shares:
+    """Returns what the last of equal steps takes from weights and biases, and the moments."""
+    half = len(given) // 3
+    sums, moments = given[:half], Moments(list(given[half : 2 * half]), list(given[2 * half :]))
+    moved: Shares = []
+    for t in range(1, steps + 1):
+        moved, moments = adam_step(ring, sums, moments, plan, plan.public(t), bits)
+    return [*moved, *moments.first, *moments.second]
 
 
 RECIPES: dict[str, Callable[..., Shares]] = {
@@ -333,5 +344,6 @@ RECIPES: dict[str, Callable[..., Shares]] = {
         initialize,
         first_smallest,
         train,
+        adam,
     )
 }

@@ -48,6 +48,10 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
         "--label": "other", "--material": "own.material",
         "--checkpoint": "kept", "--metrics": "accuracy", "--lr-schedule": "cosine",
         "--momentum": "0.5", "--average": "0.5", "--bias-scale": "0.5", "--one-output": "",
+        "--optimizer": "adam", "--physical-rows": "64",
+    }.items()},
+    **{name: ({**OPEN, "--optimizer": "adam"}, value) for name, value in {
+        "--beta1": "0.5", "--beta2": "0.99", "--adam-floor": "0.5",
     }.items()},
     **{"--epsilon": (PRIVATE, "2"), "--delta": (PRIVATE, "1e-6"), "--no-dp": (PRIVATE, "")},
     **{"--noise-multiplier": (SIGMA, "2"), "--classes": (NAMELESS, "3")},

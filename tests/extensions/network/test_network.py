@@ -13,9 +13,10 @@ from extensions.network.activations import (
     relu,
     sigmoid,
 )
-from extensions.network.chain import Network, forward
+from extensions.network.chain import Network
 from extensions.network.evaluation import count_misses
 from extensions.network.layers import largest_output, linear
+from extensions.network.passes import forward
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift
 from extensions.ring.clear import ClearRing

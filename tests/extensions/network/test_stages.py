@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu, tanh
-from extensions.network.chain import Network, forward
+from extensions.network.chain import Network
+from extensions.network.passes import forward
 from extensions.network.sketch import Sketch
 from extensions.network.spec import ModelSpec
 from extensions.network.stages.grid import Grid, Window, fold, folded

@@ -1,4 +1,4 @@
-"""Parties that have met, three of them once for all tests: keys and base transfers take a second."""
+"""Parties that have met, three of them once for all tests: keys and transfers take a second."""
 
 import pytest
 

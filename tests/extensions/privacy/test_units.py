@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import forward
+from extensions.network.passes import forward
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, capacity, check_records, draw_rows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import forward
+from extensions.network.passes import forward
 from extensions.network.spec import ModelSpec
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode

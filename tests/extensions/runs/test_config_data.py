@@ -45,6 +45,11 @@ BAD_SETTINGS = [
     ("lr", math.inf),
     ("lr_schedule", "step"),
     ("momentum", 1.0),
+    ("optimizer", "rmsprop"),
+    ("beta1", 0.5),
+    ("beta2", 0.99),
+    ("adam_floor", 0.5),
+    ("physical_rows", 0),
     ("average", 1.01),
     ("bias_scale", 0.3),
     ("max_grad_norm", -1.0),
@@ -101,7 +106,13 @@ def refuse_at_host(name: str, **settings: Any) -> None:
 @needs_tensorflow
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("parties", 2), ("parties", 4), ("provider", "ttp"), ("dealer_noise", True)],
+    [
+        ("parties", 2),
+        ("parties", 4),
+        ("provider", "ttp"),
+        ("dealer_noise", True),
+        ("physical_rows", 64),
+    ],
 )
 def test_aby3_has_three_servers_and_no_dealer(name, value):
     refuse_at_host(name, backend="tfe", **{name: value})

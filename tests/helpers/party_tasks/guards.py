@@ -131,6 +131,28 @@ def host_loss(kind: str) -> Scenario:
     return run
 
 
+class Skip(torch.nn.Module):
+    """A residual connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) + x
+
+
+def on_records(shape: tuple[int, ...], *layers: Any) -> None:
+    """One step on records of that shape."""
+    x = np.random.default_rng(0).uniform(-0.1, 0.1, (RECORDS, *shape))
+    y = np.arange(RECORDS) % CLASSES
+    network = model(*layers)
+    optimizer = dpsgd(network)
+    for batch, targets in poisson_batches(x, y, sample_rate=RATE, steps=1, classes=CLASSES):
+        nn.BCEWithLogitsLoss()(network(batch), targets).backward()
+        optimizer.step()
+
+
 def unreached_parameter() -> None:
     last = nn.Linear(WIDTH, CLASSES)
     network = model(nn.Linear(WIDTH, WIDTH), last)
@@ -223,13 +245,21 @@ GUARDS: dict[str, Scenario] = {
     "max_grad_norm": lambda: Bench(max_grad_norm=float("nan")),
     "noise_multiplier": lambda: Bench(noise_multiplier=-1.0),
     "sample_rate": lambda: Bench(sample_rate=1.5),
-    "Conv2d": lambda: dpsgd(model(crypten.nn.Conv2d(1, 2, 3))),
+    "ceil_mode": lambda: dpsgd(model(crypten.nn.AvgPool2d(2, ceil_mode=True))),
+    "BatchNorm2d": lambda: dpsgd(
+        converted(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), shape=(2, 1, 4, 4))
+    ),
+    "skip": lambda: dpsgd(crypten.nn.from_pytorch(Skip(), torch.zeros(1, WIDTH)).encrypt()),
     "BatchNorm1d": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.BatchNorm1d(5))),
     "Softmax": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.Softmax(1))),
     "Dropout": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.Dropout())),
     "Flatten over rows": lambda: dpsgd(model(crypten.nn.Flatten(2), nn.Linear(WIDTH, 5))),
-    "PyTorch's Conv2d": lambda: dpsgd(
-        converted(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), shape=(1, 1, 4, 4))
+    "images as vectors": lambda: on_records((4, 4), crypten.nn.Conv2d(1, 2, 3)),
+    "channels last": lambda: on_records((4, 4, 1), crypten.nn.Conv2d(1, 2, 3)),
+    "image below its window": lambda: on_records((1, 2, 4), crypten.nn.Conv2d(1, 2, 3)),
+    "images into a linear layer": lambda: on_records((1, 2, 4), nn.Linear(8, 3)),
+    "no linear layer at the end": lambda: on_records(
+        (1, 3, 3), crypten.nn.Conv2d(1, CLASSES, 3), crypten.nn.Flatten()
     ),
     "PyTorch's Softmax": lambda: dpsgd(converted(torch.nn.Linear(WIDTH, 5), torch.nn.Softmax(1))),
 }
@@ -259,7 +289,10 @@ def adopted(context: Context) -> list[str]:
     """Returns where the layers' classes come from once an optimizer has adopted CrypTen's own."""
     host = crypten.nn
     with session():
-        network = model(host.Linear(WIDTH, 5), host.Sigmoid(), host.Linear(5, 5), host.ReLU())
+        network = model(
+            *(host.Linear(WIDTH, 5), host.Sigmoid(), host.Linear(5, 5), host.ReLU()),
+            *(host.Conv2d(1, 2, 3), host.AvgPool2d(2), host.MaxPool2d(2)),
+        )
         dpsgd(network)
         return [f"{type(m).__module__}.{type(m).__name__}" for m in network.modules()][1:]
 

@@ -187,7 +187,7 @@ def train(
     with session(frac_bits):
         model = build(style, parameters, activation).encrypt()
         source = None if seed is None else InsecureSeededSource(seed)
-        if optimizer == "DPSGD":
+        if optimizer.startswith("DP"):
             options |= {"source": source, "sample_rate": sample_rate, "steps": steps}
         stepper = getattr(optim, optimizer)(model, **options)
         schedule = torch.optim.lr_scheduler.ExponentialLR(stepper, decay)

@@ -167,6 +167,19 @@ def model_converted_with_a_flatten() -> None:
 
 
 @program
+def model_converted_with_a_view_of_records() -> None:
+    class Viewed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x.view(-1, WIDTH))
+
+    train(crypten.nn.from_pytorch(Viewed(), torch.zeros(1, WIDTH)).encrypt())
+
+
+@program
 def model_converted_from_a_class() -> None:
     class Network(torch.nn.Module):
         def __init__(self) -> None:

@@ -1088,6 +1088,23 @@ def model_converted_with_a_mean_over_rows() -> None:
 
 
 @program
+def model_converted_with_a_view_of_halves_of_records() -> None:
+    class Halves(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(WIDTH // 2, CLASSES)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x.view(-1, WIDTH // 2))
+
+    model = crypten.nn.from_pytorch(Halves(), torch.zeros(1, WIDTH)).encrypt()
+    optimizer = dpsgd(model)
+    ((x, y),) = batches()
+    nn.BCEWithLogitsLoss()(model(x), y).backward()
+    optimizer.step()
+
+
+@program
 def model_in_evaluation_mode() -> None:
     script = Script()
     script.model.eval()

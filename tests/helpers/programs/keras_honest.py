@@ -110,6 +110,14 @@ def model_with_an_activation_layer() -> None:
 
 
 @program
+def model_with_pooling_in_front() -> None:
+    kind = layers.AveragePooling2D(2, batch_input_shape=[1, 2, 2, 1])
+    x, y = owned()
+    images = {name: values.reshape(-1, 2, 2, 1) for name, values in x.items()}
+    fit(model(kind, layers.Flatten(), layers.Dense(CLASSES)), (images, y))
+
+
+@program
 def model_without_bias() -> None:
     fit(model(first(use_bias=False)))
 

@@ -339,12 +339,6 @@ def model_with_a_convolution() -> None:
 
 
 @program
-def model_with_pooling() -> None:
-    kind = layers.AveragePooling2D(2, batch_input_shape=[1, 4, 4, 1])
-    model(kind, layers.Flatten(), layers.Dense(CLASSES))
-
-
-@program
 def model_with_a_reshape() -> None:
     model(first(), layers.Reshape([2, 2]))
 

@@ -471,8 +471,7 @@ def wrong_layers_are_refused():
 
     unsupported = {
         "lazy_normalization": [dense(2, lazy_normalization=True)],
-        "'tanh'": [dense(2, activation="tanh")],
-        "'softmax'": [dense(2, activation="softmax")],
+        "its activation is 'softmax'": [dense(2, activation="softmax")],
         "BatchNormalization": [dense(2), layers.BatchNormalization()],
         "trainable=False": [dense(2, trainable=False)],
         "must come before it": [dense(3), layers.Dense(2)],

@@ -6,12 +6,13 @@ from typing import Any
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
-from extensions.network.chain import Parameters, forward
+from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.steps.kernels import kernel_of, matrix_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.scalars import Scalar
@@ -22,7 +23,10 @@ from tfe_ext.ring.variables import ShareVariable
 def parameters_of(ring: ABY3Ring, chain: Chain) -> Parameters:
     """Returns the present weights, (out, in), and biases."""
     return [
-        (share_of(ring, kernel).T, None if bias is None else share_of(ring, bias))
+        (
+            matrix_of(ring, share_of(ring, kernel)),
+            None if bias is None else share_of(ring, bias).reshape(-1),
+        )
         for kernel, bias in chain.variables
     ]
 
@@ -68,7 +72,7 @@ def update(
     parameters = parameters_of(ring, chain)
     trace = forward(ring, chain.network, parameters, batch.x)
     gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
-    velocity = None if last is None else _in_pairs(chain, [share.read() for share in last])
+    velocity = None if last is None else _in_pairs(ring, chain, [share.read() for share in last])
     updates = dpsgd_step(
         ring,
         gradients,
@@ -82,10 +86,10 @@ def update(
     for pair, own, change in zip(chain.variables, parameters, updates, strict=True):
         (kernel, bias), (weight, offset), (weight_step, offset_step) = pair, own, change
         variables.append(kernel)
-        moved.append((weight - weight_step).T)
+        moved.append(kernel_of(ring, weight - weight_step, kernel.shape.as_list()))
         if bias is not None:
             variables.append(bias)
-            moved.append(offset - offset_step)
+            moved.append((offset - offset_step).reshape(*bias.shape.as_list()))
     before = [share_of(ring, variable) for variable in variables]
     now = store(ring, variables, moved)
     if last is not None:
@@ -93,10 +97,15 @@ def update(
             kept.assign(was - share)
 
 
-def _in_pairs(chain: Chain, shares: Sequence[Share]) -> list[tuple[Share, Share | None]]:
+def _in_pairs(
+    ring: ABY3Ring, chain: Chain, shares: Sequence[Share]
+) -> list[tuple[Share, Share | None]]:
     """Returns shares of the variables' shapes as weights, (out, in), and biases."""
     each = iter(shares)
-    return [(next(each).T, None if bias is None else next(each)) for _, bias in chain.variables]
+    return [
+        (matrix_of(ring, next(each)), None if bias is None else next(each).reshape(-1))
+        for _, bias in chain.variables
+    ]
 
 
 def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> list[Replicated]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.network.chain import Parameters
+from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records

@@ -2,28 +2,69 @@
 
 from typing import Any
 
-from crypten_ext.nn.layers import BiasFree, Flatten, Gemm, Linear, ReLU, Sigmoid
+from crypten_ext.nn import layers as ours
 from crypten_ext.nn.tape import Tape
 from extensions.errors import UnsupportedLayerError
 
 import crypten
 
 OURS: dict[type, type] = {
-    crypten.nn.Linear: Linear,
-    crypten.nn.Gemm: Gemm,
-    crypten.nn.ReLU: ReLU,
-    crypten.nn.Sigmoid: Sigmoid,
-    crypten.nn.Flatten: Flatten,
+    crypten.nn.Linear: ours.Linear,
+    crypten.nn.Gemm: ours.Gemm,
+    crypten.nn.Conv1d: ours.Conv1d,
+    crypten.nn.Conv2d: ours.Conv2d,
+    crypten.nn.module.Conv: ours.Conv,
+    crypten.nn.AvgPool2d: ours.AvgPool2d,
+    crypten.nn.MaxPool2d: ours.MaxPool2d,
+    crypten.nn.GlobalAveragePool: ours.GlobalAveragePool,
+    crypten.nn.ReLU: ours.ReLU,
+    crypten.nn.Sigmoid: ours.Sigmoid,
+    crypten.nn.Flatten: ours.Flatten,
+    crypten.nn.Reshape: ours.Reshape,
 }
-RECORDING = (Linear, Gemm, BiasFree)
-WITHOUT_PARAMETERS = (ReLU, Sigmoid, Flatten, crypten.nn.Graph, crypten.nn.Parameter)
+RECORDING = (ours.Linear, ours.Gemm, ours.BiasFree, ours.Conv1d, ours.Conv2d, ours.Conv)
+WITHOUT_PARAMETERS = (
+    ours.AvgPool2d,
+    ours.MaxPool2d,
+    ours.GlobalAveragePool,
+    ours.ReLU,
+    ours.Sigmoid,
+    ours.Tanh,
+    ours.Flatten,
+    ours.Reshape,
+    crypten.nn.Graph,
+    crypten.nn.Parameter,
+    crypten.nn.Constant,
+)
+SUPPORTED = (
+    "Linear, Conv1d, Conv2d, AvgPool2d, MaxPool2d, ReLU, Sigmoid, crypten_ext.nn.Tanh, Flatten and "
+    "Sequential"
+)
+UNBOUNDED = "Leave it out: what Tanh, Sigmoid and ReLU return is bounded as it is."
+REFUSED = {
+    "BatchNorm1d": f"it mixes the records of a batch, so that none has a gradient. {UNBOUNDED}",
+    "Dropout": "it would draw from a generator that scripts seed. Leave it out: clipping and noise "
+    "keep a model from learning records by heart.",
+    "Add": "a sum of two branches, as residual connections are, has no norm here yet. Make a chain "
+    "of the layers.",
+}
+"""What is said of modules instead of naming those that are supported."""
+for _alias, _name in {
+    "BatchNorm2d": "BatchNorm1d",
+    "BatchNorm3d": "BatchNorm1d",
+    "BatchNormalization": "BatchNorm1d",
+    "Dropout2d": "Dropout",
+    "Dropout3d": "Dropout",
+    "DropoutNd": "Dropout",
+}.items():
+    REFUSED[_alias] = REFUSED[_name]
 
 
 def adopt(model: Any, tape: Tape) -> None:
-    """The model's linear layers record on `tape` from here on.
+    """The model's layers with weights record on `tape` from here on.
 
-    CrypTen's own Linear, Gemm, ReLU, Sigmoid and Flatten modules become ours, in place, and so does
-    what a converted Linear without bias consists of; a ReLU gets the default cap.
+    CrypTen's own modules of the kinds that `OURS` names become ours, in place, and so does what a
+    converted Linear without bias consists of; a ReLU gets the default cap.
 
     Raises:
         UnsupportedLayerError: a module has no per-example norm; the message names it, and the
@@ -45,12 +86,18 @@ def adopt(model: Any, tape: Tape) -> None:
 def _check(name: str, module: Any) -> None:
     kind = type(module)
     known = kind in OURS or isinstance(module, RECORDING + WITHOUT_PARAMETERS)
-    if not known or not _keeps_records_apart(module):
-        raise UnsupportedLayerError(
-            f"Layer {name or '(the model)'!r} ({kind.__name__}) is not supported by private "
-            "training: supported are Linear, ReLU, Sigmoid, Flatten and Sequential. Extract "
-            "features with it before sharing, or replace it."
+    if known and _keeps_records_apart(module):
+        return
+    reason = REFUSED.get(kind.__name__, "")
+    if getattr(module, "ceil_mode", False):
+        reason = "ceil_mode has windows that end outside of images. Pad them, or leave it out."
+    raise UnsupportedLayerError(
+        f"Layer {name or '(the model)'!r} ({kind.__name__}) is not supported by private training: "
+        + (
+            reason
+            or f"supported are {SUPPORTED}. Extract features with it before sharing, or replace it."
         )
+    )
 
 
 def _keeps_records_apart(module: Any) -> bool:
@@ -60,7 +107,9 @@ def _keeps_records_apart(module: Any) -> bool:
         return plain and not module.trans_a and bool(module.trans_b)
     if isinstance(module, crypten.nn.Graph):
         return type(module).forward is crypten.nn.Graph.forward
-    return not isinstance(module, crypten.nn.Flatten) or module.axis == 1
+    if isinstance(module, crypten.nn.Flatten):
+        return int(module.axis) == 1
+    return not getattr(module, "ceil_mode", False)
 
 
 def _bias_free_layers(graph: Any) -> list[tuple[Any, str]]:
@@ -91,4 +140,4 @@ def _fuse(graph: Any, name: str) -> None:
     (weight,) = graph._graph.pop(transposed)
     del graph._modules[transposed]
     graph._graph[name] = [x, weight]
-    graph._modules[name].__class__ = BiasFree
+    graph._modules[name].__class__ = ours.BiasFree

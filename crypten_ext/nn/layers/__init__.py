@@ -1,0 +1,34 @@
+"""Layers whose gradients a private step can clip example by example.
+
+A model is built from them with `crypten.nn.Sequential`, or by `crypten.nn.from_pytorch`; in both
+cases our optimizers adopt CrypTen's own modules (`crypten_ext.nn.layers.adoption`).
+"""
+
+from crypten_ext.nn.layers.activations import ReLU, Sigmoid, Tanh
+from crypten_ext.nn.layers.images import (
+    AvgPool2d,
+    Conv,
+    Conv1d,
+    Conv2d,
+    GlobalAveragePool,
+    MaxPool2d,
+)
+from crypten_ext.nn.layers.linear import BiasFree, Gemm, Linear
+from crypten_ext.nn.layers.shapes import Flatten, Reshape
+
+__all__ = [
+    "AvgPool2d",
+    "BiasFree",
+    "Conv",
+    "Conv1d",
+    "Conv2d",
+    "Flatten",
+    "Gemm",
+    "GlobalAveragePool",
+    "Linear",
+    "MaxPool2d",
+    "ReLU",
+    "Reshape",
+    "Sigmoid",
+    "Tanh",
+]

@@ -1,0 +1,188 @@
+"""A module of a script as stages of its network: applied to rows, and recorded for a step.
+
+What the rows of a tensor hold, one record each, lies as in PyTorch: the channels of images are
+first.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+
+from crypten_ext.nn.layers.autograd import FUNCTIONS, is_recorded
+from crypten_ext.nn.provenance import (
+    LayerUse,
+    Provenance,
+    StageUse,
+    Version,
+    apart,
+    features_of,
+    mark,
+    refusal,
+)
+from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor, ring_of
+from crypten_ext.ring.factors import Operand
+from extensions.errors import ArgumentError, GradientError, InsecureError
+from extensions.network.activations import PiecewiseLinear
+from extensions.network.stages.stage import Activation, Stage
+from extensions.network.stages.trained import Linear, Trained
+
+from crypten.cryptensor import CrypTensor
+from crypten.gradients import FUNCTION_REGISTRY
+from crypten.mpc import MPCTensor
+
+Stages = Sequence[Stage]
+Shape = Sequence[int]
+
+
+def is_trained(layer: Any, weight: Any) -> bool:
+    """Whether an optimizer of ours is to make a step of what the layer returns."""
+    return layer.tape is not None and CrypTensor.AUTOGRAD_ENABLED and weight.requires_grad
+
+
+def needs_host(*tensors: Any) -> bool:
+    """Whether CrypTen's own differentiation is to go through, which knows no stages."""
+    return CrypTensor.AUTOGRAD_ENABLED and any(t is not None and t.requires_grad for t in tensors)
+
+
+def apply_trained(
+    layer: Any, x: MPCTensor, weight: Any, bias: Any, stages: Stages, shape: Shape
+) -> MPCTensor:
+    """Returns what a layer in private training makes of x, (rows, *shape).
+
+    Args:
+        layer: with the tape and the name that its optimizer gave it.
+        x: encrypted, (rows, ...).
+        weight: encrypted.
+        bias: encrypted, or None.
+        stages: the layer, and what only puts its values at other places.
+        shape: of a record of the result.
+
+    Raises:
+        GradientError: x comes from no batch, or by other layers than the model's, each once.
+    """
+    ring = ring_of(x)
+    origin = _checked_input(layer, x, weight)
+    first, *others = stages
+    trained = cast(Trained, first)
+    versions = tuple(Version.of(part) for part in (weight, bias) if part is not None)
+    given = _rows(ring, x, origin, trained)
+    value, kept = trained.apply(ring, given, apart(trained, weight.share, share_or_none(bias)))
+    origin = origin.after(LayerUse(trained, kept, x, origin, weight, bias, layer.tape, versions))
+    for stage in others:
+        value, kept = stage.forward(ring, value)
+        origin = origin.after(StageUse(stage, kept))
+    return mark(weight.recorded(value.reshape(-1, *shape)), origin)
+
+
+def apply_untrained(
+    x: MPCTensor, weight: Any, bias: Any, stages: Stages, shape: Shape
+) -> MPCTensor:
+    """Returns what a layer makes of x where nothing is trained, (rows, *shape)."""
+    ring = ring_of(x)
+    first, *others = stages
+    trained = cast(Trained, first)
+    parameters = apart(trained, weight.share, share_or_none(bias))
+    value, _ = trained.apply(ring, x.share.reshape(x.size(0), -1), parameters)
+    for stage in others:
+        value, _ = stage.forward(ring, value)
+    return as_tensor(ring, value.reshape(-1, *shape))
+
+
+def apply_stages(
+    x: MPCTensor, stages: Stages, shape: Shape, host: Callable[[], MPCTensor]
+) -> MPCTensor:
+    """Returns what stages without weights make of x, (rows, *shape).
+
+    Args:
+        x: encrypted, (rows, ...).
+        stages: in turn.
+        shape: of a record of the result.
+        host: computes it by CrypTen's own differentiation.
+
+    Raises:
+        GradientError: x was made of what a layer in private training returned, by something else.
+    """
+    check_enabled()
+    ring = ring_of(x)
+    origin = features_of(x) if CrypTensor.AUTOGRAD_ENABLED else None
+    if origin is None and CrypTensor.AUTOGRAD_ENABLED and is_recorded(x):
+        raise refusal("The input of a layer", x, "what a layer of the model returned")
+    if origin is None and needs_host(x):
+        return host()
+    value = x.share.reshape(x.size(0), -1)
+    for stage in stages:
+        value, kept = stage.forward(ring, value)
+        origin = None if origin is None else origin.after(StageUse(stage, kept))
+    value = value.reshape(-1, *shape)
+    return as_tensor(ring, value) if origin is None else mark(x.recorded(value), origin)
+
+
+def apply_activation(x: Any, function: PiecewiseLinear) -> MPCTensor:
+    """Returns function(x), of x's shape; errors are those of `apply_stages`."""
+    check_enabled()
+    ring_of(x)
+    shape = tuple(x.size())[1:]
+    stage = Activation(function, x.share[:1].numel())
+    return apply_stages(x, [stage], shape, lambda: cast(MPCTensor, x.piecewise_linear(function)))
+
+
+def share_or_none(tensor: Any) -> torch.Tensor | None:
+    """Returns the share of a tensor that there may be."""
+    return None if tensor is None else cast(torch.Tensor, tensor.share)
+
+
+def check_precision(x: Any, weight: Any, bias: Any) -> None:
+    """Returns only if x, weight and bias have equally many fractional bits.
+
+    Raises:
+        ArgumentError: they have not.
+    """
+    bits = ring_of(x).frac_bits
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and ring_of(value).frac_bits != bits:
+            raise ArgumentError(
+                f"{name}.encoder",
+                f"{ring_of(value).frac_bits} bits",
+                f"{bits} bits",
+                "Encrypt model and data under the same crypten.cfg.encoder.precision_bits.",
+            )
+
+
+def check_enabled() -> None:
+    """Returns only if `crypten_ext.enable` is in force; else InsecureError."""
+    if any(FUNCTION_REGISTRY.get(name) is not cls for name, cls in FUNCTIONS.items()):
+        raise InsecureError("crypten_ext is not enabled: call crypten_ext.enable() first.")
+
+
+def _rows(ring: CrypTenRing, x: MPCTensor, origin: Provenance, stage: Trained) -> Operand:
+    """Returns the rows of a layer's input; of a linear one as a factor of its products.
+
+    That is the owners' where there is one. A further pass over the same rows opens them anew.
+    """
+    rows: torch.Tensor = x.share.reshape(x.size(0), -1)
+    shared = origin.batch.shared
+    if not isinstance(stage, Linear) or shared is None or origin.uses or shared.features.is_used:
+        return rows
+    return shared.features
+
+
+def _checked_input(layer: Any, x: MPCTensor, weight: Any) -> Provenance:
+    """Returns where the input of a layer in private training comes from.
+
+    Raises:
+        GradientError: from no batch, or by other layers than the model's, each once.
+    """
+    origin = features_of(x)
+    if origin is None or any(use.tape is not layer.tape for use in origin.layers):
+        raise refusal(
+            f"The input of layer {layer.name!r}",
+            x,
+            "the features of a batch or what another trained layer of the model made of them",
+        )
+    if any(use.weight is weight for use in origin.layers):
+        raise GradientError(
+            f"Layer {layer.name!r} is applied to its own output: the layer is used twice, which "
+            "is not supported. Give each place in the model a layer of its own."
+        )
+    return origin

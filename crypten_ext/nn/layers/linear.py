@@ -1,0 +1,67 @@
+"""Linear layers of scripts: ours, and what CrypTen makes of PyTorch's."""
+
+from typing import Any, cast
+
+from crypten_ext.nn.layers.applying import (
+    apply_trained,
+    check_enabled,
+    check_precision,
+    is_trained,
+)
+from crypten_ext.nn.tape import Tape
+from extensions.errors import ArgumentError
+from extensions.network.stages import trained
+
+import crypten
+from crypten.mpc import MPCTensor
+
+
+class Linear(crypten.nn.Linear):
+    """x @ weight.T + bias with exact truncation; trained privately once an optimizer adopts it.
+
+    Args and parameters are those of `crypten.nn.Linear`: weight (out_features, in_features) and
+    bias (out_features,). Inputs are (rows, in_features).
+    """
+
+    tape: Tape | None = None
+    name = ""
+
+    def forward(self, x: MPCTensor) -> MPCTensor:
+        return _apply_linear(self, x, self.weight, getattr(self, "bias", None))
+
+
+class Gemm(crypten.nn.Gemm):
+    """The Linear of a converted model: without state, its inputs are (x, weight, bias)."""
+
+    tape: Tape | None = None
+    name = ""
+
+    def forward(self, x: list[MPCTensor]) -> MPCTensor:
+        return _apply_linear(self, x[0], x[1], x[2])
+
+
+class BiasFree(crypten.nn.MatMul):
+    """The Linear without bias of a converted model: its inputs are (x, weight)."""
+
+    tape: Tape | None = None
+    name = ""
+
+    def forward(self, x: list[MPCTensor]) -> MPCTensor:
+        return _apply_linear(self, x[0], x[1], None)
+
+
+def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
+    check_enabled()
+    check_precision(x, weight, bias)
+    outputs, inputs = weight.size()
+    if x.dim() != 2 or x.size(1) != inputs:
+        raise ArgumentError(
+            "x",
+            tuple(x.size()),
+            f"(rows, {inputs})",
+            "Flatten records before sharing.",
+        )
+    if not is_trained(layer, weight):
+        return cast(MPCTensor, x.private_linear(weight, bias))
+    stage = trained.Linear(inputs, outputs, bias is not None)
+    return apply_trained(layer, x, weight, bias, [stage], [outputs])

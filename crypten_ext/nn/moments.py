@@ -1,0 +1,103 @@
+"""Adam's moments in an optimizer of scripts: this party's shares of them, and steps by them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from crypten_ext.nn.named_shares import from_arrays, to_arrays
+from crypten_ext.nn.provenance import LayerUse
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from extensions.protocols.dpsgd import Sums, paired, parts_of
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.optimizer import AdamPlan, Betas, Moments, adam_step
+from extensions.ring.fixed_point import Integers
+
+_PREFIXES = ("first moment of ", "second moment of ")
+
+
+class AdamMoments:
+    """The moments of a model's parameters, zero before the first step.
+
+    Args:
+        model: encrypted.
+        betas: beta_1 and beta_2.
+        floors: further arguments of `AdamPlan`, by name.
+
+    Raises:
+        ArgumentError: betas out of range.
+    """
+
+    def __init__(self, model: Any, betas: Sequence[float], **floors: float) -> None:
+        self._model = model
+        self._betas = Betas(*betas)
+        self._floors = floors
+        self._moments: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] = ({}, {})
+
+    def stated(self) -> dict[str, Any]:
+        """Returns what all parties must have in common."""
+        return {"beta1": self._betas.first, "beta2": self._betas.second, **self._floors}
+
+    def plan(self, step: StepPlan) -> AdamPlan:
+        """Returns the constants of steps by sums of that plan.
+
+        Raises:
+            ArgumentError: they do not fit the ring.
+        """
+        return AdamPlan(step=step, betas=self._betas, **self._floors)
+
+    def step(
+        self, ring: CrypTenRing, sums: Sums, plan: AdamPlan, layers: Sequence[LayerUse], number: int
+    ) -> Any:
+        """Returns what a step takes from each layer, of which the moments go on.
+
+        Args:
+            ring: of the model.
+            sums: noisy.
+            plan: of the step.
+            layers: as they were applied.
+            number: of the step, from 1 on.
+        """
+        before = Moments(*(self._of(layers, which) for which in (0, 1)))
+        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
+        moved, after = adam_step(ring, parts_of(sums), before, plan, plan.public(number), bits)
+        for which, parts in enumerate((after.first, after.second)):
+            self._keep(layers, which, paired(parts, plan.step))
+        return paired(moved, plan.step)
+
+    def _of(self, layers: Sequence[LayerUse], which: int) -> list[torch.Tensor]:
+        names, known = self._names(), self._moments[which]
+
+        def own(parameter: Any) -> torch.Tensor | None:
+            if parameter is None:
+                return None
+            found = known.get(names[id(parameter)])
+            return torch.zeros_like(parameter.share) if found is None else found
+
+        pairs = [
+            pair
+            for layer in layers
+            for pair in layer.apart(own(layer.weight), own(layer.bias))  # type: ignore[arg-type]
+        ]
+        return [part for pair in pairs for part in pair if part is not None]
+
+    def _keep(self, layers: Sequence[LayerUse], which: int, pairs: Any) -> None:
+        names, known, each = self._names(), self._moments[which], iter(pairs)
+        for layer in layers:
+            weight, bias = layer.together([next(each) for _ in range(layer.stage.layers)])
+            known[names[id(layer.weight)]] = weight
+            if bias is not None:
+                known[names[id(layer.bias)]] = bias
+
+    def _names(self) -> dict[int, str]:
+        return {id(parameter): name for name, parameter in self._model.named_parameters()}
+
+    def shares(self) -> dict[str, Integers]:
+        """Returns this party's shares, by names that no parameter has; secret."""
+        both = zip(_PREFIXES, self._moments, strict=True)
+        return {name: array for p, own in both for name, array in to_arrays(p, own).items()}
+
+    def load_shares(self, shares: Mapping[str, Integers]) -> None:
+        """Those that `shares` returned are the moments; others of the mapping are left alone."""
+        first, second = (from_arrays(prefix, shares) for prefix in _PREFIXES)
+        self._moments = first, second

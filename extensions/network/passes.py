@@ -1,0 +1,110 @@
+"""Both ways through a chain of stages, over any ring."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from extensions.network.chain import Network
+from extensions.network.layers import LayerGradient
+from extensions.network.losses import residual
+from extensions.network.stages.trained import Linear, Parameters, Trained
+from extensions.ring.interface import Ring, Share
+
+__all__ = ["Parameters", "Trace", "forward"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """A forward pass, with what the backward pass needs of it.
+
+    Attributes:
+        ring: the host.
+        network: the public facts about the chain.
+        parameters: shares of its weights and biases.
+        kept: what each stage needs to go back.
+        logits: shares of the output, (rows, outputs).
+    """
+
+    ring: Ring
+    network: Network
+    parameters: Parameters
+    kept: list[Any]
+    logits: Share
+
+    def backward(
+        self, targets: Share, squared_norms: Share | None, guards: Sequence[int | None] = ()
+    ) -> list[LayerGradient]:
+        """Returns per-example gradients of the sum of the examples' losses, layer by layer.
+
+        Args:
+            targets: shares of (rows, outputs), f fractional bits.
+            squared_norms: shares of the rows' squared norms, 2f fractional bits, where their owners
+                supplied them; None to compute them. They serve a linear layer of the rows.
+            guards: for each layer what `StepPlan.guard_shifts` says; nothing without guards.
+
+        Cost:
+            2 rounds for each layer but the first, and those of the other stages.
+        """
+        deltas = residual(self.ring, self.network.loss, self.logits, targets)
+        return self.from_logits(deltas, squared_norms, guards)
+
+    def from_logits(
+        self, deltas: Share, squared_norms: Share | None, guards: Sequence[int | None] = ()
+    ) -> list[LayerGradient]:
+        """Returns per-example gradients, layer by layer, given those at the logits.
+
+        Args:
+            deltas: shares of (rows, outputs).
+            squared_norms: as in `backward`.
+            guards: likewise.
+        """
+        ring, network = self.ring, self.network
+        stages = list(zip(network.stages, self.kept, _own(network, self.parameters), strict=True))
+        first = next(i for i, one in enumerate(network.stages) if isinstance(one, Trained))
+        found: list[LayerGradient] = []
+        shifts = list(guards) or [None] * network.layers
+        for stage, kept, parameters in reversed(stages[first:]):
+            if not isinstance(stage, Trained):
+                deltas = stage.backward(ring, deltas, kept)
+                continue
+            own = [
+                replace(each, bias_bits=network.bias_bits)
+                for each in stage.gradients(ring, deltas, kept)
+            ]
+            found = [*own, *found]
+            if len(found) == network.layers:
+                break
+            shift = shifts[network.layers - len(found)]
+            wanted = [ring.frac_bits] if shift is None else [ring.frac_bits, ring.frac_bits + shift]
+            product = stage.product(ring, deltas, parameters)
+            deltas, *below = ring.truncate([(product, bits) for bits in wanted])
+            if below:
+                found[0] = replace(found[0], below=below[0])
+        if isinstance(network.stages[0], Linear):
+            found[0] = replace(found[0], squared_norm=squared_norms)
+        return found
+
+
+def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> Trace:
+    """Returns the pass of the rows x, (rows, features), through the chain.
+
+    Cost:
+        2 rounds a layer, and those of activations and pooling between them.
+    """
+    kept: list[Any] = []
+    for stage, own in zip(network.stages, _own(network, parameters), strict=True):
+        if isinstance(stage, Trained):
+            x, needed = stage.apply(ring, x, own)
+        else:
+            x, needed = stage.forward(ring, x)
+        kept.append(needed)
+    return Trace(ring=ring, network=network, parameters=parameters, kept=kept, logits=x)
+
+
+def _own(network: Network, parameters: Parameters) -> Iterator[Parameters]:
+    """Yields the parameters of each stage."""
+    left = iter(parameters)
+    for stage in network.stages:
+        count = stage.layers if isinstance(stage, Trained) else 0
+        yield list(itertools.islice(left, count))

@@ -1,0 +1,116 @@
+"""What a step makes of a noisy sum: the public integers that it needs, and the state after it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from extensions.network.passes import Parameters
+from extensions.protocols.dpsgd import Sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.optimizer.adam import AdamPlan, Betas, Moments, adam_step
+from extensions.protocols.optimizer.choices import Choices
+from extensions.protocols.optimizer.schedule import multipliers, numerators
+from extensions.protocols.optimizer.state import State
+from extensions.ring.interface import Ring
+
+
+class Rule(Protocol):
+    """How the steps of one run use their sums."""
+
+    def public(self, number: int) -> Sequence[int]:
+        """Returns the public integers of a step, from number 1 on."""
+
+    def after(
+        self, ring: Ring, sums: Sums, state: State, public: Sequence[Any], counted: Any
+    ) -> State:
+        """Returns the state after a step.
+
+        Args:
+            ring: the host.
+            sums: noisy.
+            state: before it.
+            public: of the step, or what stands for them.
+            counted: as in `State.after`.
+        """
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Plain steps, with momentum or without; one truncation.
+
+    Attributes:
+        plan: of the first step.
+        factors: of each step.
+    """
+
+    plan: StepPlan
+    factors: Sequence[int]
+
+    def public(self, number: int) -> list[int]:
+        """Returns the numerator of the step's rate."""
+        return [self.factors[number - 1]]
+
+    def after(
+        self, ring: Ring, sums: Sums, state: State, public: Sequence[Any], counted: Any
+    ) -> State:
+        """Returns the state after a step; see `updates_of`."""
+        ratio = public[0], self.plan.step_ratio[1]
+        return state.after(updates_of(ring, sums, self.plan, ratio, state.velocity), counted)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam's steps; see `adam_step`.
+
+    Attributes:
+        plan: of all steps.
+        rates: what the learning rate is multiplied by in each.
+    """
+
+    plan: AdamPlan
+    rates: Sequence[float]
+
+    def public(self, number: int) -> list[int]:
+        """Returns the integers of `AdamStep`."""
+        return [*self.plan.public(number, self.rates[number - 1])]
+
+    def after(
+        self, ring: Ring, sums: Sums, state: State, public: Sequence[Any], counted: Any
+    ) -> State:
+        """Returns the state after a step, with both moments."""
+        plan = self.plan.step
+        moments = Moments(_trained(state.first, plan), _trained(state.second, plan))
+        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
+        moved, moments = adam_step(ring, parts_of(sums), moments, self.plan, public, bits)
+        both = paired(moments.first, plan), paired(moments.second, plan)
+        return state.after(paired(moved, plan), counted, both)
+
+
+def rule_of(choices: Choices, plan: StepPlan) -> Rule:
+    """Returns how a run's steps use their sums.
+
+    Args:
+        choices: of the run.
+        plan: of its first step.
+
+    Raises:
+        ArgumentError: what Adam needs does not fit the ring.
+    """
+    if choices.optimizer == "sgd":
+        return Descent(plan, numerators(plan, choices.lr_schedule, choices.steps))
+    return Adam(adam_of(choices, plan), multipliers(choices.lr_schedule, choices.steps))
+
+
+def adam_of(choices: Choices, plan: StepPlan) -> AdamPlan:
+    """Returns the constants of Adam behind sums of that plan."""
+    betas = Betas(choices.beta1, choices.beta2)
+    return AdamPlan(step=plan, betas=betas, floor=choices.adam_floor)
+
+
+def _trained(parameters: Parameters, plan: StepPlan) -> list[Any]:
+    """The weights, and the biases that are trained."""
+    return [
+        part
+        for (weight, bias), layer in zip(parameters, plan.layers, strict=True)
+        for part in ([weight, bias] if layer.has_bias else [weight])
+    ]
