@@ -11,7 +11,6 @@ then ends and names it, rather than wait for it inside a collective operation.
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import faulthandler
 import itertools
@@ -24,6 +23,7 @@ from typing import Any, Self
 from crypten_ext import dealer, transport
 from crypten_ext.processes.connections import Connections
 from crypten_ext.processes.failures import is_connection_loss
+from crypten_ext.processes.interruption import Interruption
 from crypten_ext.processes.peers import UNSAID, Peers, farewell_of
 from crypten_ext.processes.store import default_store
 from extensions.checks import check_seconds
@@ -44,7 +44,8 @@ class Watch:
 
     One thread exchanges statuses through the store. The other notices when the store no longer
     answers. If a party is lost while the main thread is blocked, it cuts the connections in which
-    that waits, and interrupts what that computes; if it may not, it ends the process.
+    that waits, and interrupts what that computes or else waits for, such as the lock of a file that
+    the lost one holds; if it may not, it ends the process.
 
     Args:
         store: at which the parties met.
@@ -85,6 +86,7 @@ class Watch:
         self._farewell = ""
         self._verdict: LostError | None = None
         self.connections = Connections() if cuts else None
+        self._interruption = Interruption()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._known = threading.Event()
@@ -97,6 +99,8 @@ class Watch:
         ]
 
     def __enter__(self) -> Self:
+        if self.connections is not None:
+            self._interruption.begin()
         for thread in self._threads:
             thread.start()
         return self
@@ -107,6 +111,7 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._interruption.end()
         self._in_hand.set()
         lost: LostError | None = None
         if error is None or (isinstance(error, SystemExit) and not error.code):
@@ -192,7 +197,7 @@ class Watch:
             try:
                 heard = self._exchange(farewell or f"alive {self._exchanges}")
             except RuntimeError:
-                self._lose_store("closed the store at which the parties met")
+                self._lose_store("does not answer any more at the store where the parties met")
                 return
             now = time.monotonic()
             step, before = min(now - before, 3 * self._interval), now
@@ -249,7 +254,7 @@ class Watch:
             self._cut_connections()
             if self._in_hand.wait(grace):
                 return
-            _thread.interrupt_main()  # where it computes
+            self._interruption.ask()
             if self._in_hand.wait(_CUT_SILENCES * self._silence):
                 return
         os.write(2, f"{self._verdict}\n".encode())

@@ -1,5 +1,6 @@
 """Parties are processes: they answer, their failures name the first, and none is left behind."""
 
+import fcntl
 import os
 import signal
 import socket
@@ -15,12 +16,14 @@ import pytest
 from crypten_ext import dealer
 from crypten_ext.processes import launch, liveness
 from crypten_ext.processes.failures import PartyFailedError, is_connection_loss, root_cause
+from crypten_ext.processes.interruption import SIGNAL
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.liveness import PARTY_LOST_STATUS, Watch, watch_parties
 from crypten_ext.processes.peers import Peers, farewell_of
 from crypten_ext.processes.template import template_of
 from crypten_ext.transport.meeting import STATUS, board_of
 from extensions.errors import ArgumentError, DealerLostError, PartyLostError, PeaError
+from extensions.runs.budget.file import update
 from extensions.runs.processes import Failure, Process
 from extensions.runs.processes.seats import federation_of
 from extensions.runs.providers import DEALER_ADDRESS
@@ -509,6 +512,30 @@ def test_a_killed_party_is_named_by_two_exchanges_of_statuses_without_any_silenc
         assert isinstance(lost, PartyLostError)
         assert str(lost) == "party 1 closed its connection; nobody listens any more"
     assert max(watch._exchanges for watch in watches.values()) <= 8
+
+
+def test_a_party_that_waits_for_a_lock_of_a_lost_one_is_interrupted_and_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Party 0 never says anything, and holds the folder of both ledgers.
+
+    SIGINT is ignored, as by what a shell starts in the background.
+    """
+    monkeypatch.setattr(liveness.atexit, "register", lambda _: None)
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    monkeypatch.setattr(liveness.os, "_exit", lambda _: os.close(held))  # it would be the end
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(SIGNAL)
+    watch = Watch(
+        Board(), has_host=True, rank=1, world_size=2, interval=0.05, silence=0.5, cuts=True
+    )
+    try:
+        with pytest.raises(PartyLostError, match="^party 0 stopped answering for 0.5 s$"), watch:
+            update(tmp_path / "ledger.json", lambda account: account)
+        assert signal.getsignal(SIGNAL) == before[1]
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+    os.close(held)
 
 
 def test_the_board_of_a_party_that_has_ended_is_given_up_at_once(tmp_path: Path) -> None:
