@@ -2,7 +2,8 @@
 
 Everything is sent and received in the calling thread, sends first. What all parties tell all others
 takes one latency. A sum of more than `DIRECT_WORDS` words takes two, which reports count as one
-round, and sends each word 2 (n - 1) / n times, where a direct exchange sends it n - 1 times.
+round, and sends each word 2 (n - 1) / n times, where a direct exchange sends it n - 1 times. It
+goes in two halves, so that no connection is idle for the second latency.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from extensions.transport.end import Transfer
 BACKEND = "pea"
 """Its name in torch, and the scheme of the place where its processes have met."""
 DIRECT_WORDS = 1 << 14
+_HALVES = 2
+"""Of a sum of more. Smaller pieces cost more of the processor than they gain of the latency."""
 
 _mesh: list[Mesh] = []
 
@@ -220,20 +223,38 @@ class Links(_ProcessGroup):
         return [found.get(one, own) for one in range(len(self.ranks))]
 
     def _combined_in_two_steps(self, words: torch.Tensor, combine: Combine) -> torch.Tensor:
-        """Each combines one part of all, and tells the others what it is."""
-        parts = torch.tensor_split(words, len(self.ranks))
-        theirs = {one: torch.empty_like(parts[self._rank]) for one in self._others}
-        self._exchange({one: parts[one] for one in self._others}, theirs, lasting=True)
-        first, second, *rest = (theirs.get(one, parts[one]) for one in range(len(self.ranks)))
-        mine = combine(first, second)
-        for each in rest:
-            combine(mine, each, out=mine)
+        """Each combines one part of each half, and tells the others what it is.
+
+        What comes of the first half is on its way while the second one still comes.
+        """
+        self._run()
+        rounds, number = self.mesh.rounds, len(self.ranks)
         result = torch.empty_like(words)
-        rooms = torch.tensor_split(result, len(self.ranks))
-        rooms[self._rank].copy_(mine)
-        into = {one: rooms[one] for one in self._others}
-        self._exchange(dict.fromkeys(self._others, mine), into, lasting=True)
+        halves = [torch.tensor_split(half, number) for half in torch.chunk(words, _HALVES)]
+        theirs = [[torch.empty_like(parts[self._rank]) for _ in parts] for parts in halves]
+        first = [self._begin(*both) for both in zip(halves, theirs, strict=True)]
+        last: list[Transfer] = []
+        for parts, found, begun, half in zip(
+            halves, theirs, first, torch.chunk(result, _HALVES), strict=True
+        ):
+            self.mesh.wait(begun)
+            found[self._rank] = parts[self._rank]
+            mine, rooms = combine(*found[:2]), torch.tensor_split(half, number)
+            for each in found[2:]:
+                combine(mine, each, out=mine)
+            rooms[self._rank].copy_(mine)
+            last += self._begin([mine] * number, rooms)
+        self.mesh.wait(last)
+        self.mesh.rounds = rounds + 2
         return result
+
+    def _begin(
+        self, send: Sequence[torch.Tensor], receive: Sequence[torch.Tensor]
+    ) -> list[Transfer]:
+        """Begins to send lasting tensors and to receive others, by rank; none of one's own."""
+        mesh, others = self.mesh, self._others
+        sent = [mesh.send(self.ranks[one], view(send[one]), lasting=True) for one in others]
+        return sent + [mesh.receive(self.ranks[one], view(receive[one])) for one in others]
 
     def _exchange(
         self,

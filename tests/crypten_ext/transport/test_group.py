@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from crypten_ext.transport.group import DIRECT_WORDS, Links
+from crypten_ext.transport.tensors import view
 from tests.helpers.federations import at_once, cabled
 
 ROUNDS = 30
@@ -42,3 +43,31 @@ def test_results_may_be_changed_while_what_was_sent_is_kept(tmp_path, words):
 
         assert at_once(lambda: party(0), lambda: party(1)) == [True, True]
         assert len(link.cable.carried) > 5
+
+
+def test_what_comes_of_the_first_half_is_sent_before_the_second_half_has_come(tmp_path):
+    """Party 1 does by hand what it should, and keeps its second half until it has a result."""
+    words = torch.arange(DIRECT_WORDS + 2)
+    (own, mine), (late, other) = (half.tensor_split(2) for half in words.chunk(2))
+    with cabled(tmp_path) as link:
+        mesh = link.meshes[1]
+
+        def party_0():
+            return Links(link.meshes[0], [0, 1], 0, "both").combined(words.clone(), torch.add)
+
+        def party_1():
+            try:
+                sent = mesh.send(0, view(own))
+                found = [torch.empty_like(one) for one in (mine, other, own)]
+                mesh.wait([sent, *(mesh.receive(0, view(one)) for one in found)])
+                rest = [mesh.send(0, view(one)) for one in (late, 2 * mine, 2 * other)]
+                mesh.wait([*rest, mesh.receive(0, view(torch.empty_like(late)))])
+            except BaseException:
+                link.give_up()
+                raise
+            return found
+
+        result, found = at_once(party_0, party_1)
+    assert torch.equal(result, 2 * words)
+    for one, expected in zip(found, (mine, other, 2 * own), strict=True):
+        assert torch.equal(one, expected)
