@@ -240,27 +240,29 @@ class Owners:
         ports = {name: f"127.0.0.1:{4440 + i}" for i, name in enumerate(SERVERS)}
         self._file = write(folder / "players.json", ports)
         parts = digits(folder / "records")
-        self.players = {
-            name: self._type(
-                *(name, name, "players", "--player", name),
-                *("--records", parts / f"party-{i}.npz"),
-            )
-            for i, name in enumerate(SERVERS)
-        }
-        for name in SERVERS:
+        self.records = {name: parts / f"party-{i}.npz" for i, name in enumerate(SERVERS)}
+        self.players = {}
+        self.start(*SERVERS)
+
+    def start(self, *servers):
+        """Starts players, in place of those that these owners had; returns once all listen."""
+        for name in servers:
+            if name in self.players:
+                self.players[name].kill()
+                self.players[name].communicate()
+            own = ("--player", name, "--records", self.records[name])
+            self.players[name] = self._type(name, name, "players", *own)
+        for name in servers:
             self.wait_for(name, " listens on port ")
 
-    def train(self, host, steps, *options):
+    def train(self, host, steps, *options, privacy=("--noise-multiplier", 10)):
         """Starts a training of so many steps at a host."""
-        noise = ("--noise-multiplier", 10, "--delta", 1e-5)
-        return self._type(
-            *(host, "client", "train", "--backend", "tfe", "--steps", steps), *noise, *options
-        )
+        own = ("--backend", "tfe", "--steps", steps, "--delta", 1e-5)
+        return self._type(host, "client", "train", *own, *privacy, *options)
 
     def spent(self):
         """Returns the epsilon of all runs on each owner's records, by its ledger."""
-        records = [self.folder / "records" / f"party-{i}.npz" for i in range(len(SERVERS))]
-        told = [pea("budget", each, "--delta", 1e-5).stdout for each in records]
+        told = [pea("budget", each, "--delta", 1e-5).stdout for each in self.records.values()]
         return [float(re.search(r"epsilon ([0-9.]+)", one)[1]) for one in told]
 
     def wait_for(self, name, words, training=None):
