@@ -247,12 +247,12 @@ class Watch:
                 self._lose_store(f"stopped answering for {self._silence:g} s")
         if self.connections is not None:
             _end_returning()
-        grace = (4 if self._rank == self._host else 2) * self._interval
-        if self._verdict is None or self._in_hand.wait(grace):
+        is_end = self._rank == self._host and self.connections is None  # also of the store
+        if self._verdict is None or self._in_hand.wait((4 if is_end else 2) * self._interval):
             return
         if self.connections is not None:
             self._cut_connections()
-            if self._in_hand.wait(grace):
+            if self._in_hand.wait(self._interval):
                 return
             self._interruption.ask()
             if self._in_hand.wait(_CUT_SILENCES * self._silence):

@@ -31,7 +31,7 @@ KINDS = [*product(ROLES, (signal.SIGKILL, signal.SIGSTOP))]
 EPSILON = 2.0
 PAID = 0.98 * EPSILON
 NAMED = TLS_SILENCE + 45.0
-"""Seconds to the end of all others on a busy machine; what may pass is the silence and a fifth."""
+"""Seconds to the end of all others on a busy machine; else a minute."""
 NAMES = ("p0", "p1", "p2", "dealer")
 RUN = ("--world-size", 3, "--epsilon", EPSILON, "--delta", 1e-5, "--steps", 16)
 RUN = (*RUN, "--checkpoint-every", 2, "--evaluate", "opened", "--join-timeout", PATIENCE)
