@@ -221,9 +221,7 @@ def test_parties_by_hand_are_told_to_use_the_dealer(tmp_path):
 
 
 def test_what_cannot_deal_is_refused():
-    with pytest.raises(
-        ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'par"
-    ):
+    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'par"):
         Parties(2, provider="HE")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="world_size = 1: must be at least 2 with CrypTen's"):
         Parties(1, provider="ttp")
