@@ -5,6 +5,8 @@ Goldreich, Goldwasser and Micali's trees, whose path to a leaf is hidden by a ba
 children under one key, that of all right ones under the other.
 """
 
+from functools import cache
+
 import numpy as np
 
 from extensions.oblivious_transfer.blocks import BITS, BLOCK, Bytes, Hash, check_size
@@ -13,7 +15,6 @@ DEPTH = 4
 """Of a tree. One more halves what is sent and doubles what is computed."""
 TREES, LEAVES = BITS // DEPTH, 1 << DEPTH
 SUMS_BYTES = BITS * 2 * BLOCK
-_LEFT, _RIGHT = Hash(b"pea tree 1: left"), Hash(b"pea tree 1:right")
 
 
 def grow(roots: Bytes, keys: Bytes) -> tuple[Bytes, bytes]:
@@ -66,5 +67,10 @@ def puncture(choices: Bytes, keys: Bytes, message: bytes) -> tuple[Bytes, Bytes]
 
 def _children(nodes: Bytes) -> Bytes:
     """Returns the two children of each node, next to each other: (trees, 2 nodes, 16)."""
-    both = np.stack([_LEFT(nodes), _RIGHT(nodes)], axis=2)
+    both = np.stack([side(nodes) for side in _sides()], axis=2)
     return both.reshape(len(nodes), -1, BLOCK)
+
+
+@cache
+def _sides() -> tuple[Hash, Hash]:
+    return Hash(b"pea tree 1: left"), Hash(b"pea tree 1:right")

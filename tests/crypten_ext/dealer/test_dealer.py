@@ -505,5 +505,5 @@ def test_a_run_reports_its_provider(tmp_path, provider, title):
 
 
 def test_the_provider_must_be_one_that_can_run():
-    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'ttp'"):
+    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'par"):
         TrainConfig(provider="HE", private=False)  # type: ignore[arg-type]

@@ -214,12 +214,14 @@ def test_parties_by_hand_are_told_to_use_the_dealer(tmp_path):
     options = "--provider ttp --noise-multiplier 1 --delta 1e-5"
     result = CliRunner().invoke(app, [*arguments.split(), *options.split()])
     assert isinstance(result.exception, ArgumentError)
-    assert str(result.exception).startswith("provider = 'ttp': must be 'dealer' or 'tfp'")
+    assert str(result.exception).startswith(
+        "provider = 'ttp': must be 'dealer', 'parties' or 'tfp'"
+    )
     assert "`pea dealer`" in str(result.exception)
 
 
 def test_what_cannot_deal_is_refused():
-    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'ttp'"):
+    with pytest.raises(ArgumentError, match=r"provider = 'HE': must be one of \('dealer', 'par"):
         Parties(2, provider="HE")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="world_size = 1: must be at least 2 with CrypTen's"):
         Parties(1, provider="ttp")

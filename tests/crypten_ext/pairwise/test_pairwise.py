@@ -103,9 +103,7 @@ def test_files_are_of_use_once_and_to_their_run_alone(dealer_pool, tmp_path: Pat
     assert "prepared for steps = 2" in refused(one, settings={"steps": 3})
     assert "of another run at party 1 than at party 0" in refused([one[0], *other[1:]])
     assert "the file of party 1': must be party 0's" in refused([one[1], one[0], one[2]])
-    by = {"made by": "dealer"}
-    assert "prepared for made by = 'parties'" in refused(one, settings=by, provider="DEALER")
-    dealt = dealt_beforehand(tmp_path / "dealt", 3, REQUESTS, by)
+    dealt = dealt_beforehand(tmp_path / "dealt", 3, REQUESTS, {"made by": "dealer"})
     assert "made by the parties" in refused([{"path": path} for path in dealt])
     assert dealer_pool.run(TASKS + "used", per_party=one) == [[True] * len(REQUESTS)] * 3
     assert refused(one).count("was used before") >= 1
@@ -128,6 +126,9 @@ def test_what_was_made_before_a_party_died_is_gone_on_with(tmp_path: Path):
             now = own["path"].read_bytes()
             assert RUN.search(now).group() == RUN.search(held).group()
             assert held[-1000:-900] not in now  # sealed anew
+        taken = {"settings": {"made by": "dealer"}, "provider": "DEALER"}
+        for refused in parties.run(TASKS + "used", per_party=files, **taken):
+            assert "prepared for made by = 'parties'" in refused
         found = parties.run(TASKS + "used", per_party=files)
         assert found == [[True] * len(REQUESTS)] * 2
 

@@ -155,13 +155,11 @@ def activation_of(layer: Any) -> PiecewiseLinear | None:
     if not isinstance(layer, TRAINED | Activation):
         return None
     name = _function_name(layer)
+    if name != "linear" and name not in _FUNCTIONS:
+        raise unsupported(layer, f"its activation is {name!r}")
     if layer.activation is not host_activations.get(name):
         raise unsupported(layer, "its activation was replaced")
-    if name == "linear":
-        return None
-    if name not in _FUNCTIONS:
-        raise unsupported(layer, f"its activation is {name!r}")
-    return _FUNCTIONS[name]()
+    return None if name == "linear" else _FUNCTIONS[name]()
 
 
 def _function_name(layer: Any) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tensorflow.python.ops import script_ops
 
 from extensions.errors import ArgumentError
 from extensions.protocols.agreement import canonical
@@ -80,6 +79,7 @@ class Desk:
 
 def open_desk(desk: Desk) -> None:
     """Lets this process answer on its own device; once a process."""
+    from tensorflow.python.ops import script_ops  # who types a wrong option needs no TensorFlow
 
     def ask(message: Any, *arrays: Any) -> Any:
         return np.array(desk.answer(bytes(message), arrays))

@@ -129,7 +129,6 @@ _APART = [
     ({"--no-dp": "", **_NO_NOISE, "--delta": None, "--dealer-noise": ""}, ("dealer_noise",)),
     ({"--dealer-noise": "", "--provider": "ttp"}, ("dealer_noise",)),
     ({"--dealer-noise": "", "--provider": "parties"}, ("dealer_noise",)),
-    ({"--provider": "parties", "--parties": "5"}, ("parties",)),
 ]
 
 _ON_PLAYERS = {"--backend": "tfe", "--parties": "3", "--players": "given/players.json"}
@@ -192,6 +191,7 @@ TRAIN = Table(
         ({"--data": "npz:given/own.toml.npz"}, ("records",)),
         ({"--parties": "2", "--data": "npz:given/tiny.npz"}, ("parties",)),
         ({"--backend": "crypten", "--parties": "1"}, ("parties",)),
+        ({"--backend": "crypten", "--parties": "5", "--provider": "parties"}, ("parties",)),
         ({"--backend": "tfe", "--parties": "2"}, ("parties",)),
         ({"--backend": "tfe", "--parties": "3", "--provider": "tfp"}, ("provider",)),
         ({"--backend": "tfe", "--parties": "3", "--transport": "gloo"}, ("transport",)),
