@@ -127,7 +127,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         """Configures the model for private training.
 
         Args:
-            optimizer: `tfe_ext.keras.DPSGD`, or `SGD` for comparison.
+            optimizer: `tfe_ext.keras.DPSGD` or `DPAdam`; `SGD` or `Adam` for comparison.
             loss: `tfe_ext.keras.BinaryCrossentropy()`, `CategoricalCrossentropy()`, or one of the
                 host's classes with from_logits=True.
 
@@ -139,7 +139,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
             raise ArgumentError(
                 "optimizer",
                 type(optimizer).__name__,
-                "tfe_ext.keras.DPSGD or SGD",
+                "tfe_ext.keras.DPSGD, DPAdam, SGD or Adam",
                 "The host's optimizers know no single example's gradient.",
             )
         kind = loss_of(loss)

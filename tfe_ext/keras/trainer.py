@@ -1,7 +1,7 @@
 """What a model does on its servers: the traced step of training, and the counts in between."""
 
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,7 +27,7 @@ from tfe_ext.keras.records.batches import (
 )
 from tfe_ext.keras.records.seen import Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
-from tfe_ext.keras.steps.iterates import VELOCITY, Iterates
+from tfe_ext.keras.steps.iterates import Iterates
 from tfe_ext.keras.steps.step import opened, parameters_of, update
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
@@ -60,14 +60,14 @@ class Trainer:
         self._seen = Seen()
         self._tables = Kept(MOST_TABLES)
         self._programs = Kept(MOST_PROGRAMS)
-        self._ratio = ScalarVariables(ring.servers.devices, (0, 1))
+        self._public: dict[int, ScalarVariables] = {}
         self._beside: tuple[Optimizer | None, Iterates] | None = None
         self._step: Program | None = None
 
     def prepare(
         self, chain: Chain, optimizer: Optimizer, records: Records, steps: int
-    ) -> tuple[Callable[[], None], StepPlan]:
-        """Returns what makes one step whenever it is called, and the step's public constants.
+    ) -> tuple[Callable[[Sequence[int]], None], StepPlan]:
+        """Returns what makes one step, given what is public of it, and the step's constants.
 
         Args:
             chain: the model.
@@ -77,6 +77,7 @@ class Trainer:
 
         Raises:
             ArgumentError: settings that do not fit.
+            GradientError: the optimizer goes on from what this model has not.
         """
         biases = optimizer.settings.bias_bits
         chain = dataclasses.replace(chain, network=chain.network.with_bias_bits(biases))
@@ -88,19 +89,30 @@ class Trainer:
             rows=sum(rows),
             expected=rate * records.size,
         )
-        fixed = dataclasses.replace(plan, learning_rate=1.0, expected_batch_size=1.0)
-        last = None
-        if plan.momentum_numerator:
-            last = self.beside(chain, optimizer).of(VELOCITY)
+        rule, iterates = optimizer.rule(plan), self.beside(chain, optimizer)
+        optimizer.check_goes_on(name for name in rule.names if name not in iterates)
+        beside = {name: iterates.of(name) for name in rule.names}
+        public = self._numbers(optimizer.public(plan))
 
         def step() -> None:
             batch = records.sample(rows, rate, source)
-            update(self.ring, chain, batch, fixed, source, self._ratio.read(), last)
+            update(self.ring, chain, batch, rule, source, public.read(), beside)
 
-        key = ("step", id(records), tuple(rows), rate, _own(source), fixed, id(last))
-        self._step = self._program((*key, *_facts(chain)), step)
-        self._ratio.assign(optimizer.ratio(plan))
-        return self._step, plan
+        own = tuple(map(id, beside.values()))
+        key = ("step", id(records), tuple(rows), rate, _own(source), rule, own)
+        program = self._step = self._program((*key, *_facts(chain)), step)
+
+        def run(integers: Sequence[int]) -> None:
+            public.assign(integers)
+            program()
+
+        return run, plan
+
+    def _numbers(self, first: Sequence[int]) -> ScalarVariables:
+        """Returns the public numbers of steps that take as many as these."""
+        if len(first) not in self._public:
+            self._public[len(first)] = ScalarVariables(self.ring.servers.devices, first)
+        return self._public[len(first)]
 
     def beside(self, chain: Chain, optimizer: Optimizer | None) -> Iterates:
         """Returns what this optimizer goes on from with the model; zeros for another one."""

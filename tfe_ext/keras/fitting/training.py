@@ -1,6 +1,6 @@
 """The steps of one call of `fit`, each by the settings that the optimizer has at that time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ class Training:
         self._given, self._steps = (x, y), steps
         self._settings: Any = None
         self._place()
-        self._step: Callable[[], None]
+        self._step: Callable[[Sequence[int]], None]
         self._plan: StepPlan
         self._padding: float
 
@@ -92,5 +92,6 @@ class Training:
             GradientError: likewise.
         """
         self.prepare(left)
+        public = self._optimizer.public(self._plan)
         self._optimizer.account(self._plan, self._steps)
-        self._step()
+        self._step(public)
