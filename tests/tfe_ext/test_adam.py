@@ -54,6 +54,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "task",
     [
         pytest.param("moments_go_on_from_checkpoints", marks=pytest.mark.long),
+        "whatever_goes_on_is_restored",
         "moments_are_never_zero_by_mistake",
         "wrong_adam_is_refused",
     ],

@@ -13,6 +13,7 @@ from extensions.privacy.randomness import InsecureSeededSource
 from tests.helpers.tfe_tasks.keras import F, after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import counted_graphs
 from tfe_ext.keras import SGD, Adam, BinaryCrossentropy, Checkpoints, DPAdam, MeanOfIterates
+from tfe_ext.keras.steps.iterates import FIRST, SECOND, TOTAL, VELOCITY
 
 PRIVATE = {
     "learning_rate": 0.05,
@@ -86,6 +87,29 @@ def moments_go_on_from_checkpoints():
     assert optimizer.state_dict() == its_optimizer.state_dict()
     np.testing.assert_allclose(resumed, whole, atol=0.01 * PRIVATE["learning_rate"])
     assert np.abs(whole - 0.1).max() > 0.01
+
+
+def whatever_goes_on_is_restored():
+    """Of each server exactly the shares that were kept, and nothing that was there before."""
+    model, _ = _session(DPAdam(**PRIVATE))
+    draws = np.random.default_rng(1)
+    chain = model.training_shares()
+    shapes = [(4, 2), (2,)]
+    for names in ((FIRST, SECOND, TOTAL), (VELOCITY,)):
+        parts = [
+            {key: part.numpy() for key, part in own.items() if key[:4] in ("weig", "bias")}
+            | {
+                f"{name}_{i}": draws.integers(-9, 9, s)
+                for name in names
+                for i, s in enumerate(shapes)
+            }
+            for own in chain
+        ]
+        model.resume(parts)
+        for own, found in zip(parts, model.training_shares(), strict=True):
+            assert own.keys() == found.keys()
+            for key, part in own.items():
+                np.testing.assert_array_equal(found[key], part)
 
 
 def moments_are_never_zero_by_mistake():
