@@ -9,6 +9,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
+from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
@@ -28,7 +29,8 @@ from tfe_ext.keras.records.batches import (
 from tfe_ext.keras.records.seen import Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
 from tfe_ext.keras.steps.iterates import Iterates
-from tfe_ext.keras.steps.step import opened, parameters_of, update
+from tfe_ext.keras.steps.pieces import InPieces, Pieces
+from tfe_ext.keras.steps.step import clipped, finish, opened, parameters_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.variables import ScalarVariables
@@ -62,10 +64,15 @@ class Trainer:
         self._programs = Kept(MOST_PROGRAMS)
         self._public: dict[int, ScalarVariables] = {}
         self._beside: tuple[Optimizer | None, Iterates] | None = None
-        self._step: Program | None = None
+        self._step: Program | InPieces | None = None
 
     def prepare(
-        self, chain: Chain, optimizer: Optimizer, records: Records, steps: int
+        self,
+        chain: Chain,
+        optimizer: Optimizer,
+        records: Records,
+        steps: int,
+        physical_rows: int | None = None,
     ) -> tuple[Callable[[Sequence[int]], None], StepPlan]:
         """Returns what makes one step, given what is public of it, and the step's constants.
 
@@ -74,6 +81,7 @@ class Trainer:
             optimizer: how it is trained.
             records: what `training_records` returned.
             steps: number of steps, over which the probability of an overflow is spread.
+            physical_rows: about how many rows are computed at once; None: all of a step's.
 
         Raises:
             ArgumentError: settings that do not fit.
@@ -83,10 +91,11 @@ class Trainer:
         chain = dataclasses.replace(chain, network=chain.network.with_bias_bits(biases))
         rate, source = optimizer.settings.sample_rate, optimizer.source
         rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
+        pieces = Pieces.of(records, rows, physical_rows)
         plan = optimizer.plan(
             chain.network,
             frac_bits=self.ring.frac_bits,
-            rows=sum(rows),
+            rows=sum(rows) if pieces is None else pieces.count * sum(pieces.rows),
             expected=rate * records.size,
         )
         rule, iterates = optimizer.rule(plan), self.beside(chain, optimizer)
@@ -94,13 +103,29 @@ class Trainer:
         beside = {name: iterates.of(name) for name in rule.names}
         public = self._numbers(optimizer.public(plan))
 
+        def finished(sums: Sums) -> None:
+            finish(self.ring, chain, sums, rule, source, public.read(), beside)
+
         def step() -> None:
             batch = records.sample(rows, rate, source)
-            update(self.ring, chain, batch, rule, source, public.read(), beside)
+            finished(clipped(self.ring, chain, batch, rule.plan))
+
+        def made() -> Program | InPieces:
+            if pieces is None:
+                return Program(step)
+            return InPieces(
+                pieces,
+                self.ring,
+                rule.plan,
+                lambda: records.draw(rows, rate, source),  # type: ignore[union-attr]
+                lambda batch: clipped(self.ring, chain, batch, rule.plan),
+                finished,
+            )
 
         own = tuple(map(id, beside.values()))
-        key = ("step", id(records), tuple(rows), rate, _own(source), rule, own)
-        program = self._step = self._program((*key, *_facts(chain)), step)
+        count = 1 if pieces is None else pieces.count
+        key = ("step", id(records), tuple(rows), count, rate, _own(source), rule, own)
+        program = self._step = self._programs.get((*key, *_facts(chain)), made)
 
         def run(integers: Sequence[int]) -> None:
             public.assign(integers)

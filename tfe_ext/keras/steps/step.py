@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters, forward
-from extensions.protocols.dpsgd import clipped_sums, with_noise
+from extensions.protocols.dpsgd import Sums, clipped_sums, with_noise
+from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
@@ -46,43 +47,55 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
     return logits
 
 
-def update(
+def clipped(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan) -> Sums:
+    """Returns the sums of clipped gradients of rows, without noise.
+
+    Args:
+        ring: that of the protocol.
+        chain: the model.
+        batch: the rows.
+        plan: of the step.
+    """
+    trace = forward(ring, chain.network, parameters_of(ring, chain), batch.x)
+    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
+    return clipped_sums(ring, gradients, plan, batch.padding)
+
+
+def finish(
     ring: ABY3Ring,
     chain: Chain,
-    batch: Batch,
+    sums: Sums,
     rule: Rule,
     source: NoiseSource,
     public: Sequence[Scalar],
     beside: Mapping[str, Sequence[ShareVariable]],
 ) -> None:
-    """Makes one step on the batch: the variables change.
+    """Makes one step by the sums of its rows: noise is added, and the variables change.
 
     Args:
         ring: that of the protocol.
         chain: the model.
-        batch: its rows.
+        sums: of `clipped`.
         rule: what a step makes of its sums.
         source: of noise.
         public: the integers that the rule takes.
         beside: what goes on from step to step, by the rule's names; changes too.
 
     Cost:
-        19 rounds for a linear model, from the rows in the clear to the stored weights, with
-        momentum too; 21 more with Adam.
+        With the sums 19 rounds for a linear model, from the rows in the clear to the stored
+        weights, with momentum too; 21 more with Adam.
     """
-    parameters = parameters_of(ring, chain)
-    trace = forward(ring, chain.network, parameters, batch.x)
-    gradients = trace.backward(batch.y, batch.squared_norms, rule.plan.guard_shifts)
-    clipped = clipped_sums(ring, gradients, rule.plan, batch.padding)
-    sums = with_noise(ring, clipped, rule.plan, source)
+    noisy = with_noise(ring, sums, rule.plan, source)
     last = {
         name: _in_pairs(ring, chain, [share.read() for share in shares])
         for name, shares in beside.items()
     }
-    updates, after = rule.after(ring, sums, public, last)
+    updates, after = rule.after(ring, noisy, public, last)
     moved = [
         (weight - of_weight, None if of_bias is None else bias - of_bias)
-        for (weight, bias), (of_weight, of_bias) in zip(parameters, updates, strict=True)
+        for (weight, bias), (of_weight, of_bias) in zip(
+            parameters_of(ring, chain), updates, strict=True
+        )
     ]
     before = [share_of(ring, variable) for variable in chain.flat]
     changed = [*chain.flat, *(share for name in after for share in beside[name])]
