@@ -95,6 +95,7 @@ def main(
         if name not in MODELS:
             raise ArgumentError("model", name, f"one of {', '.join(MODELS)}")
     found = Recorded(batch, steps)
+    versions: dict[str, str] | None
     for name in models:
         for where in hosts:
             if where == OPACUS:

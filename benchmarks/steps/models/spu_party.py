@@ -13,7 +13,7 @@ from benchmarks.instruments.spu_party import serve
 from benchmarks.steps.spu_step import GHOST, MATERIALISED, Stepping, noisy
 
 PIXELS, SIDE, CLASSES = 784, 28, 10
-SHAPES = {
+SHAPES: dict[str, list[tuple[int, ...]]] = {
     "LeNet-5": [(6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (84, 120), (10, 84)],
     "CNN": [(16, 1, 8, 8), (32, 16, 4, 4), (32, 512), (10, 32)],
     "MLP": [(128, 784), (10, 128)],
