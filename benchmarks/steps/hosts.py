@@ -1,12 +1,11 @@
 """What a step costs in CrypTen, ABY3 and SPU, at one size or many.
 
-A step is a module such as `benchmarks.steps.linear_step`: its `inputs` of a size, its `step_of`
-their shares, and the `SPU_PARTY` that makes the same step.
+A kind of work is a module: its `inputs` of a size, its `step_of` their shares, and the `SPU_PARTY`
+that makes the same step.
 """
 
-import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -25,11 +24,14 @@ from benchmarks.instruments.costs import (
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS, check_host
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
+from benchmarks.steps import linear_step
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
+from benchmarks.steps.models import step as model_step
 from extensions.ring.interface import Share
 
 HOSTS = (CRYPTEN, GLOO, ABY3, SPU)
-LINEAR = "benchmarks.steps.linear_step"
+WORK: Mapping[str, Any] = {"linear": linear_step, "models": model_step}
+"""What is measured, by name."""
 
 Found = dict[str, dict[str, Any]]
 """For each kind of step: "rounds" or None, "seconds" of each, "bytes" and others by `over_parties`.
@@ -39,11 +41,9 @@ count, since TCP carries few words otherwise than many.
 """
 
 
-def in_crypten(
-    context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, module: str
-) -> Found:
+def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, work: str) -> Found:
     """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties."""
-    step = importlib.import_module(module)
+    step = WORK[work]
     values = step.inputs(**sizes)
     ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
 
@@ -54,7 +54,7 @@ def in_crypten(
 
 
 def in_aby3(
-    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool, module: str
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool, work: str
 ) -> list[Found]:
     """Returns what each kind costs at each size, by `costs.servers_cost`.
 
@@ -63,9 +63,9 @@ def in_aby3(
         kinds: of step.
         points: sizes.
         processes: whether the servers are processes of their own, or devices of this one.
-        module: of the step.
+        work: what is measured, of `WORK`.
     """
-    step = importlib.import_module(module)
+    step = WORK[work]
     with ExitStack() as stack:
         players = stack.enter_context(local_players()) if processes else None
         ring = aby3_ring(FRAC_BITS, players and players.config)
@@ -82,7 +82,7 @@ def in_aby3(
 
 
 def in_spu(
-    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str, module: str
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str, work: str
 ) -> list[Found]:
     """Returns what each kind costs in SecretFlow SPU's ABY3, by TCP's count; no rounds are told.
 
@@ -91,10 +91,10 @@ def in_spu(
         kinds: of step.
         points: sizes.
         python: an interpreter that has SPU.
-        module: of the step.
+        work: what is measured, of `WORK`.
     """
     found = []
-    with SpuParties(python, importlib.import_module(module).SPU_PARTY) as parties:
+    with SpuParties(python, WORK[work].SPU_PARTY) as parties:
         for sizes in points:
             answers = {
                 kind: parties.run(task="measure", kind=kind, steps=steps, sizes=sizes, sigma=1.0)
@@ -114,7 +114,7 @@ def sweep(
     parties: int = PARTIES,
     processes: bool = False,
     spu_python: str = sys.executable,
-    module: str = LINEAR,
+    work: str = "linear",
 ) -> list[Found]:
     """Returns what each kind of step costs at each size, in one set of processes.
 
@@ -129,13 +129,13 @@ def sweep(
         parties: of CrypTen; the others have three.
         processes: whether ABY3's servers are processes of their own.
         spu_python: an interpreter that has SPU.
-        module: of the step.
+        work: what is measured, of `WORK`.
 
     Raises:
         ArgumentError: another host.
     """
     check_host(host, HOSTS)
-    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds), "module": module}
+    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds), "work": work}
     if host == ABY3:
         task = "benchmarks.steps.hosts:in_aby3"
         in_one: list[Found] = in_child(task, points=points, processes=processes, **options)

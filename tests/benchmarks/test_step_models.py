@@ -14,7 +14,7 @@ from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
-from benchmarks.steps.models.command import OPACUS, STEP, Recorded, table
+from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
 from benchmarks.steps.models.step import CLASSES, MODELS, spec_of
@@ -112,7 +112,7 @@ def test_a_sitting_keeps_what_others_measured(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("model", MODELS)
 def test_privacy_takes_no_more_than_a_plain_step_again(host: str, model: str):
     sizes = {"batch": 16, "model": model}
-    found = measure(host, 1, sizes, (PLAIN, GHOST), module=STEP)
+    found = measure(host, 1, sizes, (PLAIN, GHOST), work="models")
     assert found[GHOST]["bytes"] <= 2 * found[PLAIN]["bytes"]
 
 

@@ -5,16 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extensions.privacy.accounting import Ledger, epsilon
+from extensions.privacy.accounting import epsilon
 from extensions.privacy.gaussian_table import failure_bound
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY, check_records
-from extensions.protocols import pea
-from extensions.protocols.announcement import announce
-from extensions.protocols.optimizer import State, multipliers
+from extensions.protocols.optimizer import multipliers
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from tests.helpers.trajectories import trajectory
 from tests.tfe_ext.test_keras import (
     CLASSES,
     COSTS,
@@ -63,17 +62,6 @@ def test_property_of_adam(tfe_process, task):
     tfe_process.run(f"{TASKS}:{task}")
 
 
-class Kept(pea.Keep):
-    """Keeps the models after all steps."""
-
-    def __init__(self, host: ClearHost) -> None:
-        super().__init__(host)
-        self.models: list[list[np.ndarray]] = []
-
-    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
-        self.models.append([decode(part, F) for part in state.model[0]])
-
-
 def in_the_clear(kind: str, weight: np.ndarray, bias: np.ndarray) -> list[list[np.ndarray]]:
     """Returns the models after each step of the same run, with the same sampling and noise."""
     config = TrainConfig(
@@ -99,11 +87,8 @@ def in_the_clear(kind: str, weight: np.ndarray, bias: np.ndarray) -> list[list[n
     ]
     source = InsecureSeededSource(SEED)
     host = ClearHost(F, parties=SERVERS, owners=SERVERS, source=source)
-    begun = State.begin(host, config, [(encode(weight, F), encode(bias, F))])
-    keep = Kept(host)
-    own = announce(host.exchange, records, {})
-    pea.descend(host, config, own, begun, Ledger(), keep)
-    return keep.models
+    models = trajectory(host, config, records, [encode(part, F) for part in (weight, bias)])
+    return [[decode(part, F) for part in model] for model in models]
 
 
 @pytest.mark.parametrize("kind", OPTIONS)

@@ -1,6 +1,7 @@
 """What a model does on its servers: the traced step of training, and the counts in between."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from tfe_ext.keras.records.batches import (
 from tfe_ext.keras.records.seen import Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
 from tfe_ext.keras.steps.iterates import Iterates
-from tfe_ext.keras.steps.pieces import InPieces, Pieces
+from tfe_ext.keras.steps.pieces import InPieces, Pieces, Sampling
 from tfe_ext.keras.steps.step import clipped, finish, opened, parameters_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
@@ -92,10 +93,11 @@ class Trainer:
         rate, source = optimizer.settings.sample_rate, optimizer.source
         rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
         pieces = Pieces.of(records, rows, physical_rows)
+        sampling = Sampling(records, rows, rate, source, pieces)
         plan = optimizer.plan(
             chain.network,
             frac_bits=self.ring.frac_bits,
-            rows=sum(rows) if pieces is None else pieces.count * sum(pieces.rows),
+            rows=sampling.all_rows,
             expected=rate * records.size,
         )
         rule, iterates = optimizer.rule(plan), self.beside(chain, optimizer)
@@ -106,25 +108,12 @@ class Trainer:
         def finished(sums: Sums) -> None:
             finish(self.ring, chain, sums, rule, source, public.read(), beside)
 
-        def step() -> None:
-            batch = records.sample(rows, rate, source)
-            finished(clipped(self.ring, chain, batch, rule.plan))
-
         def made() -> Program | InPieces:
-            if pieces is None:
-                return Program(step)
-            return InPieces(
-                pieces,
-                self.ring,
-                rule.plan,
-                lambda: records.draw(rows, rate, source),  # type: ignore[union-attr]
-                lambda batch: clipped(self.ring, chain, batch, rule.plan),
-                finished,
-            )
+            sums = functools.partial(clipped, self.ring, chain, plan=rule.plan)
+            return sampling.program(self.ring, rule.plan, sums, finished)
 
         own = tuple(map(id, beside.values()))
-        count = 1 if pieces is None else pieces.count
-        key = ("step", id(records), tuple(rows), count, rate, _own(source), rule, own)
+        key = ("step", id(records), tuple(rows), pieces, rate, _own(source), rule, own)
         program = self._step = self._programs.get((*key, *_facts(chain)), made)
 
         def run(integers: Sequence[int]) -> None:

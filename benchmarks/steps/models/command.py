@@ -23,7 +23,6 @@ from extensions.errors import ArgumentError
 NAME = "dpsgd-models"
 OPACUS = "Opacus, in the clear"
 HOSTS = (CRYPTEN, ABY3, SPU, OPACUS)
-STEP = "benchmarks.steps.models.step"
 
 
 def in_opacus(python: str, model: str, batch: int, steps: int) -> tuple[Found, dict[str, str]]:
@@ -104,7 +103,7 @@ def main(
                 versions = spu.versions(spu_python) if where == SPU else None
                 sizes = {"batch": batch, "model": name}
                 options: dict[str, Any] = {"processes": True, "spu_python": spu_python}
-                cost = measure(where, steps, sizes, module=STEP, **options)
+                cost = measure(where, steps, sizes, work="models", **options)
             found.add(name, where, cost, versions)
             found.publish()
 

@@ -10,6 +10,7 @@ from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch
+from extensions.ring.interface import NoiseSource
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords, Records
@@ -53,6 +54,53 @@ class Pieces:
             )
         count = min(-(-sum(rows) // most), *(n for n in rows if n))
         return cls(records, count, tuple(-(-n // count) for n in rows)) if count > 1 else None
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which rows a step has.
+
+    Attributes:
+        records: of which they are.
+        rows: of each owner.
+        rate: with which each record is drawn.
+        source: of what is drawn.
+        pieces: in which they are computed, or None.
+    """
+
+    records: Records
+    rows: list[int]
+    rate: float
+    source: NoiseSource
+    pieces: Pieces | None
+
+    @property
+    def all_rows(self) -> int:
+        """Number of rows of a step, padding included."""
+        if self.pieces is None:
+            return sum(self.rows)
+        return self.pieces.count * sum(self.pieces.rows)
+
+    def program(
+        self,
+        ring: ABY3Ring,
+        plan: StepPlan,
+        clipped: Callable[[Batch], Sums],
+        finish: Callable[[Sums], None],
+    ) -> "Program | InPieces":
+        """Returns what makes steps: one graph, or those of `InPieces`.
+
+        Args:
+            ring: that of the protocol.
+            plan: of the step.
+            clipped: returns the sums of rows.
+            finish: makes a step by the sums of all.
+        """
+        drawn = self.rows, self.rate, self.source
+        if self.pieces is None:
+            return Program(lambda: finish(clipped(self.records.sample(*drawn))))
+        records = self.pieces.records
+        return InPieces(self.pieces, ring, plan, lambda: records.draw(*drawn), clipped, finish)
 
 
 class InPieces:
