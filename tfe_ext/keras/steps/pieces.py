@@ -115,9 +115,9 @@ class InPieces:
         finish: makes the step by the sums of all.
 
     Guarantees:
-        Owners draw one sample, and keep it in the clear on their own devices until the step is
-        made. Summands of the sums lie with the servers that computed them; they have noise, which
-        is drawn once, before anything is made of them.
+        Owners draw one sample, and keep it in the clear on their own devices until the next step.
+        So do servers with their summands of the sums, each computed from what it has of shares. The
+        sums have noise, which is drawn once, before anything is made of them.
 
     Cost:
         Each piece takes the rounds of both passes, and those of the clipped sums.
