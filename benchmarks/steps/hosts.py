@@ -24,9 +24,8 @@ from benchmarks.instruments.costs import (
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS, check_host
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
-from benchmarks.steps import linear_step
+from benchmarks.steps import linear_step, model_step
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
-from benchmarks.steps.models import step as model_step
 from extensions.ring.interface import Share
 
 HOSTS = (CRYPTEN, GLOO, ABY3, SPU)

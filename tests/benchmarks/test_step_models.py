@@ -14,10 +14,10 @@ from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
+from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
 from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
-from benchmarks.steps.models.step import CLASSES, MODELS, spec_of
 from extensions.network.passes import forward
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step

@@ -16,7 +16,7 @@ from benchmarks.instruments.spu import ROOT
 from benchmarks.steps.dpsgd_step import rows_of
 from benchmarks.steps.hosts import Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
-from benchmarks.steps.models.step import MODELS
+from benchmarks.steps.model_step import MODELS
 from benchmarks.tables import publish, published
 from extensions.errors import ArgumentError
 

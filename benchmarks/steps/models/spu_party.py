@@ -1,4 +1,4 @@
-"""One party of SPU's ABY3 at the steps of `benchmarks.steps.models.step`, written in JAX.
+"""One party of SPU's ABY3 at the steps of `benchmarks.steps.model_step`, written in JAX.
 
 As `benchmarks.steps.spu_step`, whose measure it has, it imports nothing that needs more than SPU's
 environment has.
