@@ -91,7 +91,7 @@ def in_the_clear(kind: str, weight: np.ndarray, bias: np.ndarray) -> list[list[n
     return [[decode(part, F) for part in model] for model in models]
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", ["DPAdam", pytest.param("Adam", marks=pytest.mark.long)])
 def test_steps_are_those_of_the_clear_ring(tfe_process, kind):
     """Rates fall in one graph; roundings of small second moments move steps by less than 1 %.
 
