@@ -75,6 +75,13 @@ CATALOGUE = (
         figures={"": "Megabytes a party and median milliseconds of one step, by host and step."},
     ),
     Entry(
+        pattern="dpsgd-models",
+        part=STEP,
+        title="Models with hidden layers",
+        shows="What a step of LeNet-5, a CNN and an MLP costs in each host, beside plain SGD.",
+        command=f"{_RUN} dpsgd-models",
+    ),
+    Entry(
         pattern="first-step",
         part=STEP,
         title="A session on ABY3 is compiled once",
@@ -193,6 +200,14 @@ CATALOGUE = (
         command=f"{_RUN} losses",
         chart=Chart(labels=("data", "loss"), values={"accuracy, %": "standard deviation"}),
         figures={"": "Accuracy with its standard deviation, by data and loss."},
+    ),
+    Entry(
+        pattern="optimizers",
+        part=ACCURACY,
+        title="DPSGD and DPAdam",
+        shows="Accuracy of either at epsilon 2 with equal noise, at a rate chosen for each.",
+        command=f"{_RUN} optimizers",
+        figures={"": "Mean accuracy on held-out digits by step, one panel a model."},
     ),
     Entry(
         pattern=r"accuracy-features-(?P<data>\w+)",

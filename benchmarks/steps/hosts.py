@@ -1,7 +1,11 @@
-"""What a step of `benchmarks.steps.linear_step` costs in CrypTen and ABY3, at one size or many."""
+"""What a step costs in CrypTen, ABY3 and SPU, at one size or many.
+
+A kind of work is a module: its `inputs` of a size, its `step_of` their shares, and the `SPU_PARTY`
+that makes the same step.
+"""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -20,10 +24,13 @@ from benchmarks.instruments.costs import (
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, GLOO, SPU, TRANSPORTS, check_host
 from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
-from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes, inputs, step_of
+from benchmarks.steps import linear_step, model_step
+from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
 from extensions.ring.interface import Share
 
 HOSTS = (CRYPTEN, GLOO, ABY3, SPU)
+WORK: Mapping[str, Any] = {"linear": linear_step, "models": model_step}
+"""What is measured, by name."""
 
 Found = dict[str, dict[str, Any]]
 """For each kind of step: "rounds" or None, "seconds" of each, "bytes" and others by `over_parties`.
@@ -33,19 +40,20 @@ count, since TCP carries few words otherwise than many.
 """
 
 
-def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes) -> Found:
+def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, work: str) -> Found:
     """Returns what each kind costs one party, by `costs.parties_cost`; runs in all parties."""
-    values = inputs(**sizes)
+    step = WORK[work]
+    values = step.inputs(**sizes)
     ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
 
-    def act(kind: str) -> tuple[Share, Share]:
-        return step_of(ring, kind, [owners_rows(context, x, values[0]), *others])
+    def act(kind: str) -> Any:
+        return step.step_of(ring, kind, [owners_rows(context, x, values[0]), *others], **sizes)
 
     return parties_cost({kind: partial(act, kind) for kind in kinds}, steps)
 
 
 def in_aby3(
-    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], processes: bool, work: str
 ) -> list[Found]:
     """Returns what each kind costs at each size, by `costs.servers_cost`.
 
@@ -54,25 +62,26 @@ def in_aby3(
         kinds: of step.
         points: sizes.
         processes: whether the servers are processes of their own, or devices of this one.
+        work: what is measured, of `WORK`.
     """
+    step = WORK[work]
     with ExitStack() as stack:
         players = stack.enter_context(local_players()) if processes else None
         ring = aby3_ring(FRAC_BITS, players and players.config)
 
-        def act(kind: str, shares: Callable[[], list[Share]]) -> tuple[Share, Share]:
-            return step_of(ring, kind, shares())
+        def act(kind: str, shares: Callable[[], list[Share]], sizes: Sizes) -> Any:
+            return step.step_of(ring, kind, shares(), **sizes)
 
         found = []
         for sizes in points:
-            shares = in_variables(ring, inputs(**sizes))
-            found.append(
-                servers_cost(ring, {kind: partial(act, kind, shares) for kind in kinds}, steps)
-            )
+            shares = in_variables(ring, step.inputs(**sizes))
+            acts = {kind: partial(act, kind, shares, sizes) for kind in kinds}
+            found.append(servers_cost(ring, acts, steps))
         return found
 
 
 def in_spu(
-    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str
+    *, steps: int, kinds: Sequence[str], points: Sequence[Sizes], python: str, work: str
 ) -> list[Found]:
     """Returns what each kind costs in SecretFlow SPU's ABY3, by TCP's count; no rounds are told.
 
@@ -81,9 +90,10 @@ def in_spu(
         kinds: of step.
         points: sizes.
         python: an interpreter that has SPU.
+        work: what is measured, of `WORK`.
     """
     found = []
-    with SpuParties(python, "benchmarks.steps.spu_step") as parties:
+    with SpuParties(python, WORK[work].SPU_PARTY) as parties:
         for sizes in points:
             answers = {
                 kind: parties.run(task="measure", kind=kind, steps=steps, sizes=sizes, sigma=1.0)
@@ -103,6 +113,7 @@ def sweep(
     parties: int = PARTIES,
     processes: bool = False,
     spu_python: str = sys.executable,
+    work: str = "linear",
 ) -> list[Found]:
     """Returns what each kind of step costs at each size, in one set of processes.
 
@@ -117,12 +128,13 @@ def sweep(
         parties: of CrypTen; the others have three.
         processes: whether ABY3's servers are processes of their own.
         spu_python: an interpreter that has SPU.
+        work: what is measured, of `WORK`.
 
     Raises:
         ArgumentError: another host.
     """
     check_host(host, HOSTS)
-    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds)}
+    options: dict[str, Any] = {"steps": steps, "kinds": list(kinds), "work": work}
     if host == ABY3:
         task = "benchmarks.steps.hosts:in_aby3"
         in_one: list[Found] = in_child(task, points=points, processes=processes, **options)

@@ -1,6 +1,7 @@
 """One step on a linear model, from the rows to the update, stated once for every host."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,9 @@ FRAC_BITS = 20
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
 KINDS = (PLAIN, GHOST, MATERIALISED)
 
-Sizes = dict[str, int]
+Sizes = dict[str, Any]
 """The "batch", the number of "features" of a row and of "classes"."""
+SPU_PARTY = "benchmarks.steps.spu_step"
 
 
 def inputs(batch: int, features: int, classes: int) -> list[Integers]:
@@ -34,7 +36,7 @@ def plan_of(network: Network, rows: int, parties: int, *, private: bool = True) 
     """Returns the plan of a step over that many rows, with a rate, clipping norm and noise of 1."""
     return StepPlan(
         frac_bits=FRAC_BITS,
-        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=32.0),
+        layers=network.shapes(max_feature_norm=1.0, max_weight_norm=32.0, max_grad_norm=1.0),
         rows=rows,
         learning_rate=1.0,
         expected_batch_size=float(rows),
@@ -45,7 +47,7 @@ def plan_of(network: Network, rows: int, parties: int, *, private: bool = True) 
     )
 
 
-def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Share]:
+def step_of(ring: Ring, kind: str, shares: Sequence[Share], **sizes: Any) -> list[Share]:
     """Returns the weight and the bias after one step, from the rows to the update.
 
     All kinds share the forward pass, the sigmoid and the update; owners supply the norms of their
@@ -59,4 +61,4 @@ def step_of(ring: Ring, kind: str, shares: Sequence[Share]) -> tuple[Share, Shar
     gradients = trace.backward(y, norms if kind == GHOST else None)
     step = materialised_step if kind == MATERIALISED else dpsgd_step
     ((of_weight, of_bias),) = step(ring, gradients, plan, SystemSource())
-    return weight - of_weight, bias - of_bias
+    return [weight - of_weight, bias - of_bias]

@@ -6,6 +6,8 @@ factor, noise and update; only the way to the norms and to the clipped sum diffe
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from extensions.network.layers import LayerGradient, LayerShape
 from extensions.protocols.clipping import clip_factor, ratio_up
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -19,10 +21,10 @@ def materialised_step(
     """Returns, for each layer, what to subtract from its weight and bias.
 
     A linear layer costs 3 * rows * in_features * out_features products and roundings: gradients,
-    squares, clipped gradients.
+    squares, clipped gradients. One with positions makes its gradients by products of matrices.
     """
     f = ring.frac_bits
-    gradients = _gradients(ring, layers)
+    gradients = _gradients(ring, layers, plan.layers)
     squares = ring.mul([(g, g) for g in gradients])
     total = squares[0].sum(1)
     for square in squares[1:]:
@@ -47,19 +49,37 @@ def materialised_step(
     ]
 
 
-def _gradients(ring: Ring, layers: Sequence[LayerGradient]) -> list[Share]:
+def _gradients(
+    ring: Ring, layers: Sequence[LayerGradient], shapes: Sequence[LayerShape]
+) -> list[Share]:
     """Returns, for each weight and bias in turn, every example's gradient, (rows, entries)."""
     rows = layers[0].deltas.shape[0]
-    products = ring.mul(
-        [(layer.deltas.reshape(rows, -1, 1), layer.inputs.reshape(rows, 1, -1)) for layer in layers]
-    )
+    both = list(zip(layers, shapes, strict=True))
+    outer = [
+        (layer.deltas.reshape(rows, -1, 1), layer.inputs.reshape(rows, 1, -1))
+        for layer, shape in both
+        if shape.positions == 1
+    ]
+    summed = [_of_positions(ring, layer, shape) for layer, shape in both if shape.positions > 1]
+    of_rows = iter(ring.mul(outer) if outer else [])
+    of_windows = iter(ring.matmul(summed) if summed else [])
+    products = [next(of_rows if shape.positions == 1 else of_windows) for shape in shapes]
     weights = iter(ring.truncate([(product, ring.frac_bits) for product in products]))
     gradients = []
-    for layer in layers:
+    for layer, shape in both:
         gradients.append(next(weights).reshape(rows, -1))
         if layer.has_bias:
-            gradients.append(layer.deltas)
+            deltas = layer.deltas.reshape(rows, shape.positions, -1)
+            gradients.append(deltas.sum(1))
     return gradients
+
+
+def _of_positions(ring: Ring, layer: LayerGradient, shape: LayerShape) -> tuple[Share, Share]:
+    """Returns the factors of each example's gradient, the first one transposed; local."""
+    count, outputs = shape.positions, shape.out_features
+    places = np.arange(count * outputs).reshape(count, outputs).T
+    turned = ring.gather(layer.deltas.reshape(-1, count * outputs), places)
+    return turned, layer.inputs.reshape(-1, count, shape.in_features)
 
 
 def _update(

@@ -5,6 +5,7 @@ imports nothing of this project but `benchmarks.instruments.spu_party` and
 `extensions.runs.processes.wire`.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,9 +42,7 @@ def step(kind: str, x: Any, norms: Any, y: Any, weight: Any, bias: Any, *noise: 
             squares = (delta * delta).sum(1) * (norms + 1.0)
             delta = delta * jax.lax.rsqrt(jnp.maximum(squares, 1.0))[:, None]
         of_weight, of_bias = delta.T @ x, delta.sum(0)
-    for own in noise:
-        of_weight = of_weight + own[: weight.size].reshape(weight.shape)
-        of_bias = of_bias + own[weight.size :]
+    of_weight, of_bias = noisy((of_weight, of_bias), noise)
     return weight - of_weight / len(x), bias - of_bias / len(x)
 
 
@@ -57,10 +56,29 @@ def inputs(batch: int, features: int, classes: int) -> dict[str, Any]:
     return {name: np.float32(value) for name, value in zip(NAMES, values, strict=True)}
 
 
-class Party(SpuParty):
-    """This party at the step."""
+def noisy(updates: Sequence[Any], noise: Sequence[Any]) -> list[Any]:
+    """Returns updates with each party's noise, a vector of as many values as they have together."""
+    found, start = [], 0
+    for update in updates:
+        for own in noise:
+            update = update + own[start : start + update.size].reshape(update.shape)
+        found.append(update)
+        start += update.size
+    return found
 
-    def measure(self, *, kind: str, steps: int, sizes: dict[str, int], sigma: float) -> Any:
+
+class Stepping(SpuParty):
+    """This party at a step; a subclass says at which."""
+
+    def given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what is shared before, by name; behind x, norms and y are the parameters."""
+        raise NotImplementedError
+
+    def step(self, kind: str, sizes: Mapping[str, Any], *values: Any) -> Any:
+        """Returns the parameters after a step, given what is shared and each party's noise."""
+        raise NotImplementedError
+
+    def measure(self, *, kind: str, steps: int, sizes: dict[str, Any], sigma: float) -> Any:
         """Returns bytes by TCP's count, the seconds of each step, and the opened result.
 
         Each party's noise, of standard deviation `sigma`, is its own private input, drawn anew for
@@ -69,10 +87,10 @@ class Party(SpuParty):
         from spu import libspu
         from spu.api import Io, Runtime
 
-        given = inputs(**sizes)
-        values = sizes["classes"] * (sizes["features"] + 1)
+        given = self.given(sizes)
+        values = sum(given[name].size for name in [*given][3:])
         owned = dict.fromkeys(() if kind == PLAIN else NOISES, np.zeros(values, np.float32))
-        programme = compiled(partial(step, kind), {**given, **owned})
+        programme = compiled(partial(self.step, kind, sizes), {**given, **owned})
         io, runtime = Io(PARTIES, _configuration()), Runtime(self.link, _configuration())
         for name, value in given.items():
             self.share(io, runtime, name, value)
@@ -93,7 +111,19 @@ class Party(SpuParty):
         size = (_carried() - before) / steps
         found = [self.opened(io, runtime, name) for name in programme.output_names]
         cost = {"rounds": None, "bytes": size, "dealt": 0.0, "seconds": seconds}
-        return {"cost": cost, "weight": found[0], "bias": found[1]}
+        return {"cost": cost, "opened": found}
+
+
+class Party(Stepping):
+    """This party at a step of a linear model."""
+
+    def given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what `inputs` does."""
+        return inputs(**sizes)
+
+    def step(self, kind: str, sizes: Mapping[str, Any], *values: Any) -> Any:
+        """Returns what `step` does."""
+        return step(kind, *values)
 
 
 def _carried() -> int:

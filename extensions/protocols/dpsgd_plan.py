@@ -120,7 +120,7 @@ class StepPlan:
                 "frac_bits",
                 self.frac_bits,
                 f"such that eta, now {self.eta:.3g}, is at most {MAX_ETA}",
-                "Raise frac_bits or max_grad_norm.",
+                "Raise frac_bits or max_grad_norm; with many positions lower frac_bits instead.",
             )
 
     def _check_squares(self) -> None:

@@ -55,6 +55,20 @@ class Cost:
         """What a run takes of the three servers, as runs on any host tell it."""
         return Traffic(self.rounds, self.carried)
 
+    def then(self, other: "Cost", times: int = 1) -> "Cost":
+        """Returns the cost of a run and, after it, so many of another graph."""
+        traffic = self.traffic.plus(other.traffic, times)
+        return Cost(
+            rounds=traffic.rounds,
+            messages=self.messages + times * other.messages,
+            sent=tuple(a + times * b for a, b in zip(self.sent, other.sent, strict=True)),
+            numbers=self.numbers + times * other.numbers,
+            rounds_from_start=self.rounds_from_start + times * other.rounds_from_start,
+            outside=self.outside + times * other.outside,
+            carried=tuple(traffic.carried),
+            nodes=self.nodes + other.nodes,
+        )
+
 
 def cost(function: Callable[..., Any], *args: Any) -> Cost:
     """Returns what a function of private tensors costs, without running it.

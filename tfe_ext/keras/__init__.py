@@ -1,5 +1,6 @@
 """Private training of TF Encrypted's Keras layers on ABY3."""
 
+from tfe_ext.keras.adaptive import Adam, DPAdam
 from tfe_ext.keras.averaging import MeanOfIterates
 from tfe_ext.keras.checkpoints import Checkpoints
 from tfe_ext.keras.losses import BinaryCrossentropy, CategoricalCrossentropy
@@ -10,9 +11,11 @@ from tfe_ext.keras.sequential import Sequential
 __all__ = [
     "DPSGD",
     "SGD",
+    "Adam",
     "BinaryCrossentropy",
     "CategoricalCrossentropy",
     "Checkpoints",
+    "DPAdam",
     "MeanOfIterates",
     "Sequential",
     "vouch_for",

@@ -1,30 +1,33 @@
 """What the optimizers of private training have in common: arguments, plans, and counts of steps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.chain import Network
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.drift import Drift
+from extensions.protocols.drift import Drift, Moving
 from extensions.protocols.optimizer import ratio_after, truncated_bits
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.learning_rates import RateSetting, Schedule
 from tfe_ext.keras.settings import Setting, Settings
+from tfe_ext.keras.steps.rules import Descent, Rule
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
 
 class Optimizer:
-    """What DPSGD and SGD have in common; see there.
+    """What all optimizers have in common; see `DPSGD`.
 
     Arguments are attributes too. A new value holds from the next step on, within `fit` as well;
     of the learning rate and the expected batch size without another trace.
     """
 
     private: bool
+    _stays: ClassVar[tuple[str, ...]] = ("momentum",)
+    """The arguments that stay as they are."""
     learning_rate = lr = RateSetting("learning_rate")
     sample_rate = Setting()
     expected_batch_size = Setting()
@@ -147,9 +150,24 @@ class Optimizer:
             private=self.private,
         )
 
-    def ratio(self, plan: StepPlan) -> tuple[int, int]:
-        """Returns the numerator and exponent by which the next step multiplies its sum."""
+    def moving(self, plan: StepPlan) -> Moving:
+        """Returns what tells how far a step by such sums may move weights.
+
+        Raises:
+            ArgumentError: what it needs besides does not fit the ring.
+        """
+        return plan
+
+    def rule(self, plan: StepPlan) -> Rule:
+        """Returns what steps make of such sums, whatever the learning rate."""
+        return Descent(replace(plan, learning_rate=1.0, expected_batch_size=1.0))
+
+    def public(self, plan: StepPlan) -> Sequence[int]:
+        """Returns the public integers of the next step, which its rule takes."""
         return ratio_after(plan, self._shift)
+
+    def check_goes_on(self, missing: Iterable[str]) -> None:
+        """Returns only if steps may go on with zeros in place of what is missing."""
 
     @property
     def ledger(self) -> Ledger | None:
@@ -171,26 +189,25 @@ class Optimizer:
             GradientError: hidden weights might leave the range for which bounds are proven.
         """
         if self._schedule is None:
-            self._drift.check(plan, steps)
+            self._drift.check(self.moving(plan), steps)
             return
         rates = self._schedule.rates(self.iterations, steps)
         for extreme in (min(rates), max(rates)):
-            replace(plan, learning_rate=extreme)
-        self._drift.check(plan, steps, rates)
+            self.moving(replace(plan, learning_rate=extreme))
+        self._drift.check(self.moving(plan), steps, rates)
 
     def account(self, plan: StepPlan, steps: int) -> None:
         """Records one of so many steps."""
-        self._drift.count(plan)
+        self._drift.count(self.moving(plan))
         if plan.momentum_numerator:
-            self._shift = truncated_bits(plan, self.ratio(plan)[1])
+            self._shift = truncated_bits(plan, ratio_after(plan, self._shift)[1])
 
     def charge(self, plan: StepPlan, steps: int, times: int = 1) -> None:
         """Records what so many of these steps cost the records, whether they are made or not."""
 
     def get_config(self) -> dict[str, Any]:
         """Returns all arguments but the source, as JSON can hold them; not what was counted."""
-        own = _attributes(type(self))
-        own += ["momentum", "bias_scale"] if self.private else ["momentum"]
+        own = [*_attributes(type(self)), *self._stays]
         config = {name: value for name, value in asdict(self._settings).items() if name in own}
         if self._schedule is not None:
             config["learning_rate"] = self._schedule.config()

@@ -1,7 +1,7 @@
 """Optimizers for models of the host's layers: secure DPSGD, and plain SGD in equal arithmetic."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.gaussian_table import failure_bound
@@ -56,6 +56,7 @@ class DPSGD(Optimizer):
     """
 
     private = True
+    _stays: ClassVar[tuple[str, ...]] = ("momentum", "bias_scale")
     l2_norm_clip = Setting()
     noise_multiplier = Setting()
     colluders = Setting()

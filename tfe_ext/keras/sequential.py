@@ -127,7 +127,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         """Configures the model for private training.
 
         Args:
-            optimizer: `tfe_ext.keras.DPSGD`, or `SGD` for comparison.
+            optimizer: `tfe_ext.keras.DPSGD` or `DPAdam`; `SGD` or `Adam` for comparison.
             loss: `tfe_ext.keras.BinaryCrossentropy()`, `CategoricalCrossentropy()`, or one of the
                 host's classes with from_logits=True.
 
@@ -139,7 +139,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
             raise ArgumentError(
                 "optimizer",
                 type(optimizer).__name__,
-                "tfe_ext.keras.DPSGD or SGD",
+                "tfe_ext.keras.DPSGD, DPAdam, SGD or Adam",
                 "The host's optimizers know no single example's gradient.",
             )
         kind = loss_of(loss)
@@ -166,6 +166,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         validation_data: Any = None,
         validation_freq: int | Sequence[int] = 1,
         count_noise: float | None = None,
+        physical_rows: int | None = None,
     ) -> Any:
         """Makes all steps of private training; returns their History. No loss is opened.
 
@@ -187,6 +188,9 @@ class Sequential(LocalStart, Weighted, host.Sequential):
                 epoch, and their number is **opened**.
             validation_freq: of epochs with a count, or their numbers, beginning with 1.
             count_noise: as in `evaluate`.
+            physical_rows: about how many rows of a batch are computed at once, one piece after the
+                other, of records by their owners' names: less memory, and more rounds. Clipping,
+                noise and epsilon are those of the whole batch.
 
         Raises:
             ArgumentError: records or settings that do not fit, before anything is shared.
@@ -197,7 +201,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         optimizer = self._checked()
         total = steps_of(steps, epochs, optimizer.sample_rate)
         planned = Epochs(steps=total, initial_step=initial_step, sample_rate=optimizer.sample_rate)
-        training = Training(self._trainer, self.chain, optimizer, x, y, total)
+        training = Training(self._trainer, self.chain, optimizer, x, y, total, physical_rows)
         count = None
         if validation_data is not None:
             count = self._count("held out", pair_of(validation_data), count_noise)

@@ -4,15 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from extensions.checks import check_not_negative, check_positive
+from extensions.errors import ArgumentError
 from extensions.privacy.mechanisms import check_real
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.dpsgd_plan import check_momentum
-from extensions.protocols.optimizer import bias_bits_of_layers
+from extensions.protocols.optimizer import Betas, bias_bits_of_layers
+from extensions.protocols.optimizer.adam import EPS, FLOOR, check_eps, check_floor
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The arguments of `DPSGD` and `SGD`, which say what each means.
+    """The arguments of all optimizers, which say what each means.
 
     Raises:
         ArgumentError: a value out of range.
@@ -30,6 +32,10 @@ class Settings:
     momentum: float = 0.0
     bias_scale: float = 1.0
     overflow_probability: float
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    floor: float = FLOOR
+    epsilon: float = EPS
     delta: float | None = None
 
     def __post_init__(self) -> None:
@@ -38,9 +44,19 @@ class Settings:
         check_not_negative("noise_multiplier", self.noise_multiplier)
         check_sample_rate(self.sample_rate)
         check_momentum(self.momentum)
-        _ = self.bias_bits  # refuses what is none
+        _ = self.bias_bits, self.betas  # refuse what is none
+        check_floor("floor", self.floor)
+        check_eps("epsilon", self.epsilon)
         if self.delta is not None:
             check_real("delta", self.delta)
+
+    @property
+    def betas(self) -> Betas:
+        """Adam's."""
+        try:
+            return Betas(self.beta_1, self.beta_2)
+        except ArgumentError as error:
+            raise error.of(error.argument.replace("beta", "beta_")) from None
 
     @property
     def bias_bits(self) -> int:

@@ -1,7 +1,8 @@
 """What a model does on its servers: the traced step of training, and the counts in between."""
 
 import dataclasses
-from collections.abc import Callable, Hashable
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
+from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import check_start, within_initial_bound
 from extensions.ring.interface import NoiseSource
@@ -27,8 +29,9 @@ from tfe_ext.keras.records.batches import (
 )
 from tfe_ext.keras.records.seen import Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
-from tfe_ext.keras.steps.iterates import VELOCITY, Iterates
-from tfe_ext.keras.steps.step import opened, parameters_of, update
+from tfe_ext.keras.steps.iterates import Iterates
+from tfe_ext.keras.steps.pieces import InPieces, Pieces, Sampling
+from tfe_ext.keras.steps.step import clipped, finish, opened, parameters_of
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.variables import ScalarVariables
@@ -60,47 +63,70 @@ class Trainer:
         self._seen = Seen()
         self._tables = Kept(MOST_TABLES)
         self._programs = Kept(MOST_PROGRAMS)
-        self._ratio = ScalarVariables(ring.servers.devices, (0, 1))
+        self._public: dict[int, ScalarVariables] = {}
         self._beside: tuple[Optimizer | None, Iterates] | None = None
-        self._step: Program | None = None
+        self._step: Program | InPieces | None = None
 
     def prepare(
-        self, chain: Chain, optimizer: Optimizer, records: Records, steps: int
-    ) -> tuple[Callable[[], None], StepPlan]:
-        """Returns what makes one step whenever it is called, and the step's public constants.
+        self,
+        chain: Chain,
+        optimizer: Optimizer,
+        records: Records,
+        steps: int,
+        physical_rows: int | None = None,
+    ) -> tuple[Callable[[Sequence[int]], None], StepPlan]:
+        """Returns what makes one step, given what is public of it, and the step's constants.
 
         Args:
             chain: the model.
             optimizer: how it is trained.
             records: what `training_records` returned.
             steps: number of steps, over which the probability of an overflow is spread.
+            physical_rows: about how many rows are computed at once; None: all of a step's.
 
         Raises:
             ArgumentError: settings that do not fit.
+            GradientError: the optimizer goes on from what this model has not.
         """
         biases = optimizer.settings.bias_bits
         chain = dataclasses.replace(chain, network=chain.network.with_bias_bits(biases))
         rate, source = optimizer.settings.sample_rate, optimizer.source
         rows = records.rows(rate, optimizer.settings.overflow_probability / steps)
+        pieces = Pieces.of(records, rows, physical_rows)
+        sampling = Sampling(records, rows, rate, source, pieces)
         plan = optimizer.plan(
             chain.network,
             frac_bits=self.ring.frac_bits,
-            rows=sum(rows),
+            rows=sampling.all_rows,
             expected=rate * records.size,
         )
-        fixed = dataclasses.replace(plan, learning_rate=1.0, expected_batch_size=1.0)
-        last = None
-        if plan.momentum_numerator:
-            last = self.beside(chain, optimizer).of(VELOCITY)
+        rule, iterates = optimizer.rule(plan), self.beside(chain, optimizer)
+        optimizer.check_goes_on(name for name in rule.names if name not in iterates)
+        beside = {name: iterates.of(name) for name in rule.names}
+        public = self._numbers(optimizer.public(plan))
 
-        def step() -> None:
-            batch = records.sample(rows, rate, source)
-            update(self.ring, chain, batch, fixed, source, self._ratio.read(), last)
+        def finished(sums: Sums) -> None:
+            finish(self.ring, chain, sums, rule, source, public.read(), beside)
 
-        key = ("step", id(records), tuple(rows), rate, _own(source), fixed, id(last))
-        self._step = self._program((*key, *_facts(chain)), step)
-        self._ratio.assign(optimizer.ratio(plan))
-        return self._step, plan
+        def made() -> Program | InPieces:
+            sums = functools.partial(clipped, self.ring, chain, plan=rule.plan)
+            return sampling.program(self.ring, rule.plan, sums, finished)
+
+        own = tuple(map(id, beside.values()))
+        key = ("step", id(records), tuple(rows), pieces, rate, _own(source), rule, own)
+        program = self._step = self._programs.get((*key, *_facts(chain)), made)
+
+        def run(integers: Sequence[int]) -> None:
+            public.assign(integers)
+            program()
+
+        return run, plan
+
+    def _numbers(self, first: Sequence[int]) -> ScalarVariables:
+        """Returns the public numbers of steps that take as many as these."""
+        if len(first) not in self._public:
+            self._public[len(first)] = ScalarVariables(self.ring.servers.devices, first)
+        return self._public[len(first)]
 
     def beside(self, chain: Chain, optimizer: Optimizer | None) -> Iterates:
         """Returns what this optimizer goes on from with the model; zeros for another one."""

@@ -1,11 +1,11 @@
-"""What servers keep from one run of a graph to the next: shares, and public integers."""
+"""What servers keep from one run of a graph to the next: shares, sums of some, public integers."""
 
 from collections.abc import Sequence
 
 import tensorflow as tf
 
 from tfe_ext.ring.scalars import Scalar
-from tfe_ext.ring.shares import Replicated, Share
+from tfe_ext.ring.shares import Additive3, Replicated, Share
 
 
 class ShareVariable:
@@ -42,6 +42,45 @@ class ShareVariable:
         """Returns x_R, on the device of server R; the sum of the three is the value."""
         with tf.device(self._servers[rank]):
             return self._parts[2 * rank].read_value()
+
+
+class SumVariable:
+    """A sum of shares, of which each server adds up its own summands.
+
+    Args:
+        servers: names of their devices.
+        shape: of every share.
+    """
+
+    def __init__(self, servers: Sequence[str], shape: Sequence[int]) -> None:
+        self._servers = tuple(servers)
+        self._parts = []
+        for server in servers:
+            with tf.device(server):
+                zeros = tf.zeros(shape, tf.int64)
+                self._parts.append(tf.Variable(zeros, trainable=False, name="sum"))
+
+    def clear(self) -> None:
+        """The sum is that of none; local."""
+        for server, variable in zip(self._servers, self._parts, strict=True):
+            with tf.device(server):
+                variable.assign(tf.zeros_like(variable))
+
+    def add(self, share: Share) -> None:
+        """The sum has one more; local."""
+        parts = zip(self._servers, self._parts, share.additive3().parts, strict=True)
+        for server, variable, part in parts:
+            if part is not None:
+                with tf.device(server):
+                    variable.assign_add(part)
+
+    def read(self) -> Additive3:
+        """Returns the sum."""
+        values = []
+        for server, variable in zip(self._servers, self._parts, strict=True):
+            with tf.device(server):
+                values.append(variable.read_value())
+        return Additive3(self._servers, values)
 
 
 class ScalarVariables:

@@ -69,16 +69,24 @@ def check_floor(name: str, floor: float) -> None:
         raise ArgumentError(name, floor, "in 2^-8..1, of the noise's variance")
 
 
+def check_eps(name: str, eps: float) -> None:
+    """Raises ArgumentError unless the root of a least second moment is in 2^-16..1."""
+    if not 2.0**-16 <= eps <= 1.0:
+        raise ArgumentError(name, eps, "in 2^-16..1")
+
+
 class AdamStep(NamedTuple):
     """The public integers of one step.
 
     Attributes:
-        numerator: of the learning rate with both bias corrections, over 2^`AdamPlan.shift`.
+        numerator: of the learning rate with both bias corrections.
+        shift: its fractional bits, `AdamPlan.shift`.
         threshold: what is taken from the second moment, the noise's part and the floor.
         floor: what is the least that is left of it.
     """
 
     numerator: int
+    shift: int
     threshold: int
     floor: int
 
@@ -123,8 +131,7 @@ class AdamPlan:
         if self.step.momentum_numerator:
             raise ArgumentError("momentum", self.step.momentum, "0 with Adam, whose beta_1 it is")
         check_floor("floor", self.floor)
-        if not 2.0**-16 <= self.eps <= 1.0:
-            raise ArgumentError("eps", self.eps, "in 2^-16..1")
+        check_eps("eps", self.eps)
         if not 0 <= self.shift + self.factor_bits <= SAFE_BITS - 8:
             raise ArgumentError("learning_rate", self.step.learning_rate, "in 2^-20..2^8 with Adam")
         if min(self.square_bits - math.ceil(self.frac_bits / 2), self.factor_bits - 6) < 0:
@@ -239,7 +246,7 @@ class AdamPlan:
         floor = max(1, round(left * self.least))
         taken = round(left) if self.noisy else 0
         numerator = max(1, round(math.ldexp(rate * self.rate(step), self.shift)))
-        return AdamStep(numerator, taken + floor, floor)
+        return AdamStep(numerator, self.shift, taken + floor, floor)
 
     @property
     def root(self) -> InverseSqrtPlan:
@@ -291,8 +298,8 @@ def adam_step(
         sums: noisy, with frac_bits + factor_bits fractional bits, weights and biases in turn.
         moments: before the step; zeros before the first one.
         plan: the public constants.
-        public: the three integers of `AdamStep`, or what stands for them where a program outlives
-            them.
+        public: the integers of `AdamStep`, or what stands for them where a program outlives them;
+            of the shift an `extensions.ring.words.Exponent`.
         bias_bits: for each sum the bits b of its input 2^-b; 0 for weights.
 
     Guarantees:
@@ -305,7 +312,7 @@ def adam_step(
     """
     shapes = [share.shape for share in sums]
     m, v, coarse = _moments(ring, _joined(ring, sums), moments, plan)
-    numerator, threshold, floor = public
+    numerator, shift, threshold, floor = public
     ones = ring.add_public(v * 0, 1)
     above = v - ones * threshold
     selected = ring.select(above, [0], [[1]], [])
@@ -314,7 +321,7 @@ def adam_step(
     parts = _apart(quotient * numerator, shapes)
     moved = ring.truncate(
         [
-            (part, plan.shift + plan.factor_bits + bits)
+            (part, shift + (plan.factor_bits + bits))
             for part, bits in zip(parts, bias_bits, strict=True)
         ]
     )

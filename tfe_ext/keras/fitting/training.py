@@ -1,6 +1,6 @@
 """The steps of one call of `fit`, each by the settings that the optimizer has at that time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,19 +20,27 @@ class Training:
         x: as in `Sequential.fit`.
         y: likewise.
         steps: number of all steps, over which the probability of an overflow is spread.
+        physical_rows: as in `Sequential.fit`.
 
     Raises:
         ArgumentError: records that do not fit, before anything is shared.
     """
 
     def __init__(
-        self, trainer: Trainer, chain: Chain, optimizer: Optimizer, x: Any, y: Any, steps: int
+        self,
+        trainer: Trainer,
+        chain: Chain,
+        optimizer: Optimizer,
+        x: Any,
+        y: Any,
+        steps: int,
+        physical_rows: int | None = None,
     ) -> None:
         self._trainer, self._chain, self._optimizer = trainer, chain, optimizer
-        self._given, self._steps = (x, y), steps
+        self._given, self._steps, self._physical_rows = (x, y), steps, physical_rows
         self._settings: Any = None
         self._place()
-        self._step: Callable[[], None]
+        self._step: Callable[[Sequence[int]], None]
         self._plan: StepPlan
         self._padding: float
 
@@ -50,7 +58,9 @@ class Training:
             return
         if optimizer.max_feature_norm != self._norm:
             self._place()
-        self._step, self._plan = trainer.prepare(self._chain, optimizer, self._records, self._steps)
+        self._step, self._plan = trainer.prepare(
+            self._chain, optimizer, self._records, self._steps, self._physical_rows
+        )
         rate = optimizer.settings.sample_rate
         self._padding = 1.0 - rate * self._records.size / self._plan.rows
         trainer.check_start(self._chain, self._plan, optimizer.max_weight_norm)
@@ -92,5 +102,6 @@ class Training:
             GradientError: likewise.
         """
         self.prepare(left)
+        public = self._optimizer.public(self._plan)
         self._optimizer.account(self._plan, self._steps)
-        self._step()
+        self._step(public)

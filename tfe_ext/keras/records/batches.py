@@ -1,10 +1,11 @@
 """Where the rows of a step come from: from owners who sample in private, or from shares."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
@@ -62,18 +63,31 @@ class OwnersRecords:
 
     def sample(self, rows: list[int], sample_rate: float, source: NoiseSource) -> Batch:
         """Returns a fresh sample of every owner's, padded, whenever the graph runs."""
-        shared = []
+        return self.shared(self.draw(rows, sample_rate, source))
+
+    def draw(
+        self, rows: list[int], sample_rate: float, source: NoiseSource
+    ) -> list[list[tf.Tensor]]:
+        """Returns what `RecordTable.draw` does of each owner, on its device."""
         tables = zip(self.tables.values(), rows, strict=True)
-        for party, (table, count) in enumerate(tables):
-            drawn = table.draw(
+        return [
+            table.draw(
                 self._servers.private[table.device],
                 party=party,
                 sample_rate=sample_rate,
                 rows=count,
                 source=source,
             )
-            shared.append(share_from(self._servers, drawn, table.device))
-        return Batch(*(concatenate(column) for column in zip(*shared, strict=True)))
+            for party, (table, count) in enumerate(tables)
+        ]
+
+    def shared(self, drawn: Sequence[Sequence[tf.Tensor]]) -> Batch:
+        """Returns the batch of all owners' rows, each on its owner's device."""
+        shares = [
+            share_from(self._servers, own, table.device)
+            for table, own in zip(self.tables.values(), drawn, strict=True)
+        ]
+        return Batch(*(concatenate(column) for column in zip(*shares, strict=True)))
 
     def everything(self) -> Batch:
         """Returns all records, in the order of owners."""

@@ -1,4 +1,4 @@
-"""What a training goes on from beside the weights: the last update, and a sum of iterates."""
+"""What a training goes on from beside the weights: last update, moments, a sum of iterates."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +14,8 @@ from tfe_ext.ring.variables import ShareVariable
 
 VELOCITY = "velocity"
 """What the last step subtracted."""
+FIRST, SECOND = "first_moment", "second_moment"
+"""Of Adam: the means of gradients and of their squares, in units of the noise."""
 TOTAL = "total"
 """The sum of those iterates, but for the present one, whose mean is to be the model."""
 
@@ -65,7 +67,7 @@ class Iterates:
             ArgumentError: they are of another model.
         """
         self._kept = {}
-        for name in (VELOCITY, TOTAL):
+        for name in (VELOCITY, FIRST, SECOND, TOTAL):
             if not any(key.startswith(f"{name}_") for own in parts for key in own):
                 continue
             keys = [f"{name}_{i}" for i in range(len(self._shapes))]

@@ -1,18 +1,21 @@
 """One private step on a model's variables, as operations of the graph that is being traced."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters, forward
-from extensions.protocols.dpsgd import dpsgd_step
+from extensions.protocols.dpsgd import Sums, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
+from tfe_ext.keras.steps.iterates import VELOCITY
 from tfe_ext.keras.steps.kernels import kernel_of, matrix_of
+from tfe_ext.keras.steps.rules import Rule
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.private_tensors import share_of
 from tfe_ext.ring.scalars import Scalar
@@ -44,57 +47,61 @@ def logits_of(ring: ABY3Ring, chain: Chain, x: Share) -> Share:
     return logits
 
 
-def update(
-    ring: ABY3Ring,
-    chain: Chain,
-    batch: Batch,
-    plan: StepPlan,
-    source: NoiseSource,
-    ratio: Sequence[Scalar],
-    last: Sequence[ShareVariable] | None = None,
-) -> None:
-    """Makes one step on the batch: the variables change.
+def clipped(ring: ABY3Ring, chain: Chain, batch: Batch, plan: StepPlan) -> Sums:
+    """Returns the sums of clipped gradients of rows, without noise.
 
     Args:
         ring: that of the protocol.
         chain: the model.
-        batch: its rows.
-        plan: the public constants, but for the learning rate and the expected batch size.
+        batch: the rows.
+        plan: of the step.
+    """
+    trace = forward(ring, chain.network, parameters_of(ring, chain), batch.x)
+    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
+    return clipped_sums(ring, gradients, plan, batch.padding)
+
+
+def finish(
+    ring: ABY3Ring,
+    chain: Chain,
+    sums: Sums,
+    rule: Rule,
+    source: NoiseSource,
+    public: Sequence[Scalar],
+    beside: Mapping[str, Sequence[ShareVariable]],
+) -> None:
+    """Makes one step by the sums of its rows: noise is added, and the variables change.
+
+    Args:
+        ring: that of the protocol.
+        chain: the model.
+        sums: of `clipped`.
+        rule: what a step makes of its sums.
         source: of noise.
-        ratio: of these two, in the form of `StepPlan.step_ratio`.
-        last: with momentum, what the last step subtracted from each variable; changes too.
+        public: the integers that the rule takes.
+        beside: what goes on from step to step, by the rule's names; changes too.
 
     Cost:
-        19 rounds for a linear model, from the rows in the clear to the stored weights, with
-        momentum too.
+        With the sums 19 rounds for a linear model, from the rows in the clear to the stored
+        weights, with momentum too; 21 more with Adam.
     """
-    numerator, shift = ratio
-    parameters = parameters_of(ring, chain)
-    trace = forward(ring, chain.network, parameters, batch.x)
-    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
-    velocity = None if last is None else _in_pairs(ring, chain, [share.read() for share in last])
-    updates = dpsgd_step(
-        ring,
-        gradients,
-        plan,
-        source,
-        batch.padding,
-        ratio=(numerator, shift),
-        velocity=velocity,
-    )
-    variables, moved = [], []
-    for pair, own, change in zip(chain.variables, parameters, updates, strict=True):
-        (kernel, bias), (weight, offset), (weight_step, offset_step) = pair, own, change
-        variables.append(kernel)
-        moved.append(kernel_of(ring, weight - weight_step, kernel.shape.as_list()))
-        if bias is not None:
-            variables.append(bias)
-            moved.append((offset - offset_step).reshape(*bias.shape.as_list()))
-    before = [share_of(ring, variable) for variable in variables]
-    now = store(ring, variables, moved)
-    if last is not None:
-        for kept, was, share in zip(last, before, now, strict=True):
-            kept.assign(was - share)
+    noisy = with_noise(ring, sums, rule.plan, source)
+    last = {
+        name: _in_pairs(ring, chain, [share.read() for share in shares])
+        for name, shares in beside.items()
+    }
+    updates, after = rule.after(ring, noisy, public, last)
+    moved = [
+        (weight - of_weight, None if of_bias is None else bias - of_bias)
+        for (weight, bias), (of_weight, of_bias) in zip(
+            parameters_of(ring, chain), updates, strict=True
+        )
+    ]
+    before = [share_of(ring, variable) for variable in chain.flat]
+    changed = [*chain.flat, *(share for name in after for share in beside[name])]
+    now = store(ring, changed, _shaped(ring, chain, [*moved, *itertools.chain(*after.values())]))
+    for kept, was, share in zip(beside.get(VELOCITY, ()), before, now, strict=False):
+        kept.assign(was - share)
 
 
 def _in_pairs(
@@ -108,14 +115,34 @@ def _in_pairs(
     ]
 
 
+def _shaped(
+    ring: ABY3Ring, chain: Chain, pairs: Sequence[tuple[Share, Share | None]]
+) -> list[Share]:
+    """Returns weights, (out, in), and biases, once or more, in the shapes of the variables."""
+    shaped: list[Share] = []
+    for (weight, bias), (kernel, offset) in zip(pairs, itertools.cycle(chain.variables)):
+        shaped.append(kernel_of(ring, weight, kernel.shape.as_list()))
+        if bias is not None:
+            shaped.append(bias.reshape(*offset.shape.as_list()))
+    return shaped
+
+
 def store(ring: ABY3Ring, variables: Sequence[Any], shares: Sequence[Share]) -> list[Replicated]:
     """Stores the shares in the variables, every part on its server; returns what is stored.
+
+    Args:
+        ring: that of the protocol.
+        variables: the host's, or `ShareVariable`.
+        shares: one for each.
 
     Cost:
         One round for all shares that are not replicated yet.
     """
     replicated = ring.replicate(shares)
     for variable, share in zip(variables, replicated, strict=True):
+        if isinstance(variable, ShareVariable):
+            variable.assign(share)
+            continue
         kept = [part for pair in variable.unwrapped for part in pair]
         for own, part, place in zip(kept, share.parts, share.PLACES, strict=True):
             with tf.device(share.servers[place]):

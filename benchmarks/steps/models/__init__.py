@@ -1,0 +1,1 @@
+"""A step of models with hidden layers: what privacy adds to it, in each host."""

@@ -1,0 +1,150 @@
+"""The command `dpsgd-models`: a step of models with hidden layers, in each host."""
+
+import json
+import statistics
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.instruments import spu
+from benchmarks.instruments.costs import BYTES_AND_DEALT, PARTIES
+from benchmarks.instruments.hosts import ABY3, CRYPTEN, SPU, check_host
+from benchmarks.instruments.spu import ROOT
+from benchmarks.steps.dpsgd_step import rows_of
+from benchmarks.steps.hosts import Found, measure
+from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
+from benchmarks.steps.model_step import MODELS
+from benchmarks.tables import publish, published
+from extensions.errors import ArgumentError
+
+NAME = "dpsgd-models"
+OPACUS = "Opacus, in the clear"
+HOSTS = (CRYPTEN, ABY3, SPU, OPACUS)
+
+
+def in_opacus(python: str, model: str, batch: int, steps: int) -> tuple[Found, dict[str, str]]:
+    """Returns the seconds of each kind of step, and the versions of what made them.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; standard error has its message.
+    """
+    module = "benchmarks.steps.models.opacus_step"
+    done = subprocess.run(
+        [python, "-m", module, model, str(batch), str(steps)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    answer = json.loads(done.stdout.splitlines()[-1])
+    found = {kind: {"seconds": seconds} for kind, seconds in answer["seconds"].items()}
+    return found, answer["versions"]
+
+
+def rows_in_the_clear(host: str, found: Found) -> list[dict[str, Any]]:
+    """Returns rows as `rows_of` does, of a host that sends nothing."""
+    plain = statistics.median(found[PLAIN]["seconds"])
+    nothing = dict.fromkeys(("rounds", "MB/party", "largest MB", "MB dealt", "bytes / plain"), "-")
+    rows = []
+    for kind, own in found.items():
+        median = statistics.median(own["seconds"])
+        time = {"median ms": 1000 * median, "time / plain": median / plain}
+        rows.append({"host": host, "step": kind, **nothing, **time})
+    return rows
+
+
+def table(samples: dict[str, dict[str, Found]]) -> list[dict[str, Any]]:
+    """Returns the rows of all that was measured, by model and host."""
+    return [
+        {"model": model, **row}
+        for model in MODELS
+        for host in HOSTS
+        if host in samples.get(model, {})
+        for row in (rows_in_the_clear if host == OPACUS else rows_of)(host, samples[model][host])
+    ]
+
+
+def main(
+    batch: int = 32,
+    steps: Annotated[int, typer.Option(help="Timed steps of each kind.")] = 3,
+    model: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(MODELS)}; may be repeated.")
+    ] = None,
+    host: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(HOSTS)}; may be repeated.")
+    ] = None,
+    spu_python: Annotated[
+        str, typer.Option(help="A Python that has SPU, which may be another environment's.")
+    ] = sys.executable,
+    opacus_python: Annotated[
+        str, typer.Option(help="A Python that has Opacus, likewise.")
+    ] = sys.executable,
+) -> None:
+    """One step of models with hidden layers on three parties' shares: rounds, bytes and time.
+
+    Every host and model is written as soon as it is measured; others stay in the table as they were
+    recorded before with the same batch and steps. So it can be done in sittings.
+    """
+    models, hosts = model or list(MODELS), host or list(HOSTS)
+    for name in hosts:
+        check_host(name, HOSTS)
+    for name in models:
+        if name not in MODELS:
+            raise ArgumentError("model", name, f"one of {', '.join(MODELS)}")
+    found = Recorded(batch, steps)
+    versions: dict[str, str] | None
+    for name in models:
+        for where in hosts:
+            if where == OPACUS:
+                cost, versions = in_opacus(opacus_python, name, batch, steps)
+            else:
+                versions = spu.versions(spu_python) if where == SPU else None
+                sizes = {"batch": batch, "model": name}
+                options: dict[str, Any] = {"processes": True, "spu_python": spu_python}
+                cost = measure(where, steps, sizes, work="models", **options)
+            found.add(name, where, cost, versions)
+            found.publish()
+
+
+class Recorded:
+    """What was measured with a batch and a number of steps, now and before.
+
+    Args:
+        batch: rows of a step.
+        steps: timed.
+    """
+
+    def __init__(self, batch: int, steps: int) -> None:
+        self._sizes = {"batch": batch, "steps": steps}
+        before = published(NAME, **self._sizes)
+        settings = before.get("settings", {})
+        self._samples: dict[str, dict[str, Found]] = before.get("samples", {})
+        self._recorded = dict(settings.get("recorded", {}))
+        self._peers = dict(settings.get("peers", {}))
+
+    def add(self, model: str, host: str, cost: Found, versions: dict[str, str] | None) -> None:
+        """Takes note of what steps cost, and of the versions of a peer."""
+        self._samples.setdefault(model, {})[host] = cost
+        self._recorded[f"{model}, {host}"] = datetime.now(UTC).date().isoformat()
+        if versions is not None:
+            self._peers[host] = versions
+
+    def publish(self) -> None:
+        """Writes the table."""
+        publish(
+            NAME,
+            table(self._samples),
+            samples=self._samples,
+            parties=PARTIES,
+            frac_bits=FRAC_BITS,
+            seed=0,
+            network="loopback, a process for each party",
+            recorded=self._recorded,
+            bytes=f"{BYTES_AND_DEALT}; SPU's as CrypTen's",
+            of_spu="18 fractional bits, sigmoid of three segments, rsqrt of lower accuracy",
+            of_opacus="one thread, float32; its ghost clipping, and its hooks",
+            peers=self._peers,
+            **self._sizes,
+        )

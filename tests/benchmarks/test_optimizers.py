@@ -1,0 +1,35 @@
+"""The benchmark of optimizers learns, and leaves out what bounds refuse."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.steps.losses_accuracy import inner
+from benchmarks.steps.optimizers import EVERY, accuracy, chosen, curve
+from extensions.owners.data import load
+from extensions.privacy.sampling import check_records
+from extensions.ring.fixed_point import encode
+from extensions.runs.config import TrainConfig
+
+CONFIG = TrainConfig(backend="clear", noise_multiplier=0.1, delta=1e-5, steps=2 * EVERY, lr=8.0)
+
+
+def test_a_curve_has_a_point_every_so_many_steps_and_rises():
+    first, last = curve(CONFIG, load("digits", None, 0))
+    assert 20.0 < first < last < 100.0
+    assert last > 60.0
+
+
+def test_accuracy_is_the_part_that_is_right():
+    """A weight that reads the class off the first features gets all right but one of eight."""
+    x, y = np.eye(3, 5)[np.arange(8) % 3], np.arange(8) % 3
+    y[0] = 1
+    tried = check_records(x, y, frac_bits=20, classes=3, max_feature_norm=1.0)
+    model = [(encode(np.eye(3, 5), 20), encode(np.zeros(3), 20))]
+    assert accuracy(replace(CONFIG, classes=3), model, tried) == 87.5
+
+
+def test_rates_beyond_bounds_are_left_out():
+    split = inner(load("digits", None, 0))
+    config = replace(CONFIG, model="mlp:2", steps=EVERY)
+    assert chosen(config, split, (1e3, 0.5, 2e3), trials=1).lr == 0.5

@@ -1,0 +1,45 @@
+"""The model after every step of a run, opened, on whichever host."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from extensions.privacy.accounting import Ledger
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols import pea
+from extensions.protocols.announcement import announce
+from extensions.protocols.host import Host, share_public
+from extensions.protocols.optimizer import State
+from extensions.ring.fixed_point import Integers
+from extensions.runs.config import TrainConfig
+
+
+class Opened(pea.Keep):
+    """Opens the model after each step."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self.models: list[list[Integers]] = []
+
+    def __call__(self, step: int, state: State, ledger: Ledger) -> None:
+        self.models.append([np.array(part) for part in self._host.open(self._summands(state))])
+
+    def _summands(self, state: State) -> Sequence[Sequence[Integers]]:
+        return self._host.summands(state.model)
+
+
+def trajectory(
+    host: Host, config: TrainConfig, records: Sequence[OwnRecords], start: Sequence[Integers]
+) -> list[list[Integers]]:
+    """Returns weights and biases after each step, in units of an ulp.
+
+    Args:
+        host: whose parties own the records.
+        config: of the run.
+        records: of this program's owners.
+        start: each weight and bias in turn, public.
+    """
+    begun = State.begin(host, config, share_public(host, start))
+    keep = Opened(host)
+    pea.descend(host, config, announce(host.exchange, records, {}), begun, Ledger(), keep)
+    return keep.models

@@ -1,0 +1,86 @@
+"""What a step makes of noisy sums, in the graph that is being traced, and what it goes on from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extensions.protocols.dpsgd import Sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.optimizer import AdamPlan, Moments, adam_step
+from tfe_ext.keras.steps.iterates import FIRST, SECOND, VELOCITY
+from tfe_ext.ring.aby3_ring import ABY3Ring
+
+Kept = Mapping[str, Sums]
+"""By its name, what goes on from step to step, as weights and biases."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Plain steps, with momentum or without.
+
+    Attributes:
+        plan: of the sums; its learning rate and expected batch size are not used.
+    """
+
+    plan: StepPlan
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what goes on beside the weights."""
+        return (VELOCITY,) if self.plan.momentum_numerator else ()
+
+    def after(
+        self, ring: ABY3Ring, sums: Sums, public: Sequence[Any], last: Kept
+    ) -> tuple[Sums, Kept]:
+        """Returns what a step takes from weights and biases, and what else is stored after it.
+
+        The velocity is not: it is the difference of two models that are.
+
+        Args:
+            ring: the host.
+            sums: noisy.
+            public: numerator and exponent of the step's ratio (`ratio_after`).
+            last: what went on from the step before.
+        """
+        numerator, exponent = public
+        ratio = numerator, exponent
+        return updates_of(ring, sums, self.plan, ratio, last.get(VELOCITY)), {}
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Steps by both moments; see `adam_step`.
+
+    Attributes:
+        adam: the public constants; its learning rate is not used.
+    """
+
+    adam: AdamPlan
+
+    names = (FIRST, SECOND)
+
+    @property
+    def plan(self) -> StepPlan:
+        """Of the sums."""
+        return self.adam.step
+
+    def after(
+        self, ring: ABY3Ring, sums: Sums, public: Sequence[Any], last: Kept
+    ) -> tuple[Sums, Kept]:
+        """Returns what a step takes from weights and biases, and both moments after it.
+
+        Args:
+            ring: the host.
+            sums: noisy.
+            public: the integers of `AdamStep`.
+            last: the moments before.
+        """
+        plan = self.plan
+        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
+        before = Moments(*(parts_of(last[name]) for name in self.names))
+        moved, moments = adam_step(ring, parts_of(sums), before, self.adam, public, bits)
+        both = (paired(parts, plan) for parts in (moments.first, moments.second))
+        return paired(moved, plan), dict(zip(self.names, both, strict=True))
+
+
+Rule = Descent | Adam
