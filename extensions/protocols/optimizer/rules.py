@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from extensions.network.passes import Parameters
-from extensions.protocols.dpsgd import Sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of, updates_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer.adam import AdamPlan, Betas, Moments, adam_step
 from extensions.protocols.optimizer.choices import Choices
@@ -80,8 +80,9 @@ class Adam:
         """Returns the state after a step, with both moments."""
         plan = self.plan.step
         moments = Moments(_trained(state.first, plan), _trained(state.second, plan))
-        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
-        moved, moments = adam_step(ring, parts_of(sums), moments, self.plan, public, bits)
+        moved, moments = adam_step(
+            ring, parts_of(sums), moments, self.plan, public, input_bits(plan)
+        )
         both = paired(moments.first, plan), paired(moments.second, plan)
         return state.after(paired(moved, plan), counted, both)
 
@@ -108,9 +109,10 @@ def adam_of(choices: Choices, plan: StepPlan) -> AdamPlan:
 
 
 def _trained(parameters: Parameters, plan: StepPlan) -> list[Any]:
-    """The weights, and the biases that are trained."""
+    """The weights and biases that are trained."""
     return [
         part
-        for (weight, bias), layer in zip(parameters, plan.layers, strict=True)
-        for part in ([weight, bias] if layer.has_bias else [weight])
+        for pair, layer in zip(parameters, plan.layers, strict=True)
+        for part, trained in zip(pair, (layer.has_weight, layer.has_bias), strict=True)
+        if trained
     ]

@@ -55,8 +55,6 @@ def check_layer(layer: Any) -> None:
             "lazy_normalization divides gradients by the batch size before they are clipped; leave "
             "it out, as the optimizer divides by the expected batch size",
         )
-    if not layer.trainable:
-        raise unsupported(layer, "layers that are not trained (trainable=False) are not supported")
     if getattr(layer, "data_format", "channels_last") != "channels_last":
         raise unsupported(layer, "it takes channels first; use channels_last")
     if isinstance(layer, Conv2D) and len(set(layer.strides)) > 1:
@@ -155,13 +153,11 @@ def activation_of(layer: Any) -> PiecewiseLinear | None:
     if not isinstance(layer, TRAINED | Activation):
         return None
     name = _function_name(layer)
+    if name != "linear" and name not in _FUNCTIONS:
+        raise unsupported(layer, f"its activation is {name!r}")
     if layer.activation is not host_activations.get(name):
         raise unsupported(layer, "its activation was replaced")
-    if name == "linear":
-        return None
-    if name not in _FUNCTIONS:
-        raise unsupported(layer, f"its activation is {name!r}")
-    return _FUNCTIONS[name]()
+    return None if name == "linear" else _FUNCTIONS[name]()
 
 
 def _function_name(layer: Any) -> str:

@@ -1,5 +1,6 @@
 """One private step on a model's variables, as operations of the graph that is being traced."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,11 +86,14 @@ def update(
     variables, moved = [], []
     for pair, own, change in zip(chain.variables, parameters, updates, strict=True):
         (kernel, bias), (weight, offset), (weight_step, offset_step) = pair, own, change
-        variables.append(kernel)
-        moved.append(kernel_of(ring, weight - weight_step, kernel.shape.as_list()))
-        if bias is not None:
+        if weight_step is not None:
+            variables.append(kernel)
+            moved.append(kernel_of(ring, weight - weight_step, kernel.shape.as_list()))
+        if offset_step is not None:
             variables.append(bias)
             moved.append((offset - offset_step).reshape(*bias.shape.as_list()))
+    if last is not None:
+        last = [*itertools.compress(last, chain.trained)]
     before = [share_of(ring, variable) for variable in variables]
     now = store(ring, variables, moved)
     if last is not None:
