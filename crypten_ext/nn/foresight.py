@@ -20,6 +20,9 @@ from extensions.network.losses import Loss, residual
 
 from crypten.mpc import MPCTensor
 
+MEMORY_FACTOR = 1.5
+"""What a process takes over the most bytes of tensors that there are at once in a step."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
@@ -30,7 +33,8 @@ class StepCost:
         bytes: of openings, as CrypTen's communicator counts them: 16 for each word, sent and
             received, and of rows of their owners what it sends to and receives from all others.
         dealt: bytes of tuples that a party uses up.
-        memory: the most bytes of tensors that there are at once, beside the model and records.
+        memory: bound of the bytes that a process takes beside the model and records: half as much
+            again as its tensors have, for messages and whoever deals.
         trained: number of weights and biases that are trained.
         ways: how squared norms of each layer are found (`extensions.network.layers.Way`).
     """

@@ -124,7 +124,7 @@ class OwnersRows:
         self._waiting: list[Any] = []
         mode = active()
         if mode is not None:
-            mode.bytes += size
+            mode.sent_rows(size)
             return
         self._waiting = [
             distributed.irecv(blocks[other], other, group, tag=_ROWS)

@@ -19,24 +19,37 @@ class Foreseen(FakeTensorMode):  # type: ignore[no-untyped-call]
     """Where tensors have no values; what would be opened meanwhile is counted.
 
     Attributes:
-        rounds: of openings.
-        bytes: as CrypTen counts them: 16 for each word that is opened, which a party sends and
-            receives, and of rows of their owners what it sends and receives.
+        openings: words of each, one round each.
+        rows: bytes of rows that a party sends as their owner, and receives from others.
         dealt: bytes of tuples that a party would use.
         peak: the most bytes of tensors that there are at once.
     """
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
-        self.rounds = self.bytes = self.dealt = self.peak = 0
+        self.openings: list[int] = []
+        self.rows = self.dealt = self.peak = 0
         self._held: set[int] = set()
         self._present = 0
 
     def opened(self, words: torch.Tensor) -> torch.Tensor:
         """Returns what stands for the opened words; one round."""
-        self.rounds += 1
-        self.bytes += 2 * WORD * words.numel()
+        self.openings.append(words.numel())
         return torch.empty_like(words)
+
+    def sent_rows(self, size: int) -> None:
+        """Counts bytes of rows that owners send beside an opening."""
+        self.rows += size
+
+    @property
+    def rounds(self) -> int:
+        """Number of openings."""
+        return len(self.openings)
+
+    @property
+    def counted(self) -> int:
+        """Bytes as CrypTen counts them: 16 for each opened word, and rows of their owners."""
+        return 2 * WORD * sum(self.openings) + self.rows
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Does what PyTorch's mode does, and counts what there is then."""

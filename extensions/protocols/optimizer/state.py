@@ -62,11 +62,16 @@ class State:
         ]
         return cls.of(host.restore(summands), choices)
 
+    @staticmethod
+    def models(choices: Choices) -> int:
+        """Returns of how many parts as large as a model the state of a run consists."""
+        return 1 + sum(_beside(choices))
+
     @classmethod
     def of(cls, parts: Parameters, choices: Choices) -> "State":
         """Returns the state of a run that is not finished, whose `parts` these are."""
         beside = _beside(choices)
-        layers = len(parts) // (1 + sum(beside))
+        layers = len(parts) // cls.models(choices)
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
         return cls(model, *(rest.pop(0) if there else [] for there in beside))
 
