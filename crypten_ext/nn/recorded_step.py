@@ -30,6 +30,7 @@ from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
 
 import crypten
+from crypten.mpc import MPCTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,16 @@ class RecordedStep(crypten.optim.Optimizer):
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
+        for name, parameter in model.named_parameters():
+            if not isinstance(parameter, MPCTensor):
+                raise ArgumentError(
+                    "model",
+                    f"with the public parameter {name!r}",
+                    "encrypted whole",
+                    "What is public of a network its owners apply in the clear to their own "
+                    "records: give poisson_batches its output; or encrypt it, and freeze it by "
+                    "requires_grad = False.",
+                )
         _ = settings.bias_bits  # refuses what is none
         self._tape = Tape(settings)
         adopt(model, self._tape)

@@ -220,7 +220,7 @@ def _sizes(sketch: Sketch) -> tuple[int, int, int]:
 
 def _pair(name: str, value: Any, dims: int, flat: int = 1) -> Pair:
     """Returns sizes down and across; those of a signal, which has 3 dims, are `flat` down."""
-    sizes = [value] * (dims - 2) if isinstance(value, int) else list(value)
+    sizes = list(value) if isinstance(value, list | tuple) else [value] * (dims - 2)
     if len(sizes) != dims - 2 or not all(isinstance(size, int) for size in sizes):
         raise ArgumentError(name, value, "whole numbers, one for each direction")
     across = sizes[-1]
