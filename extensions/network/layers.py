@@ -135,8 +135,8 @@ class LayerShape:
 
 
 def any_moves(shapes: Sequence[LayerShape]) -> bool:
-    """Whether one trained layer's gradient depends on weights of another that is trained."""
-    return sum(shape.is_trained for shape in shapes) > 1
+    """Whether anything but the last layer is trained: if not, no bound depends on what moves."""
+    return any(shape.is_trained for shape in shapes[:-1])
 
 
 def guard_shifts(shapes: Sequence[LayerShape], frac_bits: int) -> list[int | None]:
