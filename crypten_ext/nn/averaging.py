@@ -64,6 +64,8 @@ class Averaging:
         """Counts the present model, after so many steps, if it is one of the last; local."""
         if self.average and self._mean(ring).counts(made + 1):
             for name, parameter in self._model.named_parameters():
+                if not parameter.requires_grad:
+                    continue
                 share = parameter.share
                 self._total[name] = self._total[name] + share if name in self._total else share
 
@@ -71,7 +73,8 @@ class Averaging:
         """Puts the mean in the model's place after the last step; one truncation then."""
         if made != self.steps or not self._total:
             return
-        parameters = dict(self._model.named_parameters())
+        named = self._model.named_parameters()
+        parameters = {name: each for name, each in named if name in self._total}
         last = [parameter.share for parameter in parameters.values()]
         totals = [self._total.pop(name) for name in parameters]
         means = self._mean(ring).of_shares(ring, totals, last)

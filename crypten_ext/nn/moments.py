@@ -1,14 +1,14 @@
 """Adam's moments in an optimizer of scripts: this party's shares of them, and steps by them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from crypten_ext.nn.named_shares import from_arrays, to_arrays
-from crypten_ext.nn.provenance import LayerUse
+from crypten_ext.nn.provenance import LayerUse, Pairs
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from extensions.protocols.dpsgd import Sums, paired, parts_of
+from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import AdamPlan, Betas, Moments, adam_step
 from extensions.ring.fixed_point import Integers
@@ -48,8 +48,8 @@ class AdamMoments:
 
     def step(
         self, ring: CrypTenRing, sums: Sums, plan: AdamPlan, layers: Sequence[LayerUse], number: int
-    ) -> Any:
-        """Returns what a step takes from each layer, of which the moments go on.
+    ) -> tuple[Pairs, Callable[[], None]]:
+        """Returns what a step takes from each layer, and what lets the moments go on.
 
         Args:
             ring: of the model.
@@ -59,35 +59,37 @@ class AdamMoments:
             number: of the step, from 1 on.
         """
         before = Moments(*(self._of(layers, which) for which in (0, 1)))
-        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
-        moved, after = adam_step(ring, parts_of(sums), before, plan, plan.public(number), bits)
-        for which, parts in enumerate((after.first, after.second)):
-            self._keep(layers, which, paired(parts, plan.step))
-        return paired(moved, plan.step)
+        moved, after = adam_step(
+            ring, parts_of(sums), before, plan, plan.public(number), input_bits(plan.step)
+        )
+
+        def note() -> None:
+            for which, parts in enumerate((after.first, after.second)):
+                self._keep(layers, which, paired(parts, plan.step))
+
+        return paired(moved, plan.step), note
 
     def _of(self, layers: Sequence[LayerUse], which: int) -> list[torch.Tensor]:
         names, known = self._names(), self._moments[which]
 
         def own(parameter: Any) -> torch.Tensor | None:
-            if parameter is None:
+            if parameter is None or not parameter.requires_grad:
                 return None
             found = known.get(names[id(parameter)])
             return torch.zeros_like(parameter.share) if found is None else found
 
         pairs = [
-            pair
-            for layer in layers
-            for pair in layer.apart(own(layer.weight), own(layer.bias))  # type: ignore[arg-type]
+            pair for layer in layers for pair in layer.apart(own(layer.weight), own(layer.bias))
         ]
         return [part for pair in pairs for part in pair if part is not None]
 
     def _keep(self, layers: Sequence[LayerUse], which: int, pairs: Any) -> None:
         names, known, each = self._names(), self._moments[which], iter(pairs)
         for layer in layers:
-            weight, bias = layer.together([next(each) for _ in range(layer.stage.layers)])
-            known[names[id(layer.weight)]] = weight
-            if bias is not None:
-                known[names[id(layer.bias)]] = bias
+            moved = layer.together([next(each) for _ in range(layer.stage.layers)])
+            for parameter, moment in zip((layer.weight, layer.bias), moved, strict=True):
+                if moment is not None:
+                    known[names[id(parameter)]] = moment
 
     def _names(self) -> dict[int, str]:
         return {id(parameter): name for name, parameter in self._model.named_parameters()}

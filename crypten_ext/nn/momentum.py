@@ -55,9 +55,9 @@ class Momentum:
         self._truncated = truncated_bits(plan, self.ratio(plan)[1])
         names = self._names()
         for layer, (weight, bias) in zip(layers, updates, strict=True):
-            self._last[names[id(layer.weight)]] = weight
-            if bias is not None:
-                self._last[names[id(layer.bias)]] = bias
+            for parameter, moved in ((layer.weight, weight), (layer.bias, bias)):
+                if moved is not None:
+                    self._last[names[id(parameter)]] = moved
 
     def _names(self) -> dict[int, str]:
         return {id(parameter): name for name, parameter in self._model.named_parameters()}

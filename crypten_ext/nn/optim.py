@@ -1,6 +1,6 @@
 """Optimizers for encrypted models: secure DPSGD, and plain SGD with the same arithmetic."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crypten_ext.nn.moments import AdamMoments
@@ -208,10 +208,9 @@ class _ByMoments(RecordedStep):
 
     def _updates(
         self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
-    ) -> Pairs:
+    ) -> tuple[Pairs, Callable[[], None]]:
         adam = self._moments.plan(plan)
-        updates: Pairs = self._moments.step(ring, sums, adam, layers, self._steps + 1)
-        return updates
+        return self._moments.step(ring, sums, adam, layers, self._steps + 1)
 
     def shares(self) -> dict[str, Integers]:
         """Returns this party's shares of what steps go on from beside the parameters; secret."""

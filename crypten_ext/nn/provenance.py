@@ -14,6 +14,7 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from crypten_ext.ring.factors import Factor
+from crypten_ext.ring.foreseen import is_foreseen
 from extensions.errors import GradientError
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
@@ -22,8 +23,8 @@ from extensions.network.stages.trained import Trained
 
 from crypten.mpc import MPCTensor
 
-Pairs = list[tuple[torch.Tensor, torch.Tensor | None]]
-"""The shares of a weight matrix and its bias, layer by layer."""
+Pairs = list[tuple[torch.Tensor | None, torch.Tensor | None]]
+"""The shares of a weight matrix and its bias, layer by layer; None of what there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +138,19 @@ class StageUse:
     kept: Any
 
 
-def apart(stage: Trained, weight: torch.Tensor, bias: torch.Tensor | None) -> Pairs:
+def are_trained(weight: Any, bias: Any) -> tuple[bool, bool]:
+    """Whether a weight is trained, and whether there is a bias that is (requires_grad)."""
+    return bool(weight.requires_grad), bias is not None and bool(bias.requires_grad)
+
+
+def apart(stage: Trained, weight: torch.Tensor | None, bias: torch.Tensor | None) -> Pairs:
     """Returns the matrix and the bias of each layer of a stage, as views of a module's."""
-    matrices = weight.reshape(weight.shape[0], -1).chunk(stage.layers)
-    biases = [None] * stage.layers if bias is None else bias.chunk(stage.layers)
-    return list(zip(matrices, biases, strict=True))
+    matrix = None if weight is None else weight.reshape(weight.shape[0], -1)
+    parts = (
+        [None] * stage.layers if part is None else part.chunk(stage.layers)
+        for part in (matrix, bias)
+    )
+    return list(zip(*parts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,19 +181,27 @@ class LayerUse(StageUse):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether inputs and parameters are what they were when the layer was applied."""
+        """Whether inputs and parameters are what they were when the layer was applied.
+
+        Of parameters that is which of them are trained, too.
+        """
         pairs = zip(self.versions, self.parameters, strict=True)
         unchanged = all(version.holds(parameter) for version, parameter in pairs)
-        return unchanged and provenance_of(self.inputs) is self.origin
+        trained = are_trained(self.weight, self.bias) == (
+            self.stage.has_weight,
+            self.stage.has_bias,
+        )
+        return unchanged and trained and provenance_of(self.inputs) is self.origin
 
-    def apart(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Pairs:
+    def apart(self, weight: torch.Tensor | None, bias: torch.Tensor | None) -> Pairs:
         """Returns the matrix and the bias of each layer of the stage, of shares like a module's."""
         return apart(self.stage, weight, bias)
 
-    def together(self, pairs: Pairs) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns what `apart` has taken apart."""
-        weight = torch.cat([matrix for matrix, _ in pairs]).reshape(self.weight.size())
+    def together(self, pairs: Pairs) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Returns what `apart` has taken apart, but for what there is none of."""
+        matrices = [matrix for matrix, _ in pairs if matrix is not None]
         biases = [bias for _, bias in pairs if bias is not None]
+        weight = torch.cat(matrices).reshape(self.weight.size()) if matrices else None
         return weight, torch.cat(biases) if biases else None
 
 
@@ -260,7 +277,7 @@ _marks: MutableMapping[MPCTensor, _Mark] = WeakIdKeyDictionary()
 def _state(tensor: MPCTensor) -> tuple[Any, ...]:
     """Returns what changes when the tensor's value does: torch counts no change through .data."""
     share = tensor.share
-    content = zlib.crc32(share.contiguous().numpy())
+    content = zlib.crc32(share.contiguous().numpy()) if not is_foreseen(share) else 0
     return share._version, tensor.ptype, int(tensor.encoder.scale), share.shape, content
 
 

@@ -1,19 +1,23 @@
 """From one recorded backward pass to one update of the encrypted parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.averaging import Averaging
+from crypten_ext.nn.foresight import MEMORY_FACTOR, StepCost, gradients_of, whole_batch_of
 from crypten_ext.nn.layers.adoption import adopt
 from crypten_ext.nn.momentum import Momentum
 from crypten_ext.nn.pieces import Accumulated
 from crypten_ext.nn.provenance import LayerUse, Pairs, PublicBatch, Version
 from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
+from crypten_ext.ring.foreseen import Foreseen
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.errors import ArgumentError, GradientError
+from extensions.network.losses import Loss
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.agreement import agree
 from extensions.protocols.dpsgd import Sums, clipped_sums, updates_of, with_noise
@@ -26,6 +30,7 @@ from extensions.ring.interface import NoiseSource
 from extensions.runs.manifest import stated, versions
 
 import crypten
+from crypten.mpc import MPCTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +70,16 @@ class RecordedStep(crypten.optim.Optimizer):
     ) -> None:
         if not getattr(model, "encrypted", False):
             raise ArgumentError("model", "a plaintext model", "encrypted", "Call model.encrypt().")
+        for name, parameter in model.named_parameters():
+            if not isinstance(parameter, MPCTensor):
+                raise ArgumentError(
+                    "model",
+                    f"with the public parameter {name!r}",
+                    "encrypted whole",
+                    "What is public of a network its owners apply in the clear to their own "
+                    "records: give poisson_batches its output; or encrypt it, and freeze it by "
+                    "requires_grad = False.",
+                )
         _ = settings.bias_bits  # refuses what is none
         self._tape = Tape(settings)
         adopt(model, self._tape)
@@ -73,7 +88,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._settings = settings
         self.source = source or SystemSource()
         self._steps = 0
-        self._compared = False
+        self._compared: frozenset[str] | None = None
         check_momentum(settings.momentum)
         self._momentum = Momentum(model)
         self._iterates = Averaging(
@@ -131,10 +146,13 @@ class RecordedStep(crypten.optim.Optimizer):
             return
         self._drift.count(moving)
         sums = with_noise(ring, total, plan, self.source)
-        moved = _by_module(layers, self._updates(ring, sums, plan, layers))
+        updates, note = self._updates(ring, sums, plan, layers)
+        note()
+        moved = _by_module(layers, updates)
         self._iterates.before(ring, self._steps)
         for layer, (weight, bias) in zip(layers, moved, strict=True):
-            layer.weight.share = layer.weight.share - weight
+            if weight is not None:
+                layer.weight.share = layer.weight.share - weight
             if bias is not None:
                 layer.bias.share = layer.bias.share - bias
         self._steps += 1
@@ -142,22 +160,66 @@ class RecordedStep(crypten.optim.Optimizer):
         self._note_parameters()
         self._account(batch.public)
 
+    def plan(self, x: Any, y: Any, loss: Loss = "sigmoid") -> StepCost:
+        """Returns what a step on such a batch will take; nothing is computed, used or sent.
+
+        Args:
+            x: features of a batch, or of a piece of one; it may serve a step afterwards.
+            y: its targets.
+            loss: "sigmoid" (`crypten_ext.nn.BCEWithLogitsLoss`) or "softmax".
+
+        Raises:
+            GradientError: they are no batch, or the model is not in training.
+            ArgumentError: the step's integers would not fit the ring; or whoever deals takes rounds
+                that cannot be told beforehand.
+
+        Cost:
+            Some milliseconds for each operation of a party.
+        """
+        batch, tape = whole_batch_of(x, y), Tape(self._settings)
+        with Foreseen() as mode:
+            recorded, padding = gradients_of(self._model, tape, batch, x, y, loss)
+            layers, ring = recorded.origin.layers, ring_of(x)
+            plan = self._plan(ring, recorded)
+            sums = clipped_sums(ring, recorded.gradients, plan, padding)
+            self._updates(ring, sums, plan, layers)
+        return StepCost(
+            rounds=mode.rounds,
+            bytes=mode.counted,
+            dealt=mode.dealt,
+            memory=round(MEMORY_FACTOR * mode.peak),
+            trained=plan.parameters,
+            ways=tuple(plan.ways),
+        )
+
     def _moving(self, plan: StepPlan) -> StepPlan | AdamPlan:
         """Returns what tells how far a step may move weights."""
         return plan
 
     def _updates(
         self, ring: CrypTenRing, sums: Sums, plan: StepPlan, layers: list[LayerUse]
-    ) -> Pairs:
-        """Returns what a step takes from each layer, given noisy sums."""
+    ) -> tuple[Pairs, Callable[[], None]]:
+        """Returns what a step takes from each layer, given noisy sums, and what notes that."""
         velocity, ratio = self._momentum.before(plan, layers), self._momentum.ratio(plan)
         updates = updates_of(ring, sums, plan, ratio, velocity)
-        self._momentum.after(plan, layers, _by_module(layers, updates))
-        return updates
+        moved = _by_module(layers, updates)
+        return updates, partial(self._momentum.after, plan, layers, moved)
 
     def _compare(self, public: PublicBatch) -> None:
-        """Compares settings, model and batch with all parties', once."""
-        if self._compared:
+        """Compares settings, model and batch with all parties', once.
+
+        Raises:
+            GradientError: since then, other parameters are trained.
+        """
+        trained = frozenset(n for n, p in self._model.named_parameters() if p.requires_grad)
+        if self._compared is not None:
+            if trained != self._compared:
+                changed = ", ".join(map(repr, sorted(trained ^ self._compared)))
+                raise GradientError(
+                    f"Since the first step requires_grad was changed of {changed} (model.train() "
+                    "sets it of all parameters). Set it anew, or make another optimizer, whose "
+                    "ledger goes on from load_state_dict()."
+                )
             return
         shapes = {name: list(p.size()) for name, p in self._model.named_parameters()}
         statement = {
@@ -167,10 +229,11 @@ class RecordedStep(crypten.optim.Optimizer):
             **self._stated(),
             **{f"batch: {name}": value for name, value in stated(public).items()},
             **{f"shape of {name}": shape for name, shape in shapes.items()},
+            **{f"trained: {name}": name in trained for name in shapes},
             **versions(SOFTWARE),
         }
         agree(exchange, [()], statement)
-        self._compared = True
+        self._compared = trained
 
     def _stated(self) -> dict[str, Any]:
         """Returns further settings that all parties must have in common."""
@@ -241,15 +304,10 @@ class RecordedStep(crypten.optim.Optimizer):
         """Makes sure that the layers are all of the model, and were applied to what they say."""
         reached = {id(parameter) for layer in layers for parameter in layer.parameters}
         for name, parameter in self._model.named_parameters():
-            if id(parameter) not in reached:
+            if parameter.requires_grad and id(parameter) not in reached:
                 raise GradientError(
                     f"Parameter {name!r} received no per-example gradient. Every trained parameter "
                     "must belong to a layer that the loss depends on."
-                )
-            if not parameter.requires_grad:
-                raise GradientError(
-                    f"Parameter {name!r} is frozen (requires_grad=False), which is not supported: "
-                    "a step updates all layers. Compute what frozen layers give before sharing."
                 )
         if reached - {id(parameter) for parameter in self._model.parameters()}:
             raise GradientError(
@@ -258,8 +316,9 @@ class RecordedStep(crypten.optim.Optimizer):
             )
         if not all(layer.is_unchanged for layer in layers):
             raise GradientError(
-                "A layer's input or parameters were changed between the forward pass and step(). "
-                "Leave the tensors of a batch, and what layers return, as they are."
+                "A layer's input or parameters, or which of them are trained (requires_grad), were "
+                "changed between the forward pass and step(). Leave the tensors of a batch, and "
+                "what layers return, as they are."
             )
 
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:

@@ -16,6 +16,8 @@ import torch
 from torch import distributed
 from torch.distributed import ReduceOp
 
+from crypten_ext.ring.foreseen import WORD, active
+
 import crypten
 from crypten import communicator
 from crypten.communicator import DistributedCommunicator
@@ -118,7 +120,13 @@ class OwnersRows:
         blocks = torch.split(self._all, list(rows))
         blocks[rank].copy_(own)
         others = [other for other in range(len(rows)) if other != rank]
-        self._waiting: list[Any] = [
+        size = WORD * (len(others) * rows[rank] + sum(rows) - rows[rank]) * own.shape[1]
+        self._waiting: list[Any] = []
+        mode = active()
+        if mode is not None:
+            mode.sent_rows(size)
+            return
+        self._waiting = [
             distributed.irecv(blocks[other], other, group, tag=_ROWS)
             for other in others
             if rows[other]
@@ -128,8 +136,7 @@ class OwnersRows:
                 distributed.isend(blocks[rank], other, group, tag=_ROWS) for other in others
             ]
         if crypten.cfg.communicator.verbose:
-            sent, received = len(others) * rows[rank], sum(rows) - rows[rank]
-            world.comm_bytes += world.BYTES_PER_ELEMENT * (sent + received) * own.shape[1]
+            world.comm_bytes += size
 
     def all(self) -> torch.Tensor:
         """Returns the rows of all parties in rank order, once they are here."""

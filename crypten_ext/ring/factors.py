@@ -105,6 +105,11 @@ class Factor:
         """
         return cls(share, rows, None if own is None else torch.from_numpy(own))
 
+    def like(self) -> "Factor":
+        """Returns rows of these shapes that nothing was made of yet, whatever they hold."""
+        own = None if self._own is None else torch.empty_like(self._own)
+        return Factor(torch.empty_like(self.share), self._rows, own)
+
     @property
     def shape(self) -> torch.Size:
         """(rows, columns)."""

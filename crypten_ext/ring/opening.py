@@ -7,6 +7,7 @@ import torch
 from torch.distributed import ReduceOp
 
 from crypten_ext.ring.exchange import all_reduced
+from crypten_ext.ring.foreseen import active
 
 from crypten import communicator
 
@@ -23,7 +24,9 @@ def open_xor(shares: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _open(shares: Sequence[torch.Tensor], op: Any) -> list[torch.Tensor]:
     flat = torch.cat([share.reshape(-1) for share in shares])
-    pieces = torch.split(all_reduced(flat, op), [share.numel() for share in shares])
+    mode = active()
+    words = all_reduced(flat, op) if mode is None else mode.opened(flat)
+    pieces = torch.split(words, [share.numel() for share in shares])
     return [piece.reshape(share.shape) for piece, share in zip(pieces, shares, strict=True)]
 
 

@@ -10,11 +10,16 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
+from crypten_ext.ring.factors import LayerSource
 from crypten_ext.ring.first_party import FirstParty
+from crypten_ext.ring.foreseen import Foreseen, active
+from crypten_ext.ring.foreseen_tuples import ForeseenTuples
 from crypten_ext.ring.generic_tuples import GenericTuples
+from extensions.errors import ArgumentError
 from extensions.ring.tuples import TupleSource
 
 import crypten
+from crypten import communicator
 
 
 @runtime_checkable
@@ -34,8 +39,28 @@ class NoiseDealer(Protocol):
 
 
 def source() -> Source:
-    """Returns who deals our tuples now."""
+    """Returns who deals our tuples now, or what stands for them where tensors have no values.
+
+    Raises:
+        ArgumentError: the rounds of who deals cannot be foreseen.
+    """
+    mode = active()
+    if mode is not None:
+        return _foreseen(mode)
     provider = crypten.mpc.get_default_provider()
     if isinstance(provider, Source):
         return provider
     return FirstParty() if provider.NAME == "TFP" else GenericTuples()
+
+
+def _foreseen(mode: Foreseen) -> ForeseenTuples:
+    provider = crypten.mpc.get_default_provider()
+    ours = isinstance(provider, Source)
+    if not ours and provider.NAME != "TFP":
+        raise ArgumentError(
+            "crypten.cfg.mpc.provider",
+            provider.NAME,
+            "'DEALER', 'PARTIES' or 'TFP', whose tuples take no round of a step",
+        )
+    knows = provider.owners_know if isinstance(provider, LayerSource) else FirstParty.owners_know
+    return ForeseenTuples(mode, knows, communicator.get().get_rank())

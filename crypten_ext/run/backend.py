@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,9 +14,10 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.template import template_of
 from crypten_ext.run.needs import PREPARED, check_lattice
 from crypten_ext.run.using import use as use
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PartyLostError
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
+from extensions.runs.budget.forecast import StepForecast
 from extensions.runs.budget.planned import foreseen
 from extensions.runs.checkpoints import CheckpointOptions, check_files
 from extensions.runs.config import MAX_PARTIES, TrainConfig
@@ -23,6 +25,7 @@ from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
 from extensions.runs.options import Meeting, RunOptions, Transport
+from extensions.runs.processes import call
 from extensions.runs.providers import DEALER_NOISE_NOTICE, DEALINGS
 
 if TYPE_CHECKING:
@@ -140,6 +143,37 @@ def train(
             checkpoints=options.checkpoints,
         )
     return {**reports[0], "seconds": round(time.perf_counter() - started, 3)}
+
+
+def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
+    """Returns what a step takes (`crypten_ext.run.foreseen_host.plan`), from a process of its own.
+
+    CrypTen would stay changed in this one.
+
+    Raises:
+        ArgumentError: the third party is to deal, of whose tuples many take rounds of the parties.
+    """
+    if config.provider == "ttp":
+        allowed = "'dealer', 'parties' or 'tfp', whose tuples take no round of a step"
+        raise ArgumentError("provider", config.provider, allowed)
+    found = call(
+        "crypten_ext.run.backend:plan_task",
+        {"config": config, "sizes": list(sizes), "features": features},
+        env=os.environ,
+        timeout=RunOptions().timeout,
+        on_event=lambda event: None,
+        lost=partial(PartyLostError, 0),
+    )
+    return StepForecast(**found)
+
+
+def plan_task(
+    emit: Progress, *, config: TrainConfig, sizes: list[int], features: int
+) -> dict[str, Any]:
+    """Returns the same, from inside that process."""
+    from crypten_ext.run.foreseen_host import plan as plan_here
+
+    return plan_here(config, sizes, features)._asdict()
 
 
 def _prepared(config: TrainConfig, material: Path | None) -> list[Path | None]:

@@ -18,6 +18,7 @@ class PeaCommands(Commands):
     own: ClassVar[Mapping[str, str]] = {
         "train": "extensions.cli.training:train",
         "party": "extensions.cli.training:party",
+        "plan": "extensions.cli.model.plan:plan",
         "budget": "extensions.cli.budget:budget",
         "keys": "extensions.cli.identities:keys",
         "federation": "extensions.cli.identities:federation",

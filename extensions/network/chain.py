@@ -11,11 +11,15 @@ from extensions.network.guards import Guard
 from extensions.network.layers import LayerShape
 from extensions.network.losses import Loss, residual_norm
 from extensions.network.stages.stage import Activation, Bound, Stage
-from extensions.network.stages.trained import Linear, Trained, without_biases
+from extensions.network.stages.trained import Linear, Trained, training
 from extensions.ring.fixed_point import ENCODING_SLACK
 
 GUARD_BITS = 11
 """Behind a guard a layer's gradient is proven to be within 2^GUARD_BITS max_grad_norm."""
+
+_REACH_OF_BIAS = 8.0
+"""Guards take this for the input of a bias alone, which is 1 or less: within the same bound deltas
+would be so long that their squares leave the ring."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,8 @@ class Network:
         for stage in self.stages:
             if isinstance(stage, Activation) and stage.function.bound == math.inf:
                 raise ArgumentError("activations", stage.function.name, "bounded functions")
+        if not any(stage.is_trained for stage in self.trained):
+            raise ArgumentError("stages", "all frozen", "such that a weight or a bias is trained")
         residual_norm(self.loss, self.widths[-1])
 
     @classmethod
@@ -93,8 +99,14 @@ class Network:
 
     @property
     def trained(self) -> list[Trained]:
-        """The stages with weights."""
+        """The stages with weights, frozen ones included."""
         return [stage for stage in self.stages if isinstance(stage, Trained)]
+
+    @property
+    def lowest(self) -> int:
+        """Place of the first stage of which anything is trained: the way back ends there."""
+        places = (i for i, s in enumerate(self.stages) if isinstance(s, Trained) and s.is_trained)
+        return next(places)
 
     @property
     def activations(self) -> tuple[PiecewiseLinear, ...]:
@@ -131,10 +143,30 @@ class Network:
             for _ in range(stage.layers)
         ]
 
+    def training(self, parts: Sequence[tuple[bool, bool]]) -> "Network":
+        """Returns the network of which only these are trained.
+
+        Args:
+            parts: of each stage with weights, whether its weights and its biases are.
+
+        Raises:
+            ArgumentError: nothing is, or the parts are not as many as those stages.
+        """
+        if len(parts) != len(self.trained):
+            raise ArgumentError("parts", len(parts), f"as many as stages: {len(self.trained)}")
+        each = iter(parts)
+        stages = []
+        for stage in self.stages:
+            if isinstance(stage, Trained):
+                weights, biases = next(each)
+                stage = training(stage, weights=weights, biases=biases)
+            stages.append(stage)
+        return replace(self, stages=tuple(stages))
+
     def with_bias_bits(self, bits: int | None) -> "Network":
         """Returns the network whose biases are weights of an input 2^-bits; None: it has none."""
         if bits is None:
-            return replace(self, stages=tuple(map(without_biases, self.stages)))
+            return replace(self, stages=tuple(training(s, biases=False) for s in self.stages))
         return replace(self, bias_bits=bits)
 
     def shapes(
@@ -151,7 +183,8 @@ class Network:
         Guarantees:
             Going back through a layer a gradient grows by the weight's norm at most, and by the
             `stretch` of folding or pooling; slopes are at most 1. Behind a guard that was passed
-            the product of both norms of each layer is at most 2^GUARD_BITS C.
+            the product of both norms of each trained layer is at most 2^GUARD_BITS C. Gradients
+            are tested on their way through frozen layers too, and not below the lowest trained one.
         """
         before = self._bounds(max_feature_norm, max_weight_norm)
         logits = self._logits_norm(before[-1].norm, max_weight_norm)
@@ -184,18 +217,18 @@ class Network:
         return bounds
 
     def _below(self, i: int, before: Sequence[Bound]) -> float:
-        """By how much a gradient at that stage's input is exceeded by that of the layer before it.
+        """By how much a gradient at that stage's input is exceeded by that of a layer before it.
 
-        It is stretched on its way there, and multiplied by what the layer is applied to. 0 if there
-        is no such layer.
+        It is stretched on its way to the next trained layer, and multiplied by what that is applied
+        to. 0 if there is no such layer.
         """
         stretch = 1.0
         for j in reversed(range(i)):
             stage = self.stages[j]
-            if isinstance(stage, Trained):
+            if isinstance(stage, Trained) and stage.is_trained:
                 shape = stage.shape(before[j], 1.0, self.bias_bits)
-                inputs = math.hypot(shape.input_norm, shape.bias_norm * math.sqrt(shape.positions))
-                return stretch * inputs
+                reach = shape.reach if shape.has_weight else _REACH_OF_BIAS
+                return stretch * shape.delta_norm * reach
             stretch *= stage.stretch
         return 0.0
 

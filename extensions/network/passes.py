@@ -44,7 +44,8 @@ class Trace:
             guards: for each layer what `StepPlan.guard_shifts` says; nothing without guards.
 
         Cost:
-            2 rounds for each layer but the first, and those of the other stages.
+            2 rounds for each layer behind the lowest that is trained, and those of the other stages
+            behind it.
         """
         deltas = residual(self.ring, self.network.loss, self.logits, targets)
         return self.from_logits(deltas, squared_norms, guards)
@@ -61,10 +62,10 @@ class Trace:
         """
         ring, network = self.ring, self.network
         stages = list(zip(network.stages, self.kept, _own(network, self.parameters), strict=True))
-        first = next(i for i, one in enumerate(network.stages) if isinstance(one, Trained))
         found: list[LayerGradient] = []
         shifts = list(guards) or [None] * network.layers
-        for stage, kept, parameters in reversed(stages[first:]):
+        lowest = network.lowest
+        for i, (stage, kept, parameters) in reversed(list(enumerate(stages[lowest:], lowest))):
             if not isinstance(stage, Trained):
                 deltas = stage.backward(ring, deltas, kept)
                 continue
@@ -73,7 +74,7 @@ class Trace:
                 for each in stage.gradients(ring, deltas, kept)
             ]
             found = [*own, *found]
-            if len(found) == network.layers:
+            if i == lowest:
                 break
             shift = shifts[network.layers - len(found)]
             wanted = [ring.frac_bits] if shift is None else [ring.frac_bits, ring.frac_bits + shift]
@@ -81,9 +82,10 @@ class Trace:
             deltas, *below = ring.truncate([(product, bits) for bits in wanted])
             if below:
                 found[0] = replace(found[0], below=below[0])
-        if isinstance(network.stages[0], Linear):
+        if isinstance(network.stages[0], Linear) and network.stages[0].has_weight:
             found[0] = replace(found[0], squared_norm=squared_norms)
-        return found
+        frozen = [s.nothing() for s in network.stages[:lowest] if isinstance(s, Trained)]
+        return [*itertools.chain.from_iterable(frozen), *found]
 
 
 def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> Trace:

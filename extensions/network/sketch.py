@@ -12,6 +12,9 @@ from extensions.network.stages.trained import Convolution, Linear
 
 Sizes = int | Pair
 Padding = Sizes | tuple[Pair, Pair]
+Pick = tuple[bool, bool]
+"""Whether a layer's weight is trained, and whether it has a bias that is."""
+WHOLE: Pick = (True, True)
 
 
 class Sketch:
@@ -40,7 +43,7 @@ class Sketch:
         padding: Padding = 0,
         dilation: Sizes = 1,
         groups: int = 1,
-        has_bias: bool = True,
+        trained: Pick = WHOLE,
     ) -> Self:
         """Adds a convolution; sizes are (down, across), or one for both.
 
@@ -48,7 +51,8 @@ class Sketch:
             ArgumentError: no image comes before it, or the image or a number does not fit.
         """
         window = self._window(kernel, stride, padding, dilation)
-        self._add(Convolution(window, channels, groups, has_bias))
+        weights, biases = trained
+        self._add(Convolution(window, channels, groups, biases, weights))
         self.grid = window.after(channels)
         return self
 
@@ -96,9 +100,10 @@ class Sketch:
         self.grid = None
         return self
 
-    def linear(self, outputs: int, *, has_bias: bool = True) -> Self:
+    def linear(self, outputs: int, *, trained: Pick = WHOLE) -> Self:
         """Adds a linear layer; images before it are taken in the order that they have."""
-        self._add(Linear(self.size, outputs, has_bias))
+        weights, biases = trained
+        self._add(Linear(self.size, outputs, biases, weights))
         self.grid = None
         return self
 

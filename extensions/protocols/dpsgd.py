@@ -21,8 +21,8 @@ from extensions.protocols.norms.unfolded import Unfolded, passed
 from extensions.ring.interface import NoiseSource, Ring, Rows, Share
 from extensions.ring.words import power
 
-Sums = Sequence[tuple[Share, Share | None]]
-"""For each layer that of its weight and that of its bias, None where it has none."""
+Sums = Sequence[tuple[Share | None, Share | None]]
+"""For each layer that of its weight and that of its bias, None where it is frozen or missing."""
 
 
 def squared_norm_ratios(
@@ -32,48 +32,53 @@ def squared_norm_ratios(
 
     ||g_j||^2 is the sum over layers of ||delta_j||^2 (||a_j||^2 + s^2), with s of
     `extensions.network.layers.LayerGradient` where there is a bias, or of what
-    `extensions.protocols.norms.unfolded` says of those with positions.
+    `extensions.protocols.norms.unfolded` says of those with positions; of s^2 ||delta_j||^2 where
+    the bias alone is trained. Frozen layers have no part in it.
 
     Returns:
-        The ratios, their fractional bits beyond f, and the deltas of each layer.
+        The ratios, their fractional bits beyond f, and the deltas of each trained layer.
 
     Cost:
         A round for the squares, and those of products of truncated values
         (`Ring.truncate_and_multiply`); a round more with positions.
     """
     f = ring.frac_bits
-    is_linear = [way == "linear" for way in plan.ways]
-    unknown = [
-        layer.inputs
-        for layer, linear in zip(layers, is_linear, strict=True)
-        if linear and layer.squared_norm is None
-    ]
-    rows, squares = ring.square_rows(
-        [layer.deltas for layer in layers], plan.clip.factor_shift, unknown
-    )
-    of_deltas, of_inputs = squares[: len(layers)], iter(squares[len(layers) :])
+    both = list(zip(layers, plan.layers, strict=True))
+    unknown = [x.inputs for x, shape in both if shape.way == "linear" and x.squared_norm is None]
+    trained = [x.deltas for x, shape in both if shape.is_trained]
+    rows, squares = ring.square_rows(trained, plan.clip.factor_shift, unknown)
+    of_deltas, of_inputs = iter(squares[: len(trained)]), iter(squares[len(trained) :])
     unfolded = Unfolded(ring, layers, plan)
-    raw = []
-    for layer, linear, deltas, bits in zip(
-        layers, is_linear, of_deltas, plan.norm_bits, strict=True
-    ):
-        if not linear:
+    raw, alone, raised = [], [], []
+    for (layer, shape), bits in zip(both, plan.norm_bits, strict=True):
+        deltas = next(of_deltas) if shape.is_trained else None
+        if shape.way == "bias":
+            kept = plan.bias_norm_bits(shape)
+            alone.append((deltas, 2 * (f + shape.bias_bits) - kept))
+            raised.append(sum(bits) - kept)
+        if shape.way != "linear":
             continue
         inputs = next(of_inputs) if layer.squared_norm is None else layer.squared_norm
         if layer.has_bias:
             inputs = ring.add_public(inputs, 1 << (2 * (f - layer.bias_bits)))
         raw += [(deltas, 2 * f - bits[0]), (inputs, 2 * f - bits[1])]
     places = [(i, i + 1) for i in range(0, len(raw), 2)]
-    norms, products = ring.truncate_and_multiply(
-        [*raw, *unfolded.items], [*places, *unfolded.pairs(len(raw))]
+    pairs = [*places, *unfolded.pairs(len(raw))]
+    items = [*raw, *unfolded.items, *alone]
+    norms, products = (
+        ring.truncate_and_multiply(items, pairs) if pairs else (ring.truncate(items), [])
     )
     # (x + 1) (y + 1): both are rounded up.
-    count = len(places)
+    count, end = len(places), len(items) - len(alone)
     summands = [*products[:count], *norms[: 2 * count]]
-    summands += unfolded.squares(norms[2 * count :], products[count:])
+    summands += unfolded.squares(norms[2 * count : end], products[count:])
+    summands += [norm * (1 << up) for norm, up in zip(norms[end:], raised, strict=True)]
     total = functools.reduce(operator.add, summands)
     ratio, shift = ratio_up(
-        ring.add_public(total, count), f, plan.norm_bound, bits=sum(plan.norm_bits[0])
+        ring.add_public(total, count + sum(1 << up for up in raised)),
+        f,
+        plan.norm_bound,
+        bits=sum(plan.norm_bits[0]),
     )
     return ratio, shift, rows
 
@@ -84,7 +89,7 @@ def clipped_sums(
     plan: StepPlan,
     padding: Share | None,
     weights: Share | None = None,
-) -> list[tuple[Share, Share | None]]:
+) -> list[tuple[Share | None, Share | None]]:
     """Returns, for each layer, the sum over the batch of clipped gradients, exact in its last bit.
 
     Args:
@@ -98,7 +103,7 @@ def clipped_sums(
             fractional bits, (rows,); None if all rows count alike.
 
     Returns:
-        (weight, bias) pairs with frac_bits + factor_bits fractional bits.
+        (weight, bias) pairs with frac_bits + factor_bits fractional bits; None of what is frozen.
 
     Guarantees:
         Adding or removing one example changes the result, over all layers together, by an L2 norm
@@ -111,19 +116,22 @@ def clipped_sums(
         with positions whose plan says so.
     """
     _check_match(ring, layers, plan)
-    scaled = [
-        delta if shape.positions == 1 else delta.reshape(-1, shape.out_features)
-        for delta, shape in zip(
-            _scaled(ring, layers, plan, padding, weights), plan.layers, strict=True
-        )
+    each = iter(_scaled(ring, layers, plan, padding, weights))
+    own = [next(each) if shape.is_trained else None for shape in plan.layers]
+    scaled: list[Any] = [
+        delta if shape.positions == 1 or delta is None else delta.reshape(-1, shape.out_features)
+        for delta, shape in zip(own, plan.layers, strict=True)
     ]
-    sums = ring.matmul(
-        [(delta.T, layer.inputs) for delta, layer in zip(scaled, layers, strict=True)]
-    )
+    both = list(zip(scaled, layers, strict=True))
+    factors = [(delta.T, layer.inputs) for delta, layer in both if layer.has_weight]
+    sums = iter(ring.matmul(factors) if factors else [])
     f = ring.frac_bits
     return [
-        (weight, delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None)
-        for weight, delta, layer in zip(sums, scaled, layers, strict=True)
+        (
+            next(sums) if layer.has_weight else None,
+            delta.sum(0) * (1 << (f - layer.bias_bits)) if layer.has_bias else None,
+        )
+        for delta, layer in both
     ]
 
 
@@ -134,7 +142,7 @@ def _scaled(
     padding: Share | None,
     weights: Share | None,
 ) -> list[Share]:
-    """Returns each layer's deltas as they count, with `factor_bits` fractional bits."""
+    """Returns each trained layer's deltas as they count, with `factor_bits` fractional bits."""
     f = ring.frac_bits
     extra = 0 if weights is None else WEIGHT_BITS
     if plan.private:
@@ -148,7 +156,8 @@ def _scaled(
             factor, rows = _weighted(ring, factor, weights, rows)
         products = ring.scale_rows(rows, factor)
         return ring.truncate([(product, 2 * f + extra - plan.factor_bits) for product in products])
-    deltas = [layer.deltas for layer in layers]
+    both = zip(layers, plan.layers, strict=True)
+    deltas = [layer.deltas for layer, shape in both if shape.is_trained]
     if padding is not None:
         real = ring.add_public(-padding, 1).reshape(-1, 1)
         deltas = ring.mul([(real, delta) for delta in deltas])
@@ -179,10 +188,15 @@ def _check_match(ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan) ->
         ours, theirs = getattr(plan, name), getattr(ring, name)
         if ours != theirs:
             raise ArgumentError("plan", f"{name} {ours}", f"made for the ring's {name}, {theirs}")
-    biases, planned = [[(x.has_bias, x.bias_bits) for x in of] for of in (layers, plan.layers)]
-    if biases != planned:
+    trained, planned = (
+        [(x.has_weight, x.has_bias, x.bias_bits * x.has_bias) for x in of]
+        for of in (layers, plan.layers)
+    )
+    if trained != planned:
         raise ArgumentError(
-            "layers", f"biases {biases}", f"those of the plan: (has_bias, bias_bits) {planned}"
+            "layers",
+            f"of which is trained {trained}",
+            f"those of the plan: (has_weight, has_bias, bias_bits) {planned}",
         )
 
 
@@ -201,8 +215,8 @@ def dpsgd_step(
     ratio: tuple[Any, Any] | None = None,
     weights: Share | None = None,
     velocity: Sequence[tuple[Share, Share]] | None = None,
-) -> list[tuple[Share, Share | None]]:
-    """Returns, for each layer, what to subtract from its weight and bias.
+) -> list[tuple[Share | None, Share | None]]:
+    """Returns, for each layer, what to subtract from its weight and bias; None of what is frozen.
 
     With momentum that is the update and, of what the last step subtracted, the part that the plan
     says, in one truncation.
@@ -279,7 +293,7 @@ def updates_of(
     plan: StepPlan,
     ratio: tuple[Any, Any],
     velocity: Sequence[tuple[Share, Share]] | None,
-) -> list[tuple[Share, Share | None]]:
+) -> list[tuple[Share | None, Share | None]]:
     """Returns, for each layer, what noisy sums and momentum take from its weight and bias.
 
     Sums of biases count times s^2 and s, for the input s that they are weights of.
@@ -315,7 +329,30 @@ def parts_of(sums: Sums) -> list[Share]:
     return [share for pair in sums for share in pair if share is not None]
 
 
-def paired(parts: Sequence[Share], plan: StepPlan) -> list[tuple[Share, Share | None]]:
+def trained_of(parameters: Sums, plan: StepPlan) -> list[Any]:
+    """Returns the weights and biases in turn that are trained."""
+    return [
+        part
+        for pair, layer in zip(parameters, plan.layers, strict=True)
+        for part, trained in zip(pair, (layer.has_weight, layer.has_bias), strict=True)
+        if trained
+    ]
+
+
+def paired(parts: Sequence[Share], plan: StepPlan) -> list[tuple[Share | None, Share | None]]:
     """Returns the pairs of which `parts_of` returned these."""
     each = iter(parts)
-    return [(next(each), next(each) if layer.has_bias else None) for layer in plan.layers]
+    return [
+        (next(each) if layer.has_weight else None, next(each) if layer.has_bias else None)
+        for layer in plan.layers
+    ]
+
+
+def input_bits(plan: StepPlan) -> list[int]:
+    """Returns for each part the bits of the input whose weight it is: of weights 0."""
+    return [
+        bits
+        for layer in plan.layers
+        for bits, trained in ((0, layer.has_weight), (layer.bias_bits, layer.has_bias))
+        if trained
+    ]

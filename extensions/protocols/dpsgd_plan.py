@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
-from extensions.network.layers import LayerShape, Way, guard_shifts
+from extensions.network.layers import LayerShape, Way, any_moves, guard_shifts
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.clipping import ClipPlan, inverse_square_up
 from extensions.protocols.noise import (
@@ -43,7 +43,7 @@ class StepPlan:
 
     Args:
         frac_bits: fractional bits f.
-        layers: shapes of the linear layers.
+        layers: shapes of the linear layers, of frozen ones too.
         rows: rows of the batch, padding included.
         learning_rate: public; the noisy sum is multiplied by learning_rate / expected_batch_size.
         expected_batch_size: public divisor of the sum.
@@ -88,8 +88,8 @@ class StepPlan:
             check_positive(name, getattr(self, name))
         check_not_negative("noise_multiplier", self.noise_multiplier)
         inverse_square_up(self.norm_bound, name="max_grad_norm")
-        if not self.layers:
-            raise ArgumentError("layers", self.layers, "at least one LayerShape")
+        if not self._trained:
+            raise ArgumentError("layers", self.layers, "at least one LayerShape that is trained")
         if self.rows < 1:
             raise ArgumentError("rows", self.rows, "at least 1")
         _ = self.noise_variance  # refuses unknown shares
@@ -102,12 +102,12 @@ class StepPlan:
         self._check_update()
 
     def _check_norms(self) -> None:
-        worst = max(max(s.delta_norm, s.input_norm) for s in self.layers)
+        worst = max(max(s.delta_norm, s.input_norm * s.has_weight) for s in self._trained)
         room = 2.0 ** ((SAFE_BITS - 1) / 2 - self.frac_bits)
         if worst > room or min(bits for bits, _ in self.norm_bits) < MIN_NORM_BITS:
             raise ArgumentError(
                 "layers",
-                [(s.input_norm, s.delta_norm) for s in self.layers],
+                [(s.input_norm, s.delta_norm) for s in self._trained],
                 f"norm bounds (input, delta) below {room:.3g} whose product leaves "
                 f"{MIN_NORM_BITS} bits for squared norms",
                 "Lower the bounds on features, activations or weights, or lower frac_bits.",
@@ -128,16 +128,21 @@ class StepPlan:
         squares = 0.0
         for s, (d, a) in zip(self.layers, self.norm_bits, strict=True):
             p, (deltas, inputs) = s.positions, (s.delta_norm**2, s.input_norm**2 + s.positions)
-            if s.way == "materialised":
+            if s.way == "frozen":
+                continue
+            if s.way == "bias":
+                kept = self.bias_norm_bits(s)
+                squares += (deltas * 4.0**-s.bias_bits * 2.0**kept + 2) * 2.0 ** (d - kept)
+            elif s.way == "materialised":
                 longest = math.sqrt(deltas * inputs) * 2.0 ** ((d + a) // 2)
                 squares += 2 * (longest + math.sqrt(s.weights)) ** 2 + (s.weights << 7)
             else:
                 squares += (deltas * 2.0**d + 2 * p) * (inputs * 2.0**a + 2 * p) + 3 * p * p
         numerator, _ = inverse_square_up(self.norm_bound)
-        if any(s.positions > 1 for s in self.layers) and squares * numerator >= 2.0**SAFE_BITS:
+        if self._unfolded and squares * numerator >= 2.0**SAFE_BITS:
             raise ArgumentError(
                 "layers",
-                [(s.positions, s.input_norm, s.delta_norm) for s in self.layers],
+                [(s.positions, s.input_norm, s.delta_norm) for s in self._trained],
                 "of fewer positions, or lower norm bounds: squared norms leave the ring",
             )
 
@@ -187,23 +192,27 @@ class StepPlan:
         """Fractional bits of ||delta||^2 and of ||a||^2 + 1, for each layer.
 
         Their sum is the same for all layers and leaves the sum of the products, scaled by
-        1 / C^2, below 2^61.
+        1 / C^2, below 2^61. Of a bias alone, all are ||delta||^2's.
         """
         ranges = [
             (
-                math.ceil(2 * math.log2(s.delta_norm)) + 1,
-                math.ceil(math.log2(s.input_norm**2 + 2 * s.positions)),
+                math.ceil(2 * math.log2(s.delta_norm)) + 1 if s.is_trained else 0,
+                math.ceil(math.log2(s.input_norm**2 + 2 * s.positions)) if s.has_weight else 0,
             )
             for s in self.layers
         ]
         numerator, shift = inverse_square_up(self.norm_bound)
-        taken = max(max(d, 0) + a for d, a in ranges) + math.ceil(math.log2(len(ranges)))
+        count = math.ceil(math.log2(len(self._trained)))
+        taken = max(max(d, 0) + a for d, a in ranges) + count
         budget = SAFE_BITS - 1 - taken - numerator.bit_length()
         budget = min(
             budget, 4 * self.frac_bits, 2 * (SAFE_BITS // 2 - 1), SAFE_BITS + self.frac_bits - shift
         )
         result = []
         for layer, (_, a) in zip(self.layers, ranges, strict=True):
+            if not layer.has_weight:
+                result.append((budget, 0))
+                continue
             # At the bound C, where it matters, deltas are as short as inputs are long.
             less = 2 * a if layer.way == "ghost" else a
             a_bits = min(max((budget - less) // 2, 3), 2 * self.frac_bits)
@@ -217,6 +226,14 @@ class StepPlan:
                 "Lower the bounds on features, activations or weights, or rescale the data.",
             )
         return [(total - a, a) for _, a in result]
+
+    def bias_norm_bits(self, shape: LayerShape) -> int:
+        """Fractional bits with which the squared norm of a bias's gradient is truncated.
+
+        Args:
+            shape: of a layer whose bias alone is trained.
+        """
+        return min(sum(self.norm_bits[0]), 2 * (self.frac_bits + shape.bias_bits))
 
     @functools.cached_property
     def factor_bits(self) -> int:
@@ -234,9 +251,23 @@ class StepPlan:
                 f"at most {(free + self.frac_bits + 4) // 2} for this batch, bound and noise",
                 "Lower frac_bits, the batch size, the noise or the momentum.",
             )
-        unfolded = any(shape.positions > 1 for shape in self.layers)
-        extra = UNFOLDED_EXTRA_BITS if unfolded else FACTOR_EXTRA_BITS
+        extra = UNFOLDED_EXTRA_BITS if self._unfolded else FACTOR_EXTRA_BITS
         return min(free, self.frac_bits + extra)
+
+    @property
+    def _trained(self) -> list[LayerShape]:
+        """The layers of which anything is."""
+        return [shape for shape in self.layers if shape.is_trained]
+
+    @property
+    def _unfolded(self) -> bool:
+        """Whether squared norms of layers with positions are needed."""
+        return any(shape.positions > 1 for shape in self._trained)
+
+    @property
+    def moves(self) -> bool:
+        """Whether bounds of gradients depend on how far steps move weights."""
+        return self.private and any_moves(self.layers)
 
     @property
     def ways(self) -> list[Way]:
@@ -298,18 +329,12 @@ class StepPlan:
         sqrt(P out_features) units long, and moves the weight's gradient by |E^T U| <= |E| |U| and
         the bias's, the sum of E's rows, by s |E| sqrt(P).
         """
-        error = (
-            sum(
-                s.positions * s.out_features * (s.input_norm**2 + s.positions * s.bias_norm**2)
-                for s in self.layers
-            )
-            * 4.0**-self.factor_bits
-        )
-        return math.sqrt(error) / self.max_grad_norm
+        error = math.fsum(s.positions * s.out_features * s.reach**2 for s in self._trained)
+        return math.ldexp(math.sqrt(error), -self.factor_bits) / self.max_grad_norm
 
     @property
     def parameters(self) -> int:
-        """Number of weights and biases of all layers."""
+        """Number of weights and biases that are trained."""
         return sum(shape.weights for shape in self.layers)
 
     @property
@@ -361,7 +386,7 @@ class StepPlan:
         Only the gradients of hidden layers depend on that bound.
         """
         allowed = (1.0 - INITIAL_WEIGHT_SHARE) * max_weight_norm
-        if self.private and len(self.layers) > 1 and moved > allowed:
+        if self.moves and moved > allowed:
             raise ArgumentError(
                 "learning_rate",
                 self.learning_rate,

@@ -1,7 +1,7 @@
 """How far private steps may have moved the weights, so that norm bounds keep holding."""
 
 import math
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,11 +18,7 @@ class Moving(Protocol):
     """What steps may move, as a plan tells."""
 
     @property
-    def layers(self) -> Sized:
-        """Of the model."""
-
-    @property
-    def private(self) -> bool:
+    def moves(self) -> bool:
         """Whether bounds depend on it."""
 
     @property
@@ -93,7 +89,7 @@ class Drift:
 
     def count(self, plan: Moving, steps: int = 1) -> None:
         """Counts steps that were checked."""
-        if len(plan.layers) > 1 and plan.private:
+        if plan.moves:
             self._pull += steps * plan.largest_pull
             self._noise_energy += steps * plan.largest_noise**2
         self._steps += steps
@@ -109,7 +105,7 @@ class Drift:
         Raises:
             GradientError: after them the norm bound of hidden layers might no longer hold.
         """
-        if len(plan.layers) > 1 and plan.private:
+        if plan.moves:
             ratios = [rate / plan.learning_rate for rate in rates or [plan.learning_rate] * steps]
             pull = self._pull + math.fsum(ratios) * plan.largest_pull
             squares = math.fsum(ratio**2 for ratio in ratios)

@@ -182,7 +182,7 @@ class Host(Protocol):
             for rank, own in zip(self.ranks, records, strict=True)
         ]
         for i in range(pieces):
-            parts = [_part(n, i, pieces) for n in rows]
+            parts = [part_of(n, i, pieces) for n in rows]
             own = [one.part(parts[rank]) for rank, one in zip(self.ranks, drawn, strict=True)]
             yield self.batch_of([part.stop - part.start for part in parts], own)
 
@@ -221,12 +221,12 @@ class Host(Protocol):
             part = [
                 replace(
                     own,
-                    features=own.features[_part(len(own.features), i, count)],
-                    labels=own.labels[_part(len(own.labels), i, count)],
+                    features=own.features[part_of(len(own.features), i, count)],
+                    labels=own.labels[part_of(len(own.labels), i, count)],
                 )
                 for own in records
             ]
-            sizes = [len(range(n)[_part(n, i, count)]) for n in rows]
+            sizes = [len(range(n)[part_of(n, i, count)]) for n in rows]
             yield self.everything(part, sizes)
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
@@ -323,6 +323,6 @@ def unnamed(arrays: Mapping[str, Integers]) -> list[Integers]:
     return [arrays[f"{kind}_{i}"] for i in layers for kind in ("weight", "bias")]
 
 
-def _part(size: int, i: int, count: int) -> slice:
+def part_of(size: int, i: int, count: int) -> slice:
     """The i-th of that many parts."""
     return slice(size * i // count, size * (i + 1) // count)

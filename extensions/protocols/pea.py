@@ -22,7 +22,7 @@ from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import added, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
-from extensions.protocols.host import Arrays, Batch, Host, pairs, share_public
+from extensions.protocols.host import Arrays, Batch, Host, Step, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, initialize
 from extensions.protocols.optimizer import Mean, State, rule_of
 from extensions.protocols.settings import (
@@ -262,7 +262,33 @@ def descend(
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    network, plan, mean = plans(config, records)
+    _, plan, mean = plans(config, records)
+    rule = rule_of(config, plan)
+    compiled, parts = host.compile(step_of(host, config, records)), state.parts
+    keep.begin(records)
+    for number in keep.steps(config):  # 3.3
+        parts = compiled(parts, mean.counts(number), *rule.public(number))
+        state = State.of(parts, config)
+        account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))
+        keep(number, state, ledger)
+    if not state.total:
+        return state.model
+    finish = host.compile(lambda parts: mean.of(host.ring, State.of(parts, config)).parts)
+    return State.of(finish(state.parts), config).model
+
+
+def step_of(host: Host, config: Settings, records: Announced) -> Step:
+    """Returns one step on the host, given its state's parts and public integers.
+
+    Args:
+        host: whose parties own the records.
+        config: equal at all parties.
+        records: of all parties, which are placed now.
+
+    Raises:
+        ArgumentError: steps for which the bounds are not proven.
+    """
+    network, plan, _ = plans(config, records)
     rows, placed = records.rows(config), host.place(records.records)
     pieces = pieces_of(config, rows)
     rule = rule_of(config, plan)
@@ -279,17 +305,7 @@ def descend(
         noisy = with_noise(host.ring, sums, plan, host.noise)  # 3.14-3.16
         return rule.after(host.ring, noisy, state, public, counted).parts  # 3.17
 
-    compiled, parts = host.compile(step), state.parts
-    keep.begin(records)
-    for number in keep.steps(config):  # 3.3
-        parts = compiled(parts, mean.counts(number), *rule.public(number))
-        state = State.of(parts, config)
-        account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))
-        keep(number, state, ledger)
-    if not state.total:
-        return state.model
-    finish = host.compile(lambda parts: mean.of(host.ring, State.of(parts, config)).parts)
-    return State.of(finish(state.parts), config).model
+    return step
 
 
 def gradients_of(

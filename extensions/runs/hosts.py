@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 from extensions.errors import ArgumentError
 from extensions.owners.data import Outline
 from extensions.runs import entry_points
+from extensions.runs.budget.forecast import StepForecast
 from extensions.runs.config import HOSTS, TrainConfig
 from extensions.runs.options import Meeting, RunOptions
 
@@ -55,6 +56,22 @@ class Backend(Protocol):
         options: RunOptions,
     ) -> dict[str, Any]:
         """Returns this party's report of a run whose parties were started one by one."""
+
+
+def plan(
+    backend: Backend, config: TrainConfig, sizes: Sequence[int], features: int
+) -> StepForecast:
+    """Returns what a step of a run takes, without records.
+
+    A backend that can tell offers a function of this name, which takes the rest.
+
+    Raises:
+        ArgumentError: it cannot tell, or the run has no such steps.
+    """
+    foresee = getattr(backend, "plan", None)
+    if foresee is None:
+        raise ArgumentError("backend", config.backend, "one that can tell what a step takes")
+    return cast(StepForecast, foresee(config, sizes, features))
 
 
 def find(name: str) -> Backend:

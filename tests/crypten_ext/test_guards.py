@@ -48,6 +48,12 @@ REFUSED = {
     "disabled": ("InsecureError", r"not enabled: call crypten_ext.enable\(\)"),
     "closure": ("ArgumentError", r"closure = .*backward\(\) before step\(\)"),
     "plaintext model": ("ArgumentError", r"model = 'a plaintext model'.*model.encrypt\(\)"),
+    "public part": ("ArgumentError", r"public parameter '0\.weight'.*give poisson_batches its out"),
+    "stride of nothing": (
+        "ArgumentError",
+        r"stride = \(0, 0\): must be two numbers",
+    ),
+    "stride of halves": ("ArgumentError", "stride = .*1.5.*: must be whole numbers, one for each"),
     "plaintext input": ("ArgumentError", r"tensor = 'Tensor'.*crypten.cryptensor"),
     "wrong width": ("ArgumentError", r"x = \(2, 5\): must be \(rows, 4\)"),
     "lr": ("ArgumentError", "lr = 0.0: must be positive"),

@@ -1,5 +1,6 @@
 """The mean of a training's last iterates, which becomes the model: a callback of Keras."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -105,6 +106,8 @@ class MeanOfIterates(Callback):
             total.assign(total.read() + share)
 
     def _finish(self) -> None:
-        totals = [total.read() for total in self._total]
-        means = self._mean.of_shares(self._ring, totals, self._present())
-        store(self._ring, self.model.chain.flat, means)
+        trained = self.model.chain.trained
+        totals = [total.read() for total in itertools.compress(self._total, trained)]
+        present = [*itertools.compress(self._present(), trained)]
+        means = self._mean.of_shares(self._ring, totals, present)
+        store(self._ring, [*itertools.compress(self.model.chain.flat, trained)], means)

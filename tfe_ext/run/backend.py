@@ -12,6 +12,7 @@ from typing import Any
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import read_party_file
+from extensions.runs.budget.forecast import StepForecast
 from extensions.runs.checkpoints import check_files
 from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
@@ -233,6 +234,28 @@ def train_task(
 def check_party(config: TrainConfig, *_: Any) -> None:
     """Raises ArgumentError: TF Encrypted's servers do not run one by one under `pea party`."""
     raise ArgumentError("backend", "tfe", "a backend with one process for each party")
+
+
+def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
+    """Returns what a step takes (`tfe_ext.run.plan.plan`), from a process with TensorFlow."""
+    found = call(
+        "tfe_ext.run.backend:plan_task",
+        {"config": config, "sizes": list(sizes), "features": features},
+        env=_environment(),
+        timeout=RunOptions().timeout,
+        on_event=lambda event: None,
+        lost=ServersLostError,
+    )
+    return StepForecast(**found)
+
+
+def plan_task(
+    emit: Progress, *, config: TrainConfig, sizes: list[int], features: int
+) -> dict[str, Any]:
+    """Returns the same, from inside that process."""
+    from tfe_ext.run.plan import plan as plan_here
+
+    return plan_here(config, sizes, features)._asdict()
 
 
 def train_party(config: TrainConfig, *_: Any) -> dict[str, Any]:

@@ -160,8 +160,7 @@ class ABY3Host(Host):
         def run(model: Parameters, *integers: int) -> Parameters:
             nonlocal traced, each, public
             if traced is None:
-                kept = public = ScalarVariables(self._on, integers)
-                traced = _traced(lambda: self._store(model, step(_read(model), *kept.read())))
+                traced, public = self._graph_of(step, model, integers)
                 each = cost_of_graph(traced.graph).traffic
             public.assign(integers)
             traced()
@@ -169,6 +168,16 @@ class ABY3Host(Host):
             return model
 
         return run
+
+    def foreseen(self, step: Step, model: Parameters, integers: Sequence[int]) -> Traffic:
+        """Returns the traffic of a step that is traced and not run."""
+        traced, _ = self._graph_of(step, model, integers)
+        return cost_of_graph(traced.graph).traffic
+
+    def _graph_of(self, step: Step, model: Parameters, integers: Sequence[int]) -> tuple[Any, Any]:
+        public = ScalarVariables(self._on, integers)
+        graph = _traced(lambda: self._store(model, step(_read(model), *public.read())))
+        return graph, public
 
     def _store(self, model: Parameters, after: Parameters) -> None:
         for kept, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):

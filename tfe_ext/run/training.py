@@ -37,7 +37,7 @@ def train(
     """
     tfe.set_config(local_config())
     parts = [read_party_file(path) for path in files]
-    return training.run(_host(config), config, parts, emit, options)
+    return training.run(host_of(config), config, parts, emit, options)
 
 
 def train_far(
@@ -60,7 +60,7 @@ def train_far(
         tfe.set_config(remote)
         owners = FarOwners(remote)
         return training.run_with(
-            _host(config, FarHost),
+            host_of(config, FarHost),
             config,
             found.outlines,
             lambda name: owners.enter(config, name),
@@ -90,7 +90,7 @@ def stated(players: Path, own_address: str | None = None) -> Stated:
     return found
 
 
-def _host(config: TrainConfig, kind: type[ABY3Host] = ABY3Host) -> ABY3Host:
+def host_of(config: TrainConfig, kind: type[ABY3Host] = ABY3Host) -> ABY3Host:
     """Returns the servers of the present configuration, with new keys."""
     protocol = ABY3(fixedpoint_config=fixed64(config.frac_bits))
     tfe.set_protocol(protocol)

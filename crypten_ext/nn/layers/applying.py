@@ -35,9 +35,13 @@ Stages = Sequence[Stage]
 Shape = Sequence[int]
 
 
-def is_trained(layer: Any, weight: Any) -> bool:
-    """Whether an optimizer of ours is to make a step of what the layer returns."""
-    return layer.tape is not None and CrypTensor.AUTOGRAD_ENABLED and weight.requires_grad
+def is_training(layer: Any) -> bool:
+    """Whether an optimizer of ours is to make a step of what the layer returns.
+
+    A frozen layer (requires_grad=False) has a part in it too, but not one of a model that is set to
+    predict, by `eval()` or `crypten.no_grad()`.
+    """
+    return layer.tape is not None and CrypTensor.AUTOGRAD_ENABLED and layer.training
 
 
 def needs_host(*tensors: Any) -> bool:
@@ -72,7 +76,10 @@ def apply_trained(
     for stage in others:
         value, kept = stage.forward(ring, value)
         origin = origin.after(StageUse(stage, kept))
-    return mark(weight.recorded(value.reshape(-1, *shape)), origin)
+    source = next(
+        (part for part in (weight, bias, x) if part is not None and part.requires_grad), x
+    )
+    return mark(source.recorded(value.reshape(-1, *shape)), origin)
 
 
 def apply_untrained(

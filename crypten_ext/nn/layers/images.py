@@ -11,9 +11,10 @@ from crypten_ext.nn.layers.applying import (
     apply_untrained,
     check_enabled,
     check_precision,
-    is_trained,
+    is_training,
     needs_host,
 )
+from crypten_ext.nn.provenance import are_trained
 from crypten_ext.nn.tape import Tape
 from extensions.errors import ArgumentError
 from extensions.network.sketch import Sketch
@@ -127,7 +128,7 @@ def convolution(
     padding: Pair,
     dilation: Pair,
     groups: int,
-    has_bias: bool,
+    trained: tuple[bool, bool],
 ) -> Found:
     """Returns the stages of a convolution.
 
@@ -138,7 +139,7 @@ def convolution(
         padding: likewise.
         dilation: likewise.
         groups: of channels.
-        has_bias: whether a bias is trained.
+        trained: whether the weight is, and whether there is a bias that is.
 
     Raises:
         ArgumentError: of `Sketch.convolution`.
@@ -150,7 +151,7 @@ def convolution(
         padding=padding,
         dilation=dilation,
         groups=groups,
-        has_bias=has_bias,
+        trained=trained,
     )
     shape = _sizes(sketch)[:: 1 if len(weight) == 4 else 2]
     return sketch.flatten(channels_last=False).stages, shape
@@ -179,9 +180,9 @@ def _convolve(layer: Any, x: Any, weight: Any, bias: Any, host: Host) -> MPCTens
         _pair("padding", layer.padding, dims, 0),
         _pair("dilation", layer.dilation, dims),
         layer.groups,
-        bias is not None,
+        are_trained(weight, bias),
     )
-    if is_trained(layer, weight):
+    if is_training(layer):
         return apply_trained(layer, x, weight, bias, stages, shape)
     if needs_host(x, weight, bias):
         return host()
@@ -219,7 +220,7 @@ def _sizes(sketch: Sketch) -> tuple[int, int, int]:
 
 def _pair(name: str, value: Any, dims: int, flat: int = 1) -> Pair:
     """Returns sizes down and across; those of a signal, which has 3 dims, are `flat` down."""
-    sizes = [value] * (dims - 2) if isinstance(value, int) else list(value)
+    sizes = list(value) if isinstance(value, list | tuple) else [value] * (dims - 2)
     if len(sizes) != dims - 2 or not all(isinstance(size, int) for size in sizes):
         raise ArgumentError(name, value, "whole numbers, one for each direction")
     across = sizes[-1]

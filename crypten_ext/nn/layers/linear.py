@@ -6,8 +6,9 @@ from crypten_ext.nn.layers.applying import (
     apply_trained,
     check_enabled,
     check_precision,
-    is_trained,
+    is_training,
 )
+from crypten_ext.nn.provenance import are_trained
 from crypten_ext.nn.tape import Tape
 from extensions.errors import ArgumentError
 from extensions.network.stages import trained
@@ -61,7 +62,8 @@ def _apply_linear(layer: Any, x: Any, weight: Any, bias: Any) -> MPCTensor:
             f"(rows, {inputs})",
             "Flatten records before sharing.",
         )
-    if not is_trained(layer, weight):
+    if not is_training(layer):
         return cast(MPCTensor, x.private_linear(weight, bias))
-    stage = trained.Linear(inputs, outputs, bias is not None)
+    has_weight, has_bias = are_trained(weight, bias)
+    stage = trained.Linear(inputs, outputs, has_bias, has_weight)
     return apply_trained(layer, x, weight, bias, [stage], [outputs])

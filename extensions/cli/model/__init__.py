@@ -1,1 +1,1 @@
-"""The commands of `pea` about a trained model: in the clear, and from the parties' shares of it."""
+"""The commands of `pea` about a model: what training it will take, and, once trained, its use."""

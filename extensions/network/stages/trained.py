@@ -29,6 +29,7 @@ class Trained(Stage):
 
     Attributes:
         has_bias: whether its biases are trained.
+        has_weight: whether its weights are; without either the stage is frozen.
         layers: number of layers, of which each has a weight and perhaps a bias.
         positions: at which each layer is applied in a record.
         in_features: columns of each weight.
@@ -36,10 +37,16 @@ class Trained(Stage):
     """
 
     has_bias: bool
+    has_weight: bool
     layers: int = 1
     positions: int = 1
     in_features: int
     out_features: int
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether anything of it is."""
+        return self.has_weight or self.has_bias
 
     @abstractmethod
     def input_norm(self, before: Bound) -> float:
@@ -49,9 +56,28 @@ class Trained(Stage):
     def apply(self, ring: Ring, x: Share, parameters: Parameters) -> tuple[Share, Any]:
         """Returns its output, and what `gradients` needs; 2 rounds."""
 
-    @abstractmethod
     def gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
         """Returns per-example gradients of each layer, given those at its output; local."""
+        if not self.is_trained:
+            return self.nothing()
+        found = self._gradients(ring, deltas, kept)
+        if self.has_weight:
+            return found
+        return [replace(each, inputs=None, deltas=self._summed(each.deltas)) for each in found]
+
+    def nothing(self) -> list[LayerGradient]:
+        """Returns what stands for the gradients of frozen layers."""
+        return [LayerGradient(inputs=None, deltas=None, has_bias=False)] * self.layers
+
+    def _summed(self, deltas: Share) -> Share:
+        """Returns the sum over positions, (rows, out_features)."""
+        if self.positions == 1:
+            return deltas
+        return deltas.reshape(-1, self.positions, self.out_features).sum(1)
+
+    @abstractmethod
+    def _gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
+        """Returns those of weights and biases."""
 
     @abstractmethod
     def product(self, ring: Ring, deltas: Share, parameters: Parameters) -> Share:
@@ -62,15 +88,20 @@ class Trained(Stage):
         raise NotImplementedError
 
     def shape(self, before: Bound, delta_norm: float, bias_bits: int) -> LayerShape:
-        """Returns the public facts about each layer."""
+        """Returns the public facts about each layer.
+
+        The sum of P deltas, which is all that a bias needs, is sqrt(P) times as long at most.
+        """
+        positions = self.positions if self.has_weight else 1
         return LayerShape(
             in_features=self.in_features,
             out_features=self.out_features,
             has_bias=self.has_bias,
             input_norm=self.input_norm(before),
-            delta_norm=delta_norm,
+            delta_norm=delta_norm * math.sqrt(self.positions / positions),
             bias_bits=bias_bits,
-            positions=self.positions,
+            positions=positions,
+            has_weight=self.has_weight,
         )
 
     def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
@@ -89,6 +120,7 @@ class Linear(Trained):
     inputs: int
     outputs: int
     has_bias: bool = True
+    has_weight: bool = True
 
     @property
     def in_features(self) -> int:  # type: ignore[override]
@@ -114,7 +146,7 @@ class Linear(Trained):
         factor = ring.factor(x)
         return linear(ring, factor, *parameters[0]), factor
 
-    def gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
+    def _gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
         """Returns the one layer's."""
         return [LayerGradient(inputs=kept, deltas=deltas, has_bias=self.has_bias)]
 
@@ -137,6 +169,7 @@ class Convolution(Trained):
         channels: of the output.
         groups: of channels.
         has_bias: whether biases are trained.
+        has_weight: whether weights are.
 
     Raises:
         ArgumentError: groups that do not divide both numbers of channels.
@@ -146,6 +179,7 @@ class Convolution(Trained):
     channels: int
     groups: int = 1
     has_bias: bool = True
+    has_weight: bool = True
 
     def __post_init__(self) -> None:
         if self.channels < 1:
@@ -248,7 +282,7 @@ class Convolution(Trained):
             return [deltas]
         return [ring.gather(deltas, places.reshape(-1)) for places in self._outputs_of]
 
-    def gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
+    def _gradients(self, ring: Ring, deltas: Share, kept: Any) -> list[LayerGradient]:
         """Returns each group's."""
         return [
             LayerGradient(inputs=factor, deltas=own, has_bias=self.has_bias)
@@ -273,6 +307,12 @@ class Convolution(Trained):
         )
 
 
-def without_biases(stage: Stage) -> Stage:
-    """Returns the stage without trained biases."""
-    return replace(stage, has_bias=False) if isinstance(stage, Linear | Convolution) else stage
+def training(stage: Stage, *, weights: bool | None = None, biases: bool | None = None) -> Stage:
+    """Returns the stage with weights and biases trained or not; None leaves them as they are."""
+    if not isinstance(stage, Linear | Convolution):
+        return stage
+    return replace(
+        stage,
+        has_weight=stage.has_weight if weights is None else weights,
+        has_bias=stage.has_bias if biases is None else biases,
+    )

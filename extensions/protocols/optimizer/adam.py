@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.network.layers import LayerShape
 from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import LEARNING_RATE_BITS, PLAIN_NORM, StepPlan
 from extensions.protocols.inverse_sqrt import InverseSqrtPlan, inverse_sqrt
@@ -144,14 +143,9 @@ class AdamPlan:
             )
 
     @property
-    def layers(self) -> tuple[LayerShape, ...]:
-        """Those of the sums."""
-        return self.step.layers
-
-    @property
-    def private(self) -> bool:
-        """Whether gradients are clipped."""
-        return self.step.private
+    def moves(self) -> bool:
+        """That of the sums."""
+        return self.step.moves
 
     @property
     def learning_rate(self) -> float:

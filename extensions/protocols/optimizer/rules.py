@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from extensions.network.passes import Parameters
-from extensions.protocols.dpsgd import Sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of, trained_of, updates_of
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer.adam import AdamPlan, Betas, Moments, adam_step
 from extensions.protocols.optimizer.choices import Choices
@@ -79,9 +78,10 @@ class Adam:
     ) -> State:
         """Returns the state after a step, with both moments."""
         plan = self.plan.step
-        moments = Moments(_trained(state.first, plan), _trained(state.second, plan))
-        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
-        moved, moments = adam_step(ring, parts_of(sums), moments, self.plan, public, bits)
+        moments = Moments(trained_of(state.first, plan), trained_of(state.second, plan))
+        moved, moments = adam_step(
+            ring, parts_of(sums), moments, self.plan, public, input_bits(plan)
+        )
         both = paired(moments.first, plan), paired(moments.second, plan)
         return state.after(paired(moved, plan), counted, both)
 
@@ -105,12 +105,3 @@ def adam_of(choices: Choices, plan: StepPlan) -> AdamPlan:
     """Returns the constants of Adam behind sums of that plan."""
     betas = Betas(choices.beta1, choices.beta2)
     return AdamPlan(step=plan, betas=betas, floor=choices.adam_floor)
-
-
-def _trained(parameters: Parameters, plan: StepPlan) -> list[Any]:
-    """The weights, and the biases that are trained."""
-    return [
-        part
-        for (weight, bias), layer in zip(parameters, plan.layers, strict=True)
-        for part in ([weight, bias] if layer.has_bias else [weight])
-    ]

@@ -14,7 +14,7 @@ from extensions.protocols.optimizer.choices import Averaging, Choices, iterates
 from extensions.ring.fixed_point import SAFE_BITS, Integers
 from extensions.ring.interface import Ring, Share
 
-Updates = Sequence[tuple[Share, Share | None]]
+Updates = Sequence[tuple[Share | None, Share | None]]
 
 MEAN_BITS = 10
 """The mean's divisor is right within 2^-MEAN_BITS / 2 of itself, and mostly much closer."""
@@ -62,11 +62,16 @@ class State:
         ]
         return cls.of(host.restore(summands), choices)
 
+    @staticmethod
+    def models(choices: Choices) -> int:
+        """Returns of how many parts as large as a model the state of a run consists."""
+        return 1 + sum(_beside(choices))
+
     @classmethod
     def of(cls, parts: Parameters, choices: Choices) -> "State":
         """Returns the state of a run that is not finished, whose `parts` these are."""
         beside = _beside(choices)
-        layers = len(parts) // (1 + sum(beside))
+        layers = len(parts) // cls.models(choices)
         model, *rest = [parts[i : i + layers] for i in range(0, len(parts), layers)]
         return cls(model, *(rest.pop(0) if there else [] for there in beside))
 
@@ -95,12 +100,12 @@ class State:
         """Returns the state after a step; local.
 
         Args:
-            updates: what it takes from weights and biases; None from those that stay.
+            updates: what it takes from weights and biases; None from those that are frozen.
             counted: 1 if the present model is one of those whose mean is taken, else 0.
             moments: Adam's, which take the place of those that were; None of those that stay.
         """
         model = [
-            (w - dw, b if db is None else b - db)
+            (w if dw is None else w - dw, b if db is None else b - db)
             for (w, b), (dw, db) in zip(self.model, updates, strict=True)
         ]
         total: Parameters = []
@@ -108,7 +113,10 @@ class State:
             both = zip(flat(self.total), flat(self.model), strict=True)
             total = pairs([so_far + part * counted for so_far, part in both])
         first, second = (
-            [(w, b if own is None else own) for (_, b), (w, own) in zip(was, now, strict=True)]
+            [
+                tuple(old if new is None else new for old, new in zip(*pair, strict=True))
+                for pair in zip(was, now, strict=True)
+            ]
             for was, now in zip((self.first, self.second), moments or ([], []), strict=True)
         )
         return State(model, self.model if self.previous else [], total, first, second)

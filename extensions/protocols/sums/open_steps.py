@@ -12,7 +12,13 @@ from extensions.network.passes import Parameters
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import draw_rows, row_blocks
 from extensions.protocols.announcement import Announced
-from extensions.protocols.dpsgd import clipped_sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd import (
+    clipped_sums,
+    input_bits,
+    paired,
+    parts_of,
+    updates_of,
+)
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, Host, flat, pairs, share_public
 from extensions.protocols.optimizer import State, numerators
@@ -69,7 +75,7 @@ def descend_openly(
             keep,
             f"step-{number}",
             partial(sums_of, state.model),
-            [plan.sigma] * sum(1 + layer.has_bias for layer in plan.layers),
+            [plan.sigma] * len(input_bits(plan)),
             frac_bits=plan.frac_bits + plan.factor_bits,
             split=split_of(config),
         )

@@ -162,6 +162,12 @@ def unreached_parameter() -> None:
     optimizer.step()
 
 
+def public_part() -> None:
+    network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    next(iter(network.children())).set_parameter("weight", torch.zeros(5, WIDTH))
+    dpsgd(network)
+
+
 def shared_layer() -> None:
     layer = nn.Linear(WIDTH, WIDTH).encrypt()
     optimizer = dpsgd(layer)
@@ -239,6 +245,7 @@ GUARDS: dict[str, Scenario] = {
     "disabled": disabled,
     "closure": lambda: Bench().optimizer.step(len),
     "plaintext model": lambda: dpsgd(crypten.nn.Sequential(nn.Linear(WIDTH, CLASSES))),
+    "public part": public_part,
     "plaintext input": lambda: Bench().model(torch.zeros(2, WIDTH)),
     "wrong width": lambda: Bench().model(crypten.cryptensor(torch.zeros(2, WIDTH + 1))),
     "lr": lambda: Bench(lr=0.0),
@@ -256,6 +263,8 @@ GUARDS: dict[str, Scenario] = {
     "Flatten over rows": lambda: dpsgd(model(crypten.nn.Flatten(2), nn.Linear(WIDTH, 5))),
     "images as vectors": lambda: on_records((4, 4), crypten.nn.Conv2d(1, 2, 3)),
     "channels last": lambda: on_records((4, 4, 1), crypten.nn.Conv2d(1, 2, 3)),
+    "stride of nothing": lambda: on_records((1, 4, 4), crypten.nn.Conv2d(1, 2, 3, stride=0)),
+    "stride of halves": lambda: on_records((1, 4, 4), crypten.nn.Conv2d(1, 2, 3, stride=1.5)),
     "image below its window": lambda: on_records((1, 2, 4), crypten.nn.Conv2d(1, 2, 3)),
     "images into a linear layer": lambda: on_records((1, 2, 4), nn.Linear(8, 3)),
     "no linear layer at the end": lambda: on_records(

@@ -17,6 +17,8 @@ import crypten
 from crypten.mpc import MPCTensor
 
 CLASSES, RECORDS = 3, 6
+FROZEN = {"parts": ("0.weight", "0.bias", "3.weight", "7.bias")}
+"""Of which models which parameters are not trained."""
 
 
 def records(shape: tuple[int, ...], rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,6 +90,9 @@ def steps(
 def _step(rank: int, kind: str, style: str, options: dict[str, Any]) -> dict[str, Any]:
     model = encrypted(kind, style)
     x, y = records(plaintext(kind)[1], rank)
+    names = [name.removesuffix(".data") for name, _ in model.named_parameters()]
+    for name, parameter in zip(names, model.parameters(), strict=True):
+        parameter.requires_grad = name not in FROZEN.get(kind, ())
     optimizer = optim.DPSGD(model, 1.0, noise_multiplier=0.0, sample_rate=0.8, **options)
     ((batch, targets),) = _batches(x, y)
     padding = MPCTensor.from_shares(provenance_of(batch).batch.shared.padding, precision=0)
@@ -103,7 +108,6 @@ def _step(rank: int, kind: str, style: str, options: dict[str, Any]) -> dict[str
     model.eval()
     with crypten.no_grad():
         predicted = model(crypten.cryptensor(torch.from_numpy(seen[0])))
-    names = [name.removesuffix(".data") for name, _ in model.named_parameters()]
     return {
         **{"batch": seen, "before": before, "after": after, "names": names},
         **{"rounds": np.diff(counts).tolist(), "logits": opened([predicted])[0]},

@@ -242,6 +242,21 @@ def model_with_a_bias_for_two_layers() -> None:
 
 
 @program
+def model_of_which_parts_are_trained() -> None:
+    for trained in ({0}, {3}, {1, 3}, {2}, {0, 3}):
+        layers = nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES)
+        model = crypten.nn.Sequential(*layers).encrypt()
+        parameters = list(model.parameters())
+        for number, parameter in enumerate(parameters):
+            parameter.requires_grad = number in trained
+        before = [parameter.share.clone() for parameter in parameters]
+        options = {"momentum": 0.5, "average": 1.0, "steps": 1} if 3 in trained else {}
+        train(model, **options)
+        pairs = zip(before, parameters, strict=True)
+        assert {i for i, (was, p) in enumerate(pairs) if not was.equal(p.share)} == trained
+
+
+@program
 def model_with_weights_loaded() -> None:
     script, other = Script(), Script()
     script.model.load_state_dict(other.model.state_dict())

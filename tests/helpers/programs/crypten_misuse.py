@@ -1025,20 +1025,44 @@ def model_with_tied_weights() -> None:
     script.step()
 
 
-@program
-def model_with_a_frozen_first_layer() -> None:
+def frozen(*numbers: int) -> Script:
+    """Returns a script with a hidden layer, of which these parameters are not trained."""
     script = Script.deep()
-    for parameter in next(iter(script.model.children())).parameters():
-        parameter.requires_grad = False
-    script.step()
+    parameters = list(script.model.parameters())
+    for number in numbers:
+        parameters[number].requires_grad = False
+    return script
 
 
 @program
-def model_with_a_frozen_bias() -> None:
-    script = Script()
-    script.model.state_dict()
-    list(script.model.parameters())[1].requires_grad = False
+def model_that_is_frozen_whole() -> None:
+    frozen(0, 1, 2, 3).step()
+
+
+@program
+def model_that_is_frozen_behind_its_forward_pass() -> None:
+    script = Script.deep()
+    script.loss(script.model(script.x), script.y).backward()
+    next(iter(script.model.parameters())).requires_grad = False
+    script.optimizer.step()
+
+
+@program
+def model_that_is_trained_whole_after_the_first_step() -> None:
+    script = frozen(0, 1)
     script.step()
+    script.model.train()
+    script.next().step()
+
+
+@program
+def hidden_values_of_a_frozen_layer_centred() -> None:
+    frozen(0, 1).step(hidden=lambda h: h - h.mean(0, keepdim=True))
+
+
+@program
+def logits_of_a_frozen_layer_doubled() -> None:
+    frozen(2, 3).step(logits=lambda z: z * 2)
 
 
 @program

@@ -118,6 +118,16 @@ def model_with_pooling_in_front() -> None:
 
 
 @program
+def model_of_which_the_last_layer_is_trained() -> None:
+    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    network.layers[0].trainable = False
+    before = network.get_weights()
+    fit(network)
+    same = [np.array_equal(*pair) for pair in zip(before, network.get_weights(), strict=True)]
+    assert same == [True, True, False, False]
+
+
+@program
 def model_without_bias() -> None:
     fit(model(first(use_bias=False)))
 

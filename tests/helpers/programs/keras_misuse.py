@@ -349,9 +349,10 @@ def model_with_gradients_averaged_first() -> None:
 
 
 @program
-def model_with_a_frozen_layer() -> None:
+def model_that_is_frozen_whole() -> None:
     network = model(first(activation="relu"), layers.Dense(CLASSES))
-    network.layers[0].trainable = False
+    for layer in network.layers:
+        layer.trainable = False
     fit(network)
 
 

@@ -1,5 +1,7 @@
 """Tasks on convolutional models of the host's Keras layers."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,8 +25,8 @@ F, ULP, ROWS, CLASSES = 20, 2.0**-20, 9, 3
 SHAPE = (7, 6, 2)
 
 
-def convolutional(optimizer):
-    """A compiled model of images, with biases that are not zero."""
+def convolutional(optimizer, frozen=()):
+    """A compiled model of images, with biases that are not zero; layers may be frozen."""
     model = Sequential(
         [
             layers.Conv2D(4, 3, strides=2, padding="same", batch_input_shape=[1, *SHAPE]),
@@ -36,6 +38,8 @@ def convolutional(optimizer):
             layers.Dense(CLASSES),
         ]
     )
+    for place in frozen:
+        model.layers[place].trainable = False
     model.compile(optimizer, BinaryCrossentropy())
     draws = np.random.default_rng(4)
     shapes = [variable.shape.as_list() for variable in model.chain.flat]
@@ -96,28 +100,30 @@ def value(share):
     return sum(part.numpy() for part in share.additive3().parts if part is not None)
 
 
-def a_step_on_images_is_that_of_the_clear_ring():
+def a_step_on_images_is_that_of_the_clear_ring(frozen=(), rounds=49):
     """One step on all records, without noise; norms are rounded up by 2 % at most."""
     x, y = records()
     optimizer = DPSGD(1.0, 1.1, 0.0, 1.0, max_feature_norm=2.0)
-    model, weights = convolutional(optimizer)
+    model, weights = convolutional(optimizer, frozen)
     model.fit({OWNER: x}, {OWNER: y}, steps=1, verbose=False)
     moved = [before - after for before, after in zip(weights, model.get_weights(), strict=True)]
     chain, ring = model.chain, ClearRing(F, rounding="floor")
     plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
-    assert {"materialised", "linear"} <= set(plan.ways)
+    assert {"frozen" if frozen else "materialised", "linear"} <= set(plan.ways)
     matrices = [encode(to_matrix(weight), F) for weight in weights]
     pairs = [(matrices[0], matrices[1]), (matrices[2], None), (matrices[3], matrices[4])]
     trace = forward(ring, chain.network, pairs, encode(x.reshape(ROWS, -1), F))
     gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
     updates = dpsgd_step(ring, gradients, plan, optimizer.source)
     wanted = [decode(part, F) for pair in updates for part in pair if part is not None]
-    for own, want in zip(moved, wanted, strict=True):
+    trained = list(itertools.compress(moved, chain.trained))
+    assert [bool(own.any()) for own in moved] == chain.trained
+    for own, want in zip(trained, wanted, strict=True):
         length = np.linalg.norm(want)
         assert length > 0.01
         assert np.linalg.norm(to_matrix(own) - want) < 0.02 * length
     cost = model.step_cost()
-    assert cost.rounds == 49
+    assert cost.rounds == rounds
     parts = model.training_shares()
     other, _ = convolutional(DPSGD(1.0, 1.1, 0.0, 1.0, max_feature_norm=2.0))
     other.resume(parts)
@@ -126,6 +132,11 @@ def a_step_on_images_is_that_of_the_clear_ring():
     assert [part["weight_0"].shape for part in parts] == [(4, 18)] * 3
     again = Sequential.from_config(model.get_config())
     assert again.chain.network == chain.network
+
+
+def a_step_of_the_last_layer_is_that_of_the_clear_ring():
+    """What is frozen stays as it is, bit for bit, and nothing goes back through it."""
+    a_step_on_images_is_that_of_the_clear_ring(frozen=(0, 3), rounds=37)
 
 
 def images_that_do_not_fit_are_refused():

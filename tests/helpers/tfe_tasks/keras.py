@@ -473,7 +473,7 @@ def wrong_layers_are_refused():
         "lazy_normalization": [dense(2, lazy_normalization=True)],
         "its activation is 'softmax'": [dense(2, activation="softmax")],
         "BatchNormalization": [dense(2), layers.BatchNormalization()],
-        "trainable=False": [dense(2, trainable=False)],
+        "nothing to train": [dense(2, trainable=False)],
         "must come before it": [dense(3), layers.Dense(2)],
         "behind the last Dense": [dense(2, activation="sigmoid")],
         "behind a linear layer": [layers.ReLU(batch_input_shape=[1, 4]), layers.Dense(2)],

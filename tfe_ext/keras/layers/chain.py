@@ -41,6 +41,17 @@ class Chain:
         """The kernels and biases that there are, in turn."""
         return [v for pair in self.variables for v in pair if v is not None]
 
+    @property
+    def trained(self) -> list[bool]:
+        """Whether a step changes each of `flat`."""
+        stages = zip(self.variables, self.network.trained, strict=True)
+        return [
+            trained
+            for pair, stage in stages
+            for v, trained in zip(pair, (stage.has_weight, stage.has_bias), strict=True)
+            if v is not None
+        ]
+
 
 def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     """Returns what a model computes.
@@ -64,6 +75,10 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     if not building.variables:
         raise UnsupportedLayerError(
             f"The model has no Dense layer, so nothing to train. Supported are {SUPPORTED}."
+        )
+    if not any(layer.trainable for layer in layers if isinstance(layer, TRAINED)):
+        raise UnsupportedLayerError(
+            "All layers of the model have trainable=False, so there is nothing to train. Leave one."
         )
     if not building.is_open:
         raise unsupported(
@@ -120,9 +135,9 @@ class _Building:
             )
         if any(kernel is layer.kernel for kernel, _ in self.variables):
             raise unsupported(layer, "it is used twice; give each place a layer of its own")
-        has_bias = layer.bias is not None
+        trained = layer.trainable, layer.trainable and layer.bias is not None
         if isinstance(layer, Dense):
-            self.sketch.linear(layer.kernel.shape.as_list()[1], has_bias=has_bias)
+            self.sketch.linear(layer.kernel.shape.as_list()[1], trained=trained)
         else:
             padding = _padding(self.sketch, layer, layer.kernel_size)
             self.sketch.convolution(
@@ -130,7 +145,7 @@ class _Building:
                 layer.kernel_size,
                 stride=layer.strides,
                 padding=padding,
-                has_bias=has_bias,
+                trained=trained,
             )
         self.variables.append((layer.kernel, layer.bias))
         self.is_open = True

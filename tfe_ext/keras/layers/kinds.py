@@ -55,8 +55,6 @@ def check_layer(layer: Any) -> None:
             "lazy_normalization divides gradients by the batch size before they are clipped; leave "
             "it out, as the optimizer divides by the expected batch size",
         )
-    if not layer.trainable:
-        raise unsupported(layer, "layers that are not trained (trainable=False) are not supported")
     if getattr(layer, "data_format", "channels_last") != "channels_last":
         raise unsupported(layer, "it takes channels first; use channels_last")
     if isinstance(layer, Conv2D) and len(set(layer.strides)) > 1:

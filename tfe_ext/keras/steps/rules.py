@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extensions.protocols.dpsgd import Sums, paired, parts_of, updates_of
+from extensions.protocols.dpsgd import (
+    Sums,
+    input_bits,
+    paired,
+    parts_of,
+    trained_of,
+    updates_of,
+)
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import AdamPlan, Moments, adam_step
 from tfe_ext.keras.steps.iterates import FIRST, SECOND, VELOCITY
@@ -76,9 +83,10 @@ class Adam:
             last: the moments before.
         """
         plan = self.plan
-        bits = [j * layer.bias_bits for layer in plan.layers for j in range(1 + layer.has_bias)]
-        before = Moments(*(parts_of(last[name]) for name in self.names))
-        moved, moments = adam_step(ring, parts_of(sums), before, self.adam, public, bits)
+        before = Moments(*(trained_of(last[name], plan) for name in self.names))
+        moved, moments = adam_step(
+            ring, parts_of(sums), before, self.adam, public, input_bits(plan)
+        )
         both = (paired(parts, plan) for parts in (moments.first, moments.second))
         return paired(moved, plan), dict(zip(self.names, both, strict=True))
 

@@ -92,16 +92,23 @@ def finish(
     }
     updates, after = rule.after(ring, noisy, public, last)
     moved = [
-        (weight - of_weight, None if of_bias is None else bias - of_bias)
-        for (weight, bias), (of_weight, of_bias) in zip(
-            parameters_of(ring, chain), updates, strict=True
-        )
+        tuple(None if change is None else own - change for own, change in zip(*both, strict=True))
+        for both in zip(parameters_of(ring, chain), updates, strict=True)
     ]
-    before = [share_of(ring, variable) for variable in chain.flat]
-    changed = [*chain.flat, *(share for name in after for share in beside[name])]
+    changed = [
+        *_trained(chain, chain.flat),
+        *(share for name in after for share in _trained(chain, beside[name])),
+    ]
+    before = [share_of(ring, variable) for variable in _trained(chain, chain.flat)]
     now = store(ring, changed, _shaped(ring, chain, [*moved, *itertools.chain(*after.values())]))
-    for kept, was, share in zip(beside.get(VELOCITY, ()), before, now, strict=False):
+    velocity = _trained(chain, beside.get(VELOCITY, ()))
+    for kept, was, share in zip(velocity, before, now, strict=False):
         kept.assign(was - share)
+
+
+def _trained(chain: Chain, variables: Sequence[Any]) -> list[Any]:
+    """Returns those that steps change, of one for each of the model's variables."""
+    return [*itertools.compress(variables, chain.trained)]
 
 
 def _in_pairs(
@@ -115,13 +122,15 @@ def _in_pairs(
     ]
 
 
-def _shaped(
-    ring: ABY3Ring, chain: Chain, pairs: Sequence[tuple[Share, Share | None]]
-) -> list[Share]:
-    """Returns weights, (out, in), and biases, once or more, in the shapes of the variables."""
+def _shaped(ring: ABY3Ring, chain: Chain, pairs: Sequence[Sequence[Share | None]]) -> list[Share]:
+    """Returns weights, (out, in), and biases, once or more, in the shapes of the variables.
+
+    Those that are None are left out.
+    """
     shaped: list[Share] = []
     for (weight, bias), (kernel, offset) in zip(pairs, itertools.cycle(chain.variables)):
-        shaped.append(kernel_of(ring, weight, kernel.shape.as_list()))
+        if weight is not None:
+            shaped.append(kernel_of(ring, weight, kernel.shape.as_list()))
         if bias is not None:
             shaped.append(bias.reshape(*offset.shape.as_list()))
     return shaped

@@ -14,6 +14,7 @@ from tests.extensions.cli.refused import dealing, records, running
 TABLES = {
     "train": running.TRAIN,
     "party": running.PARTY,
+    "plan": running.PLAN,
     "prepare": dealing.PREPARE,
     "dealer": dealing.DEALER,
     "players": dealing.PLAYERS,

@@ -133,6 +133,36 @@ _APART = [
 
 _ON_PLAYERS = {"--backend": "tfe", "--parties": "3", "--players": "given/players.json"}
 
+PLAN = Table(
+    base={
+        "--records": "300",
+        "--columns": "64",
+        "--backend": "clear",
+        "--parties": "2",
+        "--noise-multiplier": "1",
+        "--delta": "1e-5",
+    },
+    ranges={
+        **_RUN,
+        "--records": ("many", "-1", "0", "1,2,3", "1.5", "9" * 13),
+        "--columns": ("0", "-1", "2000000"),
+        "--classes": ("0", "-1"),
+        "--max-feature-norm": ("0", "-1", "inf"),
+        "--backend": ("spdz", "Clear"),
+        "--parties": ("0", "-1", "65", "1000000000"),
+        "--provider": ("nobody",),
+        "--insecure-fixed-randomness": ("-1", "9223372036854775808"),
+        "--json": ("given", "given/own.npz/report.json"),
+        "--config": ("nowhere.toml", "given"),
+    },
+    together=[
+        ({"--open": "each-step"}, ("open",)),
+        ({"--model": "lenet"}, ("model",)),
+        ({"--backend": "crypten", "--provider": "ttp"}, ("provider",)),
+    ],
+    aliases={"--insecure-fixed-randomness": ("insecure_seed",)},
+)
+
 TRAIN = Table(
     base={
         "--backend": "clear",

@@ -38,18 +38,25 @@ SHAPES = {
     "ghost": (shape(3, 12, 10),),
     "without bias": (shape(3, 12, 10, has_bias=False), shape(9, 4, 3, has_bias=False)),
     "all ways": (shape(9, 4, 3), shape(3, 12, 10), shape(1, 6, 4), shape(1, 4, 2)),
+    "bias alone": (shape(1, 4, 3, has_weight=False),),
+    "parts": (
+        shape(9, 4, 3),
+        shape(3, 12, 10, has_weight=False, has_bias=False),
+        shape(1, 6, 4, has_weight=False, bias_bits=2),
+        shape(1, 4, 2),
+    ),
 }
 shapes = pytest.mark.parametrize("layers", SHAPES.values(), ids=SHAPES)
 
 
 class Recording(ClearRing):
-    """Keeps the factors of the last matrix products: those of the clipped sums."""
+    """Keeps what was truncated last: the deltas as they count in the clipped sums."""
 
-    last: list[tuple[Integers, Integers]]
+    last: list[Integers]
 
-    def matmul(self, pairs: Any) -> list[Integers]:
-        self.last = list(pairs)
-        return super().matmul(pairs)
+    def truncate(self, items: Any) -> list[Integers]:
+        self.last = super().truncate(items)
+        return self.last
 
 
 def records(plan: StepPlan, rows: int, seed: int) -> list[LayerGradient]:
@@ -79,9 +86,10 @@ def records(plan: StepPlan, rows: int, seed: int) -> list[LayerGradient]:
         f = plan.frac_bits
         found.append(
             LayerGradient(
-                inputs=encode(u.reshape(-1, s.in_features), f),
-                deltas=encode(d.reshape(rows, -1), f),
+                inputs=encode(u.reshape(-1, s.in_features), f) if s.has_weight else None,
+                deltas=encode(d.reshape(rows, -1), f) if s.is_trained else None,
                 has_bias=s.has_bias,
+                bias_bits=s.bias_bits,
             )
         )
     return found
@@ -91,15 +99,21 @@ def lengths_of(x: Reals) -> Reals:
     return np.sqrt((x**2).sum((1, 2)))
 
 
-def parts(layers: list[LayerGradient], plan: StepPlan) -> list[tuple[Reals, Reals]]:
-    f, rows = plan.frac_bits, len(layers[0].deltas)
-    return [
-        (
-            decode(x.inputs, f).reshape(rows, s.positions, -1),
-            decode(x.deltas, f).reshape(rows, s.positions, -1),
-        )
-        for x, s in zip(layers, plan.layers, strict=True)
-    ]
+def parts(
+    layers: list[LayerGradient], plan: StepPlan, scaled: list[Integers] | None = None
+) -> list[tuple[Reals, Reals]]:
+    """Returns inputs and deltas, or these as they were scaled; zeros of what is frozen."""
+    rows, found = len(layers[-1].deltas), []
+    own = iter(scaled or [x.deltas for x in layers if x.deltas is not None])
+    bits = plan.factor_bits if scaled else plan.frac_bits
+    for x, s in zip(layers, plan.layers, strict=True):
+        u, d = (np.zeros((rows, s.positions, n)) for n in (s.in_features, s.out_features))
+        if s.has_weight:
+            u = decode(x.inputs, plan.frac_bits).reshape(u.shape)
+        if s.is_trained:
+            d = decode(next(own), bits).reshape(d.shape)
+        found.append((u, d))
+    return found
 
 
 def squares(each: list[tuple[Reals, Reals]], layers: Any) -> Reals:
@@ -107,24 +121,14 @@ def squares(each: list[tuple[Reals, Reals]], layers: Any) -> Reals:
     total = 0.0
     for (u, d), s in zip(each, layers, strict=True):
         total = total + (np.einsum("jpk,jpo->jok", u, d) ** 2).sum((1, 2))
-        if s.has_bias:
-            total = total + (d.sum(1) ** 2).sum(1)
+        total = total + s.bias_norm**2 * (d.sum(1) ** 2).sum(1)
     return total
 
 
 def contributions(ring: Recording, layers: list[LayerGradient], plan: StepPlan) -> Reals:
     """Returns by how much each record moves the sum, over all layers together."""
     clipped_sums(ring, layers, plan, None)
-    rows, total = len(layers[0].deltas), 0.0
-    scaled = [
-        (
-            decode(inputs, plan.frac_bits).reshape(rows, s.positions, -1),
-            decode(deltas.T, plan.factor_bits).reshape(rows, s.positions, -1),
-        )
-        for (deltas, inputs), s in zip(ring.last, plan.layers, strict=True)
-    ]
-    total = squares(scaled, plan.layers)
-    return np.sqrt(total)
+    return np.sqrt(squares(parts(layers, plan, ring.last), plan.layers))
 
 
 def above(count: int, layers: Any, frac_bits: int, max_norm: float) -> tuple[int, float]:
@@ -162,7 +166,7 @@ def most_raised(gradients: list[LayerGradient], plan: StepPlan) -> Reals:
 
     Materialised, in units of the last bit: 2 |g| sqrt(N) + N for entries that are a unit longer,
     and 64 N. Ghost: what covers an error is at most P (trace D + trace U + 2 P) + 3 P^2, and so is
-    the error itself. Linear: (x + 2) (y + 2) in place of x y.
+    the error itself. Linear: (x + 2) (y + 2) in place of x y. Of a bias alone: x + 2.
     """
     total = 0.0
     each = zip(parts(gradients, plan), plan.layers, plan.norm_bits, strict=True)
@@ -176,8 +180,10 @@ def most_raised(gradients: list[LayerGradient], plan: StepPlan) -> Reals:
             total = total + (2 * norm * math.sqrt(s.weights) + 65 * s.weights) * half
         elif s.way == "ghost":
             total = total + (2 * p * (deltas + inputs + 2 * p) + 4 * p * p) * unit
-        else:
+        elif s.way == "linear":
             total = total + (2 * (deltas + inputs) + 4) * unit
+        elif s.way == "bias":
+            total = total + 2.0 ** (1 - plan.bias_norm_bits(s))
     return total / plan.max_grad_norm**2
 
 
@@ -225,16 +231,21 @@ def _sum_of_halves(layer: Any, values: Any, products: Any) -> Any:
     return product[:, :count].sum(-1) + 2 * product[:, count:].sum(-1)
 
 
-def test_the_sum_is_that_of_the_gradients_where_none_is_clipped():
-    plan = plan_of(SHAPES["all ways"], frac_bits=16, max_grad_norm=40.0, rows=8)
-    small = plan_of(SHAPES["all ways"], frac_bits=16, max_grad_norm=1.0, rows=8)
+@pytest.mark.parametrize("name", ["all ways", "bias alone", "parts"])
+def test_the_sum_is_that_of_the_gradients_where_none_is_clipped(name):
+    plan = plan_of(SHAPES[name], frac_bits=16, max_grad_norm=40.0, rows=8)
+    small = plan_of(SHAPES[name], frac_bits=16, max_grad_norm=1.0, rows=8)
     gradients = records(small, 8, 3)
     sums = clipped_sums(ClearRing(16, rounding="floor"), gradients, plan, None)
-    for (weight, bias), (u, d) in zip(sums, parts(gradients, plan), strict=True):
-        bits = 16 + plan.factor_bits
-        expected = np.einsum("jpk,jpo->ok", u, d)
-        np.testing.assert_allclose(decode(weight, bits), expected, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(decode(bias, bits), d.sum((0, 1)), rtol=0, atol=1e-12)
+    each = zip(sums, parts(gradients, plan), plan.layers, strict=True)
+    for found, (u, d), s in each:
+        expected = np.einsum("jpk,jpo->ok", u, d), s.bias_norm * d.sum((0, 1))
+        trained = s.has_weight, s.has_bias
+        assert tuple(part is not None for part in found) == trained
+        for part, want in zip(found, expected, strict=True):
+            if part is not None:
+                own = decode(part, 16 + plan.factor_bits)
+                np.testing.assert_allclose(own, want, rtol=0, atol=1e-12)
 
 
 GUARD = Guard(features=5, reach=5e5, limit=64.0)
@@ -271,7 +282,7 @@ def test_a_record_that_is_too_long_counts_for_nothing(frac_bits, padded):
     assert not flags[(lengths > 64) | ~real].any()
     assert flags[(lengths < 64 * 0.9) & real].all()
     clipped_sums(ring, given, plan, padding)
-    scaled = ring.last[0][0].T.reshape(ROWS, -1)
+    scaled = ring.last[0].reshape(ROWS, -1)
     assert (scaled.any(axis=1) == flags.astype(bool)).all()
 
 

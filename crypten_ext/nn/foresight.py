@@ -1,0 +1,100 @@
+"""What a step of a script's model will take, before anything is computed or sent."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from crypten_ext.nn.provenance import (
+    Batch,
+    Provenance,
+    SharedBatch,
+    mark,
+    provenance_of,
+    refusal,
+)
+from crypten_ext.nn.tape import BackwardPass, Tape
+from crypten_ext.ring.crypten_ring import as_tensor, ring_of
+from extensions.network.layers import Way
+from extensions.network.losses import Loss, residual
+
+from crypten.mpc import MPCTensor
+
+MEMORY_FACTOR = 1.5
+"""What a process takes over the most bytes of tensors that there are at once in a step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCost:
+    """What a step takes of one party, as planned.
+
+    Attributes:
+        rounds: from the batch to the updated model; what the first step compares is not in it.
+        bytes: of openings, as CrypTen's communicator counts them: 16 for each word, sent and
+            received, and of rows of their owners what it sends to and receives from all others.
+        dealt: bytes of tuples that a party uses up.
+        memory: bound of the bytes that a process takes beside the model and records: half as much
+            again as its tensors have, for messages and whoever deals.
+        trained: number of weights and biases that are trained.
+        ways: how squared norms of each layer are found (`extensions.network.layers.Way`).
+    """
+
+    rounds: int
+    bytes: int
+    dealt: int
+    memory: int
+    trained: int
+    ways: tuple[Way, ...]
+
+
+def whole_batch_of(x: MPCTensor, y: MPCTensor) -> Batch:
+    """Returns the batch, or the piece of one, whose tensors these are.
+
+    Raises:
+        GradientError: of none.
+    """
+    origin, of_targets = provenance_of(x), provenance_of(y)
+    for name, tensor, found in (("x", x, origin), ("y", y, of_targets)):
+        if found is None or found.uses:
+            raise refusal(name, tensor, "what poisson_batches yields")
+    assert origin is not None
+    return origin.batch
+
+
+def gradients_of(
+    model: Any, tape: Tape, batch: Batch, x: MPCTensor, y: MPCTensor, loss: Loss
+) -> tuple[BackwardPass, torch.Tensor | None]:
+    """Returns gradients of a batch that is like this one, and its padding, all without values.
+
+    Args:
+        model: adopted.
+        tape: to be used for that alone.
+        batch: that stays unused.
+        x: its features.
+        y: its targets.
+        loss: whose gradients are taken.
+
+    Raises:
+        GradientError: the model is not in training.
+    """
+    ring, like = ring_of(x), _like(batch)
+    features = as_tensor(ring, torch.empty(tuple(x.size()), dtype=torch.int64))
+    logits = model(mark(features, Provenance(like, "features")))
+    origin = provenance_of(logits)
+    if origin is None or not origin.layers:
+        raise refusal("logits", logits, "the output of the model's last layer, in training")
+    targets = torch.empty(tuple(y.size()), dtype=torch.int64)
+    tape.go_back(ring, origin, residual(ring, loss, logits.share, targets), loss)
+    return tape.take(), None if like.shared is None else like.shared.padding
+
+
+def _like(batch: Batch) -> Batch:
+    """Returns a batch of such shapes, without values, that no step has used."""
+    if batch.shared is None:
+        return Batch(batch.public, None, batch.piece)
+    shared = SharedBatch(
+        features=batch.shared.features.like(),
+        squared_norms=torch.empty_like(batch.shared.squared_norms),
+        padding=torch.empty_like(batch.shared.padding),
+    )
+    return Batch(batch.public, shared, batch.piece)

@@ -1,0 +1,63 @@
+"""`pea plan`: what it says of a run is what `pea train` then takes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import SHARED
+from tests.helpers.commands import pea
+
+RUN = ("--noise-multiplier", 4, "--delta", 1e-5, "--sample-rate", 1, "--lr", 0.01)
+
+
+def told(path: Path, *arguments: object) -> dict[str, Any]:
+    """Returns what a command wrote to its report."""
+    done = pea(*arguments, "--json", path)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_a_plan_says_what_is_public_of_a_run(tmp_path: Path):
+    run = (*RUN, "--backend", "clear", "--model", "lenet", "--physical-rows", 64, "--steps", 7)
+    found = told(tmp_path / "plan.json", "plan", "--records", "90,60,50", "--columns", 784, *run)
+    assert found["rows"] == [90, 60, 50]
+    assert (found["pieces"], found["parameters"]) == (4, 61_706)
+    assert [layer["norms"] for layer in found["layers"]] == ["materialised"] * 2 + ["linear"] * 3
+    assert found["layers"][0]["positions"] == 784
+    assert found["step"] == {"rounds": 0, "bytes": 0, "memory": None}
+    assert found["run"] == {"rounds": 0, "bytes": 0}
+    assert 1.0 < found["sensitivity"] < 1.002
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("backend", "parties", "options"),
+    [
+        ("crypten", 2, ("--provider", "tfp", "--model", "mlp:8")),
+        ("crypten", 3, ("--provider", "tfp", "--optimizer", "adam", "--physical-rows", 700)),
+        pytest.param(
+            *("tfe", 3, ("--momentum", 0.5)), marks=pytest.mark.xdist_group(SHARED["tfe_process"])
+        ),
+    ],
+)
+def test_a_step_takes_what_its_plan_says(tmp_path: Path, backend, parties, options):
+    """Bytes on the wire are those of the plan, and headers, which the graphs of ABY3 have not."""
+    run = (*RUN, "--backend", backend, "--parties", parties, *options)
+    quiet = ("--data", "digits", "--evaluate", "none")
+    reports = [
+        told(tmp_path / f"{steps}.json", "train", *run, *quiet, "--steps", steps)
+        for steps in (2, 3)
+    ]
+    sizes = ",".join(map(str, reports[0]["records"]))
+    facts = ("--records", sizes, "--columns", 64, "--steps", 3)
+    found = told(tmp_path / "plan.json", "plan", *run, *facts)
+    rounds, carried = (
+        reports[1][name] - reports[0][name] for name in ("rounds", "bytes_per_party")
+    )
+    step = found["step"]
+    assert step["rounds"] == rounds
+    headers = 0.003 * carried if backend == "crypten" else 0
+    assert 0 <= carried - step["bytes"] <= headers

@@ -1,0 +1,47 @@
+"""What a step on ABY3's servers will take: its graph is traced, and never run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.host import share_public
+from extensions.protocols.optimizer import State, rule_of
+from extensions.protocols.pea import plans, public_start, step_of
+from extensions.runs.budget.forecast import StepForecast, announced
+from extensions.runs.config import TrainConfig
+from tfe_ext.players.config import local_config
+from tfe_ext.run.training import host_of
+
+import tf_encrypted as tfe
+
+
+def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
+    """Returns what a step of a run takes of a server on the average; of its memory nothing.
+
+    Args:
+        config: resolved settings.
+        sizes: number of training records of each server.
+        features: of a record.
+
+    Raises:
+        ArgumentError: of `announced` and of `plans`.
+    """
+    nothing = [
+        OwnRecords(
+            features=np.zeros((size, features), np.int64),
+            labels=np.zeros((size, config.outputs), np.int64),
+            frac_bits=config.frac_bits,
+        )
+        for size in sizes
+    ]
+    records = replace(announced(config, sizes, features), records=nothing)
+    _, step_plan, _ = plans(config, records)
+    tfe.set_config(local_config())
+    host = host_of(config)
+    model = share_public(host, public_start(config, features))
+    parts = State.begin(host, config, model).parts
+    public = rule_of(config, step_plan).public(1)
+    traffic = host.foreseen(step_of(host, config, records), parts, (1, *public))
+    return StepForecast(traffic.rounds, traffic.mean)
