@@ -92,6 +92,7 @@ def joined_by_tls(
     *,
     silence: float = TLS_SILENCE,
     back: float = RETURN,
+    over: bytes | None = None,
 ) -> Iterator[None]:
     """As `joined`, over TLS 1.3 with the other parties of a federation.
 
@@ -101,6 +102,7 @@ def joined_by_tls(
         seconds: within which all parties must have come.
         silence: seconds without a status after which a party is lost; ten statuses.
         back: seconds within which a party that lost a connection is back, or is lost.
+        over: a run of the same parties that is over, and whose door may still be open.
 
     Raises:
         RefusedError: another host and this one refused each other.
@@ -114,6 +116,8 @@ def joined_by_tls(
         assert rank is not None
         board = board_of(local, door, seconds, back)
         until_over.callback(board.close)
+        if over is not None and run_of(board) == over:
+            raise PartyLostError(0, "has not begun another run")
         try:
             missing = introduce(board, rank, manifest, deadline)
         except BoardLostError as error:
