@@ -5,7 +5,7 @@
 
 Whose turn it is meets the model's owner alone, over TLS between keys that know each other
 (`extensions.transport`); both compute as two parties of CrypTen that make their own tuples
-(`crypten_ext.pairwise`). What is computed says `extensions.protocols.pencil`.
+(`crypten_ext.pairwise`). What is computed says `extensions.protocols.pencil.step`.
 
 Guarantees:
     Against parties that follow the protocol: a data owner learns of the model what is public of it,

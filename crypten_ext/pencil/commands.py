@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -87,6 +87,21 @@ class Cost:
     sample_rate: float = 0.05
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What every data owner's records look like.
+
+    Attributes:
+        features: of a record.
+        classes: of records.
+        max_feature_norm: bound of the norm of a record's features.
+    """
+
+    features: int
+    classes: int
+    max_feature_norm: float = 1.0
+
+
 def owner(
     key: Annotated[Path, typer.Option(help="This host's, of `pea keys`.")],
     federation: Annotated[
@@ -98,10 +113,8 @@ def owner(
         ),
     ],
     learning: Annotated[Learning, Options("Model")],
-    features: Annotated[int, typer.Option(help="Of a record.")],
-    classes: Annotated[int, typer.Option(help="Of records.")],
+    rows: Annotated[Rows, Options("Records")],
     out: Annotated[Path, typer.Option(help="File of the model, written after each turn.")],
-    max_feature_norm: Annotated[float, typer.Option(help="Of a record.")] = 1.0,
     start: Annotated[Path | None, typer.Option(help="Model that is gone on with.")] = None,
     test: Annotated[
         Path | None, typer.Option(help="Own .npz file of features, to try the model on.")
@@ -112,24 +125,11 @@ def owner(
     check_seconds("join_timeout", join_timeout)
     check_writable("out", out)
     tried = None if test is None else read_party_file(test)
+    _files(federation)
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
-        from crypten_ext.pencil.files import accuracy, read_model, write_model
-        from crypten_ext.pencil.terms import Terms
-    terms = Terms(
-        model=learning.model,
-        features=features,
-        classes=classes,
-        loss=learning.loss,
-        frac_bits=learning.frac_bits,
-        max_grad_norm=learning.max_grad_norm,
-        max_feature_norm=max_feature_norm,
-    )
-    model = turn.Model.begin(terms, learning.lr, learning.momentum)
-    if start is not None:
-        held, model.layers = read_model(start)
-        if held != terms:
-            raise ArgumentError("start", str(start), f"a model of {terms}, not of {held}")
+        from crypten_ext.pencil.files import accuracy, write_model
+    model = _model(learning, rows, start)
     for path in _files(federation):
         meeting.local_of(path, key, MODEL)
     spent: set[Path] = set()
@@ -140,18 +140,38 @@ def owner(
             with meeting.met(local, join_timeout):
                 told, offer = turn.lead(model, learning.steps, last=number == learning.rounds)
                 size = meeting.carried()
-            write_model(out, terms, model.layers)
-            seconds = time.monotonic() - begun
+            write_model(out, model.terms, model.layers)
             name = local.federation.parties[DATA].name
             line = f"round {number} {name}: {told.steps} steps of {offer.expected:g} records"
-            line += f", {size / 1e6:.1f} MB, {seconds:.1f} s"
+            line += f", {size / 1e6:.1f} MB, {time.monotonic() - begun:.1f} s"
             if tried is not None:
-                right = accuracy(terms, model.layers, tried.test_x, tried.test_y)
+                right = accuracy(model.terms, model.layers, tried.test_x, tried.test_y)
                 line += f", accuracy {right:.4f}"
             if told.spent:
                 spent.add(path)
                 line += ", its budget is spent"
             typer.echo(line)
+
+
+def _model(learning: Learning, rows: Rows, start: Path | None) -> Any:
+    """Returns the model that learning begins with."""
+    from crypten_ext.pencil import turn
+    from crypten_ext.pencil.files import read_model
+    from crypten_ext.pencil.terms import Terms
+
+    terms = Terms(
+        model=learning.model,
+        loss=learning.loss,
+        frac_bits=learning.frac_bits,
+        max_grad_norm=learning.max_grad_norm,
+        **vars(rows),
+    )
+    model = turn.Model.begin(terms, learning.lr, learning.momentum)
+    if start is not None:
+        held, model.layers = read_model(start)
+        if held != terms:
+            raise ArgumentError("start", str(start), f"a model of {terms}, not of {held}")
+    return model
 
 
 def data(

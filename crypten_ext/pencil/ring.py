@@ -14,7 +14,7 @@ from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor, Operand, share_of
 from extensions.pairwise.owned import End, meet, multiplied, weighed
 from extensions.pairwise.rounds import Making, together
-from extensions.protocols.pencil import weight_bits
+from extensions.protocols.pencil.step import weight_bits
 from extensions.ring.fixed_point import Integers
 
 from crypten import communicator

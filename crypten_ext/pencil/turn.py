@@ -25,7 +25,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, draw_rows
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch
-from extensions.protocols.pencil import encoded_weight, noisy_sums
+from extensions.protocols.pencil.step import encoded_weight, noisy_sums
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
 

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -123,12 +123,7 @@ def joined_by_tls(
         except BoardLostError as error:
             raise PartyLostError(0, f"left before all had come: {error}") from error
         if missing:
-            names = [local.federation.parties[one].name for one in missing]
-            raise PartyLostError(
-                missing[0],
-                f"({', nor has '.join(names)}) has not come within {seconds:g} s. "
-                + " ".join(door.refused),
-            )
+            raise _absent(local, missing, seconds, door.refused)
         watch = Watch(
             board,
             has_host=True,
@@ -149,6 +144,15 @@ def joined_by_tls(
             begin(mesh, Session(local, run))
             crypten.init()
             yield
+
+
+def _absent(
+    local: Local, missing: Sequence[int], seconds: float, refused: Iterable[str]
+) -> PartyLostError:
+    """Returns who has not come, and who was refused meanwhile."""
+    names = ", nor has ".join(local.federation.parties[one].name for one in missing)
+    reason = f"({names}) has not come within {seconds:g} s. " + " ".join(refused)
+    return PartyLostError(missing[0], reason)
 
 
 def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Store:

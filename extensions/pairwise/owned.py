@@ -1,7 +1,7 @@
 """Products with a model that one of two parties has: Algorithms 1 and 2 of Pencil.
 
 Rank `MODEL` has the weights in the clear and multiplies by them under the key of rank `DATA`, who
-has the records (`extensions.lattice.product`). `extensions.protocols.pencil` says what for.
+has the records (`extensions.lattice.product`). `extensions.protocols.pencil.step` says what for.
 
 Source:
     Liu et al., Pencil, NDSS 2024, Algorithms 1 and 2.

@@ -15,7 +15,7 @@ from extensions.pairwise.owned import DATA
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.host import Batch
 from extensions.protocols.noise import summand_scale
-from extensions.protocols.pencil import encoded_weight, noisy_sums
+from extensions.protocols.pencil.step import encoded_weight, noisy_sums
 from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from tests.conftest import SHARED

@@ -1,4 +1,4 @@
-"""Pencil: one party's model learns from another's records, and each keeps what it has.
+"""One step of Pencil: what the model's owner is told of the data owner's records.
 
 The model's owner has the weights in the clear and gives none of them away; the data owner has the
 records. All values in between are shared by the two. What they share is multiplied by the weights
