@@ -55,8 +55,8 @@ def main(
     masks: Annotated[
         list[int] | None, typer.Option(help="Masks m; by default 2, 4 and 8.", min=1)
     ] = None,
-    batch: Annotated[int, typer.Option(help="Records of a step, on average.", min=1)] = 128,
-    steps: Annotated[int, typer.Option(help="Steps that are measured, after one.", min=1)] = 2,
+    batch: Annotated[int, typer.Option(help="Records of a step, on average.", min=1)] = 512,
+    steps: Annotated[int, typer.Option(help="Steps that are measured, after one.", min=1)] = 1,
 ) -> None:
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if not attack:

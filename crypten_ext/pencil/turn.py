@@ -5,8 +5,8 @@ Before each step either of them may end the turn. The data owner does so when it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 import crypten_ext
 from crypten_ext import dealer
 from crypten_ext.pairwise.rounds import run
-from crypten_ext.pencil.account import Account
+from crypten_ext.pencil.account import PIECE, Account
 from crypten_ext.pencil.ring import Inputs, PencilRing, Weight
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from extensions.errors import ArgumentError, PeaError
@@ -70,6 +70,15 @@ class Model:
     def begin(cls, terms: Terms, rate: float, momentum: float = 0.0) -> Model:
         """Returns a model at the public start of its kind."""
         return cls(terms, list(terms.spec.initial_parameters()), rate, momentum)
+
+    def check(self) -> None:
+        """Returns only if each weight is within the norm that all bounds are proven for.
+
+        Raises:
+            ArgumentError: one is not.
+        """
+        for weight, _ in self.layers:
+            encoded_weight(weight, self.terms.frac_bits)
 
     def learn(self, sums: Sequence[Reals], expected: float) -> None:
         """The layers take a step against noised sums of gradients.
@@ -131,6 +140,7 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
     plan, ring = terms.plan(offer), prepare_ring(terms.frac_bits)
     made, theirs = 0, _GO
     while True:
+        model.check()  # or the data owner would be charged for a step that cannot be made
         own = _GO if made < steps else _OVER if last else _STOP
         theirs = _exchanged(DATA, own, 1)
         if own != _GO or theirs != _GO:
@@ -194,12 +204,14 @@ def _agreed(
         steps=account.left,
     )
     came = _received(MODEL, MESSAGE_BYTES)
+    problem = "The terms are none that it can keep."
     try:
         terms = Terms.unpack(came)
-        found = terms, records(terms), terms.plan(offer)
-    except PeaError as error:
-        problem = str(error)[:1000]
-        _send(MODEL, Offer(**{**vars(offer), "problem": problem}).pack())
+        plan = terms.plan(offer)
+        problem = "They do not fit its records."  # the error itself may tell of a record
+        found = terms, records(terms), plan
+    except PeaError:
+        _send(MODEL, replace(offer, problem=problem).pack())
         raise
     _send(MODEL, offer.pack())
     return found
@@ -227,10 +239,9 @@ def _step(
         own: the data owner's rows; None at the other.
         source: of this party's noise.
     """
-    dealer.begin_step()
     parameters = [_parameters(pair, terms.frac_bits) for pair in layers]
-    batch = _batch(terms, plan.rows, own)
-    parts = noisy_sums(ring, terms.network, plan, parameters, batch, source)
+    pieces = _pieces(terms, plan.rows, own)
+    parts = noisy_sums(ring, terms.network, plan, parameters, pieces, source)
     opened = ring.run(told_to_model(ring.rank, [part.numpy() for part in parts]))
     if opened is None:
         return None
@@ -246,13 +257,20 @@ def _parameters(pair: tuple[Any, Any], frac_bits: int) -> Any:
     return Weight(words.shape, words), own
 
 
-def _batch(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Batch:
-    """Returns the rows, all of which the data owner has; the other party's shares are zeros."""
+def _pieces(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Iterator[Batch]:
+    """Yields the rows, all of which the data owner has; the other party's shares are zeros.
+
+    Each piece asks for the tuples that the one before did, and is a step to their maker.
+    """
     if own is None:
         shapes = (rows, terms.features), (rows, terms.classes), (rows,), (rows,)
         own = [np.zeros(shape, dtype=np.int64) for shape in shapes]
-    x, y, norms, padding = (torch.from_numpy(np.ascontiguousarray(each)) for each in own)
-    return Batch(Inputs(x, whole=True), y, norms, padding)
+    count = -(-rows // PIECE)
+    for i in range(count):
+        part = slice(rows * i // count, rows * (i + 1) // count)
+        x, y, norms, padding = (torch.from_numpy(np.ascontiguousarray(each[part])) for each in own)
+        dealer.begin_step()
+        yield Batch(Inputs(x, whole=True), y, norms, padding)
 
 
 def _check_parties(rank: int) -> None:

@@ -14,12 +14,14 @@ Deviation:
     implementation the model's owner adds noise to an exact gradient that it has seen by then.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.passes import Parameters, forward
-from extensions.protocols.dpsgd import clipped_sums, parts_of, with_noise
+from extensions.protocols.dpsgd import Sums, added, clipped_sums, parts_of, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.host import Batch
 from extensions.ring.fixed_point import Integers, Reals, encode
@@ -36,7 +38,7 @@ def noisy_sums(
     network: Network,
     plan: StepPlan,
     parameters: Parameters,
-    batch: Batch,
+    pieces: Iterable[Batch],
     source: NoiseSource,
 ) -> list[Share]:
     """Returns shares of the sum of a batch's clipped gradients, with the data owner's noise.
@@ -46,15 +48,18 @@ def noisy_sums(
         network: of the model.
         plan: of the step; of two parties, each of which must do without the other's noise.
         parameters: the weights, and shares of the biases.
-        batch: of the data owner's rows.
+        pieces: of the data owner's batch, one after the other; memory is that of one.
         source: of the noise: the data owner's draws all of it, the other party's none.
 
     Returns:
         Of each layer its weight's and its bias's sum, f + `plan.factor_bits` fractional bits.
     """
-    trace = forward(ring, network, parameters, batch.x)
-    gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
-    sums = clipped_sums(ring, gradients, plan, batch.padding)
+    sums: Sums | None = None
+    for batch in pieces:
+        trace = forward(ring, network, parameters, batch.x)
+        gradients = trace.backward(batch.y, batch.squared_norms, plan.guard_shifts)
+        sums = added(sums, clipped_sums(ring, gradients, plan, batch.padding), plan)
+    assert sums is not None
     return parts_of(with_noise(ring, sums, plan, source))
 
 

@@ -1,5 +1,6 @@
 """A model learns from another party's records: what it is told, and what each gets to see."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import stats
 
 pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
 
-from crypten_ext.pencil.account import Account, Budget
+from crypten_ext.pencil.account import PIECE, Account, Budget, in_pieces
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from extensions.errors import ArgumentError
 from extensions.pairwise.owned import DATA
@@ -59,7 +60,8 @@ class OfOne:
 
 def test_a_step_is_the_clear_rings(pools, ledger: Path):
     """Whatever a step's roundings are, its sums of 8 records differ by far less than one's part."""
-    (told, offer, _), _ = pools.run(2, TASKS + "sums", model="mlp:5", ledger=ledger, seed=9)
+    given = {"model": "mlp:5", "ledger": ledger, "seed": 9, "piece": 5}
+    (told, offer, _), _ = pools.run(2, TASKS + "sums", **given)
     owned = model_of("mlp:5")
     terms, own = owned.terms, encoded(owned.terms)
     plan, source = terms.plan(offer), OfOne(9)
@@ -71,7 +73,7 @@ def test_a_step_is_the_clear_rings(pools, ledger: Path):
     assert len(told) == STEPS
     for step in told:
         ring = ClearRing(terms.frac_bits, parties=2, seed=1)
-        clear = noisy_sums(ring, terms.network, plan, parameters, batch, source)
+        clear = noisy_sums(ring, terms.network, plan, parameters, [batch], source)
         for one, other in zip(step, clear, strict=True):
             apart = one - decode(other, terms.frac_bits + plan.factor_bits)
             assert np.abs(apart).max() < 0.02 * terms.max_grad_norm
@@ -161,9 +163,18 @@ def test_a_ledger_is_of_one_budget(ledger: Path):
             Budget(**{**BUDGET, **wrong})
 
 
+def test_pieces_are_equal():
+    for rows in (1, 256, 257, 511, 663):
+        padded = in_pieces(rows)
+        assert rows <= padded < rows + 3
+        assert padded % -(-rows // PIECE) == 0
+
+
 def test_terms_that_do_not_fit_the_records_end_both(pools, ledger: Path):
-    answers = pools.run(2, TASKS + "refused", ledger=ledger, max_feature_norm=0.5)
-    assert all("rows of norm at most max_feature_norm = 0.5" in answer for answer in answers)
+    told, own = pools.run(2, TASKS + "refused", ledger=ledger, max_feature_norm=0.5)
+    assert "rows of norm at most max_feature_norm = 0.5" in own
+    assert told.endswith("They do not fit its records.")
+    assert not re.search(r"\brow\b|norm", told)
     assert not ledger.exists()
 
 

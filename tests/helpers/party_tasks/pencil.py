@@ -70,17 +70,23 @@ class Kept(turn.Model):
         self.told.append(sums)
 
 
-def sums(context: Context, model: str, ledger: Path, seed: int | None = None) -> Any:
-    """Returns what the model's owner was told in each step, and what the data owner stated."""
+def sums(
+    context: Context, model: str, ledger: Path, seed: int | None = None, piece: int = turn.PIECE
+) -> Any:
+    """Returns what the model's owner was told in each step, and what the data owner stated.
+
+    At most `piece` of 8 rows are computed at once.
+    """
     pairwise.disconnect()
-    if context.rank == MODEL:
-        kept = Kept(model_of(model))
-        told, offer = turn.lead(kept, STEPS)
-        return kept.told, offer, told
-    account = Account(ledger, Budget(**BUDGET), len(records()[0]))
-    source = None if seed is None else InsecureSeededSource(seed)
-    told = turn.follow(encoded, account, source)
-    return told, account.made
+    with patch.object(turn, "PIECE", piece):
+        if context.rank == MODEL:
+            kept = Kept(model_of(model))
+            told, offer = turn.lead(kept, STEPS)
+            return kept.told, offer, told
+        account = Account(ledger, Budget(**BUDGET), len(records()[0]))
+        source = None if seed is None else InsecureSeededSource(seed)
+        told = turn.follow(encoded, account, source)
+        return told, account.made
 
 
 @contextmanager
