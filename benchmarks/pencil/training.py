@@ -13,6 +13,7 @@ from benchmarks.tables import publish
 from crypten_ext import pairwise
 from crypten_ext.pencil import turn
 from crypten_ext.pencil.account import Account, Budget
+from crypten_ext.pencil.model import Model
 from crypten_ext.pencil.terms import Terms
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
@@ -80,13 +81,13 @@ def measure(
         (carried,) = traffic.carried
         marks.append((time.perf_counter(), carried.bytes, traffic.rounds, time.process_time()))
 
-    class Marked(turn.Model):
+    class Marked(Model):
         def learn(self, sums: Any, expected: float) -> None:
             super().learn(sums, expected)
             mark()
 
     if context.rank == MODEL:
-        owned = turn.Model.begin(terms, 1.0)
+        owned = Model.begin(terms, 1.0)
         _, offer = turn.lead(Marked(terms, owned.layers, 1.0), budget.steps)
         stated = {"noise multiplier": offer.noise_multiplier, "expected": offer.expected}
         rows = offer.rows

@@ -1,8 +1,5 @@
 """The commands `pea pencil owner`, `data` and `train`."""
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +12,7 @@ import typer
 from extensions.checks import check_positive, check_seconds, check_writable
 from extensions.cli.installed import Commands
 from extensions.cli.parameters import Options
-from extensions.errors import ArgumentError, PeaError
+from extensions.errors import ArgumentError
 from extensions.network.losses import Loss
 from extensions.owners.data import read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
@@ -155,8 +152,8 @@ def owner(
 
 def _model(learning: Learning, rows: Rows, start: Path | None) -> Any:
     """Returns the model that learning begins with."""
-    from crypten_ext.pencil import turn
     from crypten_ext.pencil.files import read_model
+    from crypten_ext.pencil.model import Model
     from crypten_ext.pencil.terms import Terms
 
     terms = Terms(
@@ -166,7 +163,7 @@ def _model(learning: Learning, rows: Rows, start: Path | None) -> Any:
         max_grad_norm=learning.max_grad_norm,
         **vars(rows),
     )
-    model = turn.Model.begin(terms, learning.lr, learning.momentum)
+    model = Model.begin(terms, learning.lr, learning.momentum)
     if start is not None:
         held, model.layers = read_model(start)
         if held != terms:
@@ -244,76 +241,15 @@ def train(
     with tempfile.TemporaryDirectory(prefix="pencil-") as name:
         folder, kept = Path(name), Path(name) if out is None else out
         check_writable("out", kept, folder=True)
+        with quiet_unless_it_fails():
+            from crypten_ext.pencil import local
         sources = origin.read(owners)
         parts = extraction.extract([one.stated for one in sources], lambda *_: None)
         files = write_parts(parts, folder, sources[0].classes)
-        commands = _commands(learning, cost, extraction, files, kept)
+        commands = local.commands_of(learning, cost, extraction, files, kept)
         commands[0] += ["--features", str(parts[0].train_x.shape[1])]
         commands[0] += ["--classes", str(sources[0].classes)]
-        _run_together(commands, folder, timeout)
-
-
-def _commands(
-    learning: Learning,
-    cost: Cost,
-    extraction: FeatureExtraction,
-    files: Sequence[Path],
-    kept: Path,
-) -> list[list[str]]:
-    """Returns what the model's owner types, then each data owner; keys are made for them."""
-    with quiet_unless_it_fails():
-        from crypten_ext.pencil.meeting import federation_of
-    from extensions.transport import make
-
-    folder = files[0].parent
-    model = make("model", folder / "model.pem", 1)
-    first = ["owner", "--key", str(model.path), "--out", str(kept / "model.npz")]
-    first += ["--test", str(files[0])]
-    first += ["--max-feature-norm", str(extraction.max_feature_norm), *_typed(learning)]
-    commands = [first]
-    for number, records in enumerate(files):
-        name = f"data-{number}"
-        identity = make(name, folder / f"{name}.pem", 1)
-        path = str(federation_of(model, identity, folder / f"{name}.toml"))
-        first += ["--federation", path]
-        own = ["--key", str(identity.path), "--federation", path, "--records", str(records)]
-        commands.append(["data", *own, "--ledger", str(kept / f"{name}.ledger"), *_typed(cost)])
-    return commands
-
-
-def _typed(options: object) -> list[str]:
-    pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in vars(options).items()]
-    return [word for pair in pairs for word in pair]
-
-
-def _run_together(commands: Sequence[Sequence[str]], folder: Path, timeout: float) -> None:
-    """Returns once all have ended well; if one fails, none goes on.
-
-    Raises:
-        PeaError: one failed, which is named with its last line, or the time is over.
-    """
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
-    try:
-        for i, command in enumerate(commands):
-            said = folder / f"{i}.stderr"
-            with said.open("wb") as file:
-                words = [sys.executable, "-m", _MODULE, *command]
-                process = subprocess.Popen(words, stderr=file, env=env)
-            running.append((command[0] if i == 0 else f"data owner {i - 1}", process, said))
-        deadline = time.monotonic() + timeout
-        while any(process.poll() is None for _, process, _ in running):
-            for name, process, said in running:
-                if process.poll():
-                    last = said.read_text().strip().splitlines()[-1:] or ["it says nothing"]
-                    raise PeaError(f"{name} ended with status {process.poll()}: {last[0]}")
-            if time.monotonic() > deadline:
-                raise PeaError(f"Not all had finished after {timeout:g} s.")
-            time.sleep(0.1)
-    finally:
-        for _, process, _ in running:
-            process.kill()
-            process.wait()
+        local.run_together(commands, folder, timeout)
 
 
 def _files(given: Sequence[Path]) -> list[Path]:

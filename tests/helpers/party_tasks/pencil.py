@@ -13,6 +13,7 @@ from crypten_ext import pairwise
 from crypten_ext.pairwise import rounds
 from crypten_ext.pencil import turn
 from crypten_ext.pencil.account import Account, Budget
+from crypten_ext.pencil.model import Model
 from crypten_ext.pencil.terms import Terms
 from crypten_ext.processes.worker import Context
 from crypten_ext.ring.crypten_ring import CrypTenRing
@@ -49,9 +50,9 @@ def encoded(terms: Terms, scale: float = 1.0) -> OwnRecords:
     )
 
 
-def model_of(model: str, seed: int = 3) -> turn.Model:
+def model_of(model: str, seed: int = 3) -> Model:
     """Returns a model with weights that are not public."""
-    owned = turn.Model.begin(Terms(model=model, **TERMS), 0.0)
+    owned = Model.begin(Terms(model=model, **TERMS), 0.0)
     draws = np.random.default_rng(seed)
     owned.layers = [
         (draws.normal(size=w.shape) / 2, draws.normal(size=b.shape)) for w, b in owned.layers
@@ -59,10 +60,10 @@ def model_of(model: str, seed: int = 3) -> turn.Model:
     return owned
 
 
-class Kept(turn.Model):
+class Kept(Model):
     """A model that keeps what it was told, and learns nothing."""
 
-    def __init__(self, owned: turn.Model) -> None:
+    def __init__(self, owned: Model) -> None:
         super().__init__(owned.terms, owned.layers, 0.0)
         self.told: list[Any] = []
 
@@ -164,7 +165,7 @@ def refused(context: Context, ledger: Path, **terms: Any) -> str:
     try:
         if context.rank == MODEL:
             stated = Terms(**{"model": "logistic", **TERMS, **terms})
-            turn.lead(turn.Model.begin(stated, 1.0), 1)
+            turn.lead(Model.begin(stated, 1.0), 1)
         else:
             turn.follow(encoded, Account(ledger, Budget(**BUDGET), len(records()[0])))
     except PeaError as error:
