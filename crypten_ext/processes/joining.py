@@ -116,9 +116,9 @@ def joined_by_tls(
         assert rank is not None
         board = board_of(local, door, seconds, back)
         until_over.callback(board.close)
-        if over is not None and run_of(board) == over:
-            raise PartyLostError(0, "has not begun another run")
         try:
+            if over is not None and run_of(board) == over:
+                raise PartyLostError(0, "has not begun another run")
             missing = introduce(board, rank, manifest, deadline)
         except BoardLostError as error:
             raise PartyLostError(0, f"left before all had come: {error}") from error
