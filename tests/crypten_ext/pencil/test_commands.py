@@ -130,7 +130,7 @@ def test_data_owners_take_turns_until_their_budgets_are_spent(tmp_path: Path):
     ][: len(turns)]
     assert [line for line in turns if "its budget is spent" in line] == turns[2:4]
     assert len(turns) == 4
-    assert float(re.search(r"accuracy ([.\d]+)", turns[-1])[1]) > 0.6
+    assert float(re.search(r"accuracy ([.\d]+)", turns[-1])[1]) > 0.4
     for owner in range(2):
         assert (tmp_path / f"data-{owner}.ledger").exists()
     assert read_model(tmp_path / "model.npz")[0].model == "logistic"
