@@ -292,6 +292,13 @@ CATALOGUE = (
         command=_PAILLIER,
     ),
     Entry(
+        pattern="pencil-training",
+        part=FEDERATED,
+        title="Pencil's training",
+        shows="Samples an hour and MB a sample beside the paper's Table III, and an epsilon.",
+        command=f"{_RUN} pencil",
+    ),
+    Entry(
         pattern="pencil-attack",
         part=FEDERATED,
         title="Masks that Pencil uses again",

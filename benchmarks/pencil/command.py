@@ -1,4 +1,4 @@
-"""The command `pencil`: what Algorithm 3 tells one data owner of the model."""
+"""The command `pencil`: what its training costs, or what Algorithm 3 tells one data owner."""
 
 import time
 from typing import Annotated, Any
@@ -7,6 +7,7 @@ import typer
 from sklearn.datasets import load_digits
 
 from benchmarks.pencil.reused_masks import descent, recovered, seen
+from benchmarks.pencil.training import publish_training
 from benchmarks.tables import publish
 from extensions.errors import ArgumentError
 
@@ -54,10 +55,15 @@ def main(
     masks: Annotated[
         list[int] | None, typer.Option(help="Masks m; by default 2, 4 and 8.", min=1)
     ] = None,
+    batch: Annotated[int, typer.Option(help="Records of a step, on average.", min=1)] = 512,
+    steps: Annotated[int, typer.Option(help="Steps that are measured, after one.", min=1)] = 1,
 ) -> None:
-    """Pencil's Algorithm 3, attacked by one data owner: what it learns of the model's weights."""
+    """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if not attack:
-        raise ArgumentError("attack", attack, "given", "Algorithms 1 and 2 are not here.")
+        if masks is not None:
+            raise ArgumentError("masks", masks, "left out without --attack")
+        publish_training(batch=batch, steps=steps, samples=60_000)
+        return
     counts = masks or [*PUBLISHED]
     kinds = [(FRAC_BITS, False), (RING_BITS, False), (FRAC_BITS, True)]
     publish(

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -92,6 +92,7 @@ def joined_by_tls(
     *,
     silence: float = TLS_SILENCE,
     back: float = RETURN,
+    over: bytes | None = None,
 ) -> Iterator[None]:
     """As `joined`, over TLS 1.3 with the other parties of a federation.
 
@@ -101,6 +102,7 @@ def joined_by_tls(
         seconds: within which all parties must have come.
         silence: seconds without a status after which a party is lost; ten statuses.
         back: seconds within which a party that lost a connection is back, or is lost.
+        over: a run of the same parties that is over, and whose door may still be open.
 
     Raises:
         RefusedError: another host and this one refused each other.
@@ -115,16 +117,13 @@ def joined_by_tls(
         board = board_of(local, door, seconds, back)
         until_over.callback(board.close)
         try:
+            if over is not None and run_of(board) == over:
+                raise PartyLostError(0, "has not begun another run")
             missing = introduce(board, rank, manifest, deadline)
         except BoardLostError as error:
             raise PartyLostError(0, f"left before all had come: {error}") from error
         if missing:
-            names = [local.federation.parties[one].name for one in missing]
-            raise PartyLostError(
-                missing[0],
-                f"({', nor has '.join(names)}) has not come within {seconds:g} s. "
-                + " ".join(door.refused),
-            )
+            raise _absent(local, missing, seconds, door.refused)
         watch = Watch(
             board,
             has_host=True,
@@ -145,6 +144,15 @@ def joined_by_tls(
             begin(mesh, Session(local, run))
             crypten.init()
             yield
+
+
+def _absent(
+    local: Local, missing: Sequence[int], seconds: float, refused: Iterable[str]
+) -> PartyLostError:
+    """Returns who has not come, and who was refused meanwhile."""
+    names = ", nor has ".join(local.federation.parties[one].name for one in missing)
+    reason = f"({names}) has not come within {seconds:g} s. " + " ".join(refused)
+    return PartyLostError(missing[0], reason)
 
 
 def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Store:

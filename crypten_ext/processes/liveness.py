@@ -79,7 +79,7 @@ class Watch:
         self._rank = rank
         self._interval = interval
         self._silence = self._limit = silence
-        self._key = f"watch_parties/{next(_sessions)}/"
+        self._key = f"watch_parties/{next(getattr(store, 'watches', _sessions))}/"
         self._peers = Peers(peer for peer in range(world_size) if peer != rank)
         self._exchanges = 0
         self._cut = False

@@ -1,7 +1,7 @@
 """Commands that are imported when they are called: ours, and those that distributions add.
 
 A distribution adds one to `pea` under the entry point group ``pea.commands``, which names a
-function, and the extra that it needs if there is one:
+function or a group of `Commands`, and the extra that it needs if there is one:
 
     [project.entry-points."pea.commands"]
     players = "tfe_ext.players.command:players [tfe]"
@@ -87,10 +87,23 @@ def command_of(point: EntryPoint) -> Any:
     Raises:
         MissingExtraError: its module needs what is not installed.
     """
-    app = typer.Typer(add_completion=False)
     function = _told(point, lambda: entry_points.import_from(point))
+    if isinstance(function, type):
+        return typer.main.get_command(group_of(function))
+    app = typer.Typer(add_completion=False)
     app.command(point.name, cls=Command)(with_options(_with_extra(point, function)))
     return typer.main.get_command(app)
+
+
+def group_of(commands: type[Commands]) -> typer.Typer:
+    """Returns the application of a group of commands."""
+    app = typer.Typer(cls=commands, add_completion=False, pretty_exceptions_enable=False)
+
+    @app.callback(help=commands.__doc__)
+    def group() -> None:
+        return
+
+    return app
 
 
 def _with_extra(point: EntryPoint, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,8 +127,8 @@ def _told(point: EntryPoint, work: Callable[[], Any]) -> Any:
 
 
 def _help_of(point: EntryPoint) -> str | None:
-    """Returns the docstring of the function, which is not imported, nor is any package of it."""
+    """Returns the docstring of the function or group, which is not imported, nor any package."""
     for node in entry_points.statements(point.module):
-        if isinstance(node, ast.FunctionDef) and node.name == point.attr:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == point.attr:
             return ast.get_docstring(node)
     return None

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any, Self
 
 from extensions.errors import PeaError
@@ -30,12 +31,17 @@ class BoardLostError(PeaError, RuntimeError):
 
 
 class Board:
-    """A board that this host keeps; each reader has a thread here until its connection ends."""
+    """A board that this host keeps; each reader has a thread here until its connection ends.
+
+    Attributes:
+        watches: numbers of those who watch over it, the first 0 at every party.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._change = threading.Lock()
         self._readers: list[ssl.SSLSocket] = []
+        self.watches = count()
 
     def set(self, key: str, value: str) -> None:
         """The name has this text from now on."""
@@ -118,6 +124,7 @@ class FarBoard:
         self._connection = connection
         self._again, self._seconds = again, seconds
         self._lock = threading.Lock()
+        self.watches = count()
 
     def set(self, key: str, value: str) -> None:
         """The name has this text from now on."""

@@ -33,5 +33,5 @@ def test_steps_that_tell_masks_not_apart_are_refused():
         recovered(view, 59)
 
 
-def test_the_command_without_an_attack_is_refused():
-    assert CliRunner().invoke(app, ["pencil"]).exit_code != 0
+def test_masks_without_an_attack_are_refused():
+    assert CliRunner().invoke(app, ["pencil", "--masks", "2"]).exit_code != 0

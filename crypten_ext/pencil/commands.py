@@ -1,0 +1,264 @@
+"""The commands `pea pencil owner`, `data` and `train`."""
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from extensions.checks import check_positive, check_seconds, check_writable
+from extensions.cli.installed import Commands
+from extensions.cli.parameters import Options
+from extensions.errors import ArgumentError
+from extensions.network.losses import Loss
+from extensions.owners.data import read_party_file, write_parts
+from extensions.owners.origin import FeatureExtraction, Origin
+from extensions.pairwise.owned import DATA, MODEL
+from extensions.runs.entry_points import quiet_unless_it_fails
+
+READ_APART = True
+_MODULE = "crypten_ext.pencil"
+
+
+class PencilCommands(Commands):
+    """Train one party's model on others' records: it keeps the model, and they the records."""
+
+    own: ClassVar[Mapping[str, str]] = {
+        role: f"{_MODULE}.commands:{role}" for role in ("owner", "data", "train")
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """How the model learns; the data owners are told of it what bounds their gradients.
+
+    Attributes:
+        model: as in `pea train`.
+        loss: as in `pea train`.
+        lr: learning rate, which nobody else is told.
+        momentum: of a step's change, likewise.
+        max_grad_norm: bound of each example's gradient.
+        steps: of a turn.
+        rounds: turns of each data owner.
+        frac_bits: fractional bits of shared values.
+
+    Raises:
+        ArgumentError: a value out of range.
+    """
+
+    model: str = "mlp:32"
+    loss: Loss = "sigmoid"
+    lr: float = 8.0
+    momentum: float = 0.0
+    max_grad_norm: float = 0.25
+    steps: int = 5
+    rounds: int = 4
+    frac_bits: int = 16
+
+    def __post_init__(self) -> None:
+        check_positive("lr", self.lr)
+        if not 0.0 <= self.momentum < 1.0:
+            raise ArgumentError("momentum", self.momentum, "in [0, 1)")
+        for name in ("steps", "rounds"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(name, getattr(self, name), "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a model may cost a data owner's records.
+
+    Attributes:
+        epsilon: of all that the model's owner learns of one record.
+        delta: likewise; 1 / (10 records) is usual.
+        most_steps: for which its noise is made; after them it takes no part any more.
+        sample_rate: probability with which a record enters a step.
+    """
+
+    epsilon: float
+    delta: float
+    most_steps: int = 20
+    sample_rate: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What every data owner's records look like.
+
+    Attributes:
+        features: of a record.
+        classes: of records.
+        max_feature_norm: bound of the norm of a record's features.
+    """
+
+    features: int
+    classes: int
+    max_feature_norm: float = 1.0
+
+
+def owner(
+    key: Annotated[Path, typer.Option(help="This host's, of `pea keys`.")],
+    federation: Annotated[
+        list[Path],
+        typer.Option(
+            help="File of `pea federation` for this host, first, and one data owner; once for each "
+            "of them, or a folder of such files, into which more may be put between rounds. Each "
+            "names another port of this host."
+        ),
+    ],
+    learning: Annotated[Learning, Options("Model")],
+    rows: Annotated[Rows, Options("Records")],
+    out: Annotated[Path, typer.Option(help="File of the model, written after each turn.")],
+    start: Annotated[Path | None, typer.Option(help="Model that is gone on with.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Own .npz file of features, to try the model on.")
+    ] = None,
+    join_timeout: Annotated[float, typer.Option(help="Seconds to wait for a data owner.")] = 300.0,
+) -> None:
+    """Own the model: learn from the data owners by turns. None of them is told the weights."""
+    check_seconds("join_timeout", join_timeout)
+    check_writable("out", out)
+    tried = None if test is None else read_party_file(test)
+    _files(federation)
+    with quiet_unless_it_fails():
+        from crypten_ext.pencil import meeting, turn
+        from crypten_ext.pencil.files import accuracy, write_model
+    model = _model(learning, rows, start)
+    for path in _files(federation):
+        meeting.local_of(path, key, MODEL)
+    spent: set[Path] = set()
+    for number in range(1, learning.rounds + 1):
+        for path in [one for one in _files(federation) if one not in spent]:
+            local = meeting.local_of(path, key, MODEL)
+            begun = time.monotonic()
+            with meeting.met(local, join_timeout):
+                told, offer = turn.lead(model, learning.steps, last=number == learning.rounds)
+                size = meeting.carried()
+            write_model(out, model.terms, model.layers)
+            name = local.federation.parties[DATA].name
+            line = f"round {number} {name}: {told.steps} steps of {offer.expected:g} records"
+            line += f", {size / 1e6:.1f} MB, {time.monotonic() - begun:.1f} s"
+            if tried is not None:
+                right = accuracy(model.terms, model.layers, tried.test_x, tried.test_y)
+                line += f", accuracy {right:.4f}"
+            if told.spent:
+                spent.add(path)
+                line += ", its budget is spent"
+            typer.echo(line)
+
+
+def _model(learning: Learning, rows: Rows, start: Path | None) -> Any:
+    """Returns the model that learning begins with."""
+    from crypten_ext.pencil.files import read_model
+    from crypten_ext.pencil.model import Model
+    from crypten_ext.pencil.terms import Terms
+
+    terms = Terms(
+        model=learning.model,
+        loss=learning.loss,
+        frac_bits=learning.frac_bits,
+        max_grad_norm=learning.max_grad_norm,
+        **vars(rows),
+    )
+    model = Model.begin(terms, learning.lr, learning.momentum)
+    if start is not None:
+        held, model.layers = read_model(start)
+        if held != terms:
+            raise ArgumentError("start", str(start), f"a model of {terms}, not of {held}")
+    return model
+
+
+def data(
+    key: Annotated[Path, typer.Option(help="This host's, of `pea keys`.")],
+    federation: Annotated[
+        Path, typer.Option(help="File of `pea federation` for the model's owner and this host.")
+    ],
+    records: Annotated[Path, typer.Option(help="Own .npz file of features, as of `pea features`.")],
+    ledger: Annotated[Path, typer.Option(help="File of what was spent on this model; kept.")],
+    cost: Annotated[Cost, Options("Privacy")],
+    join_timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for the model's owner, each turn.")
+    ] = 300.0,
+) -> None:
+    """Own records: let the model learn from them until the budget is spent. None is shown."""
+    check_seconds("join_timeout", join_timeout)
+    own = read_party_file(records)
+    with quiet_unless_it_fails():
+        from crypten_ext.pencil import meeting, turn
+        from crypten_ext.pencil.account import Account, Budget
+        from crypten_ext.pencil.terms import Terms
+    from extensions.privacy.sampling import OwnRecords, check_records
+
+    local = meeting.local_of(federation, key, DATA)
+    budget = Budget(
+        epsilon=cost.epsilon, delta=cost.delta, steps=cost.most_steps, sample_rate=cost.sample_rate
+    )
+    account = Account(ledger, budget, len(own.train_x))
+    if account.left < 1:
+        account.charge()  # says what is spent
+
+    def encoded(terms: Terms) -> OwnRecords:
+        if own.train_x.shape[1] != terms.features:
+            raise ArgumentError("features", own.train_x.shape[1], f"{terms.features}, the model's")
+        return check_records(
+            own.train_x,
+            own.train_y,
+            frac_bits=terms.frac_bits,
+            classes=terms.classes,
+            max_feature_norm=terms.max_feature_norm,
+        )
+
+    is_over = False
+    while not is_over:
+        with meeting.met(local, join_timeout):
+            told = turn.follow(encoded, account)
+        is_over = told.over or told.spent
+        spent = account.epsilon() if account.made else 0.0
+        typer.echo(
+            f"{account.made} of {budget.steps} steps, epsilon {spent:.4g} of {budget.epsilon:g}"
+            f" at delta = {budget.delta:g}"
+        )
+
+
+def train(
+    learning: Annotated[Learning, Options("Model")],
+    cost: Annotated[Cost, Options("Privacy")],
+    origin: Annotated[Origin, Options("Records", without=("own",))],
+    extraction: Annotated[FeatureExtraction, Options("Features")],
+    owners: Annotated[int, typer.Option(help="Number of data owners.")] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the model and the ledgers; kept.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds that everything may take.")] = 3600.0,
+) -> None:
+    """Start a model's owner and some data owners here, a process each, to try Pencil with."""
+    check_seconds("timeout", timeout)
+    if not 1 <= owners <= 16:
+        raise ArgumentError("owners", owners, "in 1..16")
+    with tempfile.TemporaryDirectory(prefix="pencil-") as name:
+        folder, kept = Path(name), Path(name) if out is None else out
+        check_writable("out", kept, folder=True)
+        with quiet_unless_it_fails():
+            from crypten_ext.pencil import local
+        sources = origin.read(owners)
+        parts = extraction.extract([one.stated for one in sources], lambda *_: None)
+        files = write_parts(parts, folder, sources[0].classes)
+        commands = local.commands_of(learning, cost, extraction, files, kept)
+        commands[0] += ["--features", str(parts[0].train_x.shape[1])]
+        commands[0] += ["--classes", str(sources[0].classes)]
+        local.run_together(commands, folder, timeout)
+
+
+def _files(given: Sequence[Path]) -> list[Path]:
+    """Returns the federations' files, those in folders too."""
+    found: list[Path] = []
+    for path in given:
+        found += sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not found:
+        raise ArgumentError(
+            "federation", [str(path) for path in given], "a file, or a folder of some"
+        )
+    return found

@@ -1,0 +1,58 @@
+"""A model's file at its owner: what it is, and its layers; of mode 0600."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from crypten_ext.pencil.terms import Terms
+from extensions.errors import ArgumentError
+from extensions.network.passes import forward
+from extensions.owners.data import Labels, write_private
+from extensions.protocols.host import named, pairs, unnamed
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Reals, decode, encode
+
+_TERMS = "terms"
+_BLOCK = 4096
+
+
+def write_model(path: Path, terms: Terms, layers: list[tuple[Reals, Reals]]) -> None:
+    """The file holds this model, as a whole."""
+    arrays = named([part for pair in layers for part in pair])
+    write_private(path, **arrays, **{_TERMS: np.array(json.dumps(asdict(terms)))})
+
+
+def read_model(path: Path) -> tuple[Terms, list[tuple[Reals, Reals]]]:
+    """Returns what `write_model` wrote.
+
+    Raises:
+        ArgumentError: the file is none, or its layers are others than it says.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+        terms = Terms(**json.loads(str(arrays.pop(_TERMS))))
+        layers = pairs(unnamed(arrays))
+    except ArgumentError:
+        raise
+    except Exception as error:
+        raise ArgumentError("start", str(path), "a model of `pea pencil owner`") from error
+    shapes = [weight.shape for weight, _ in layers]
+    if shapes != terms.network.parameter_shapes:
+        raise ArgumentError("start", str(path), f"of layers {terms.network.parameter_shapes}")
+    return terms, layers
+
+
+def accuracy(terms: Terms, layers: list[tuple[Reals, Reals]], x: Reals, y: Labels) -> float:
+    """Returns which part of some records the model is right about."""
+    f = terms.frac_bits
+    ring = ClearRing(f)
+    parameters = [(encode(w, f), encode(b, f)) for w, b in layers]
+    right = 0
+    for start in range(0, len(x), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        logits = forward(ring, terms.network, parameters, encode(x[block], f)).logits
+        right += int((decode(logits, f).argmax(axis=1) == y[block]).sum())
+    return right / len(x)

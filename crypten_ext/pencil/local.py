@@ -1,0 +1,83 @@
+"""A model's owner and data owners as processes of this machine, with keys made for them."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crypten_ext.pencil.meeting import federation_of
+from extensions.errors import PeaError
+from extensions.owners.origin import FeatureExtraction
+from extensions.transport import make
+
+MODULE = "crypten_ext.pencil"
+
+
+def commands_of(
+    learning: Any,
+    cost: Any,
+    extraction: FeatureExtraction,
+    files: Sequence[Path],
+    kept: Path,
+) -> list[list[str]]:
+    """Returns what the model's owner types, then each data owner; keys are made for them.
+
+    Args:
+        learning: options of the first.
+        cost: of the others.
+        extraction: of the features.
+        files: of the data owners.
+        kept: folder of what stays.
+    """
+    folder = files[0].parent
+    model = make("model", folder / "model.pem", 1)
+    first = ["owner", "--key", str(model.path), "--out", str(kept / "model.npz")]
+    first += ["--test", str(files[0])]
+    first += ["--max-feature-norm", str(extraction.max_feature_norm), *_typed(learning)]
+    commands = [first]
+    for number, records in enumerate(files):
+        name = f"data-{number}"
+        identity = make(name, folder / f"{name}.pem", 1)
+        path = str(federation_of(model, identity, folder / f"{name}.toml"))
+        first += ["--federation", path]
+        own = ["--key", str(identity.path), "--federation", path, "--records", str(records)]
+        commands.append(["data", *own, "--ledger", str(kept / f"{name}.ledger"), *_typed(cost)])
+    return commands
+
+
+def _typed(options: object) -> list[str]:
+    pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in vars(options).items()]
+    return [word for pair in pairs for word in pair]
+
+
+def run_together(commands: Sequence[Sequence[str]], folder: Path, timeout: float) -> None:
+    """Returns once all have ended well; if one fails, none goes on.
+
+    Raises:
+        PeaError: one failed, which is named with its last line, or the time is over.
+    """
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
+    try:
+        for i, command in enumerate(commands):
+            said = folder / f"{i}.stderr"
+            with said.open("wb") as file:
+                words = [sys.executable, "-m", MODULE, *command]
+                process = subprocess.Popen(words, stderr=file, env=env)
+            running.append((command[0] if i == 0 else f"data owner {i - 1}", process, said))
+        deadline = time.monotonic() + timeout
+        while any(process.poll() is None for _, process, _ in running):
+            for name, process, said in running:
+                if process.poll():
+                    last = said.read_text().strip().splitlines()[-1:] or ["it says nothing"]
+                    raise PeaError(f"{name} ended with status {process.poll()}: {last[0]}")
+            if time.monotonic() > deadline:
+                raise PeaError(f"Not all had finished after {timeout:g} s.")
+            time.sleep(0.1)
+    finally:
+        for _, process, _ in running:
+            process.kill()
+            process.wait()

@@ -1,0 +1,97 @@
+"""CrypTen's ring of two parties, where the first one has the weights in the clear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from crypten_ext.pairwise.rounds import run
+from crypten_ext.ring.crypten_ring import CrypTenRing
+from crypten_ext.ring.factors import Factor, Operand, share_of
+from extensions.pairwise.owned import End, meet, multiplied, weighed
+from extensions.pairwise.rounds import Making, together
+from extensions.protocols.pencil.step import weight_bits
+from extensions.ring.fixed_point import Integers
+
+from crypten import communicator
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A matrix that the model's owner has, and of which the data owner knows the shape.
+
+    Attributes:
+        shape: public.
+        words: ring integers, at the model's owner alone.
+    """
+
+    shape: tuple[int, int]
+    words: Integers | None
+
+    @property
+    def T(self) -> Weight:
+        """The transposed matrix."""
+        return Weight(self.shape[::-1], None if self.words is None else self.words.T)
+
+
+class Inputs(Factor):
+    """Rows at a layer's input.
+
+    Args:
+        share: this party's.
+        whole: whether the data owner has all of them, and the other party's share is 0.
+    """
+
+    def __init__(self, share: torch.Tensor, *, whole: bool = False) -> None:
+        super().__init__(share)
+        self.whole = whole
+
+
+class PencilRing(CrypTenRing):
+    """As `CrypTenRing`; products with a `Weight` are Algorithm 1, with `Inputs` Algorithm 2.
+
+    Raises:
+        MissingExtraError: `seal-python` is not installed.
+    """
+
+    def __init__(self, frac_bits: int) -> None:
+        super().__init__(frac_bits)
+        self._group = communicator.get().main_group
+        self._end: End = self.run(meet(self.rank))
+
+    def run(self, making: Making[Any]) -> Any:
+        """Returns what both parties make, over the connection that they have."""
+        return run(making, self._group)
+
+    def factor(self, x: Operand) -> Inputs:
+        return x if isinstance(x, Inputs) else Inputs(share_of(x))
+
+    def unfold(self, x: Operand, places: Integers) -> Inputs:
+        rows = self.gather(x, places).reshape(-1, places.shape[1])
+        return Inputs(rows, whole=isinstance(x, Inputs) and x.whole)
+
+    def matmul(self, pairs: Sequence[tuple[Any, Any]]) -> list[torch.Tensor]:
+        makings = [self._making(x, y) for x, y in pairs]
+        made = iter(self.run(together([one for one in makings if one is not None])))
+        others = [pair for pair, one in zip(pairs, makings, strict=True) if one is None]
+        shares = [(share_of(x), share_of(y)) for x, y in others]
+        beside = iter(super().matmul(shares) if shares else [])
+        return [
+            next(beside) if one is None else torch.from_numpy(np.array(next(made)))
+            for one in makings
+        ]
+
+    def _making(self, x: Any, y: Any) -> Making[Integers] | None:
+        whole = any(isinstance(one, Inputs) and one.whole for one in (x, y))
+        if isinstance(y, Weight):
+            own, columns = share_of(x).numpy(), y.shape[1]
+            return weighed(
+                self._end, own, y.words, columns, bits=weight_bits(self.frac_bits), whole=whole
+            )
+        if isinstance(y, Inputs) and x.ndim == 2:
+            return multiplied(self._end, x.numpy(), y.share.numpy(), whole=whole)
+        return None

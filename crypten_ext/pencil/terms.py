@@ -1,0 +1,171 @@
+"""What the two parties of a turn have in common, in public, before they compute."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from extensions.checks import check_positive
+from extensions.errors import ArgumentError
+from extensions.network.chain import Network
+from extensions.network.losses import LOSSES, Loss
+from extensions.network.spec import ModelSpec
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.ring.fixed_point import check_frac_bits
+
+MESSAGE_BYTES = 4096
+_MOST_FEATURES, _MOST_CLASSES = 1 << 16, 1 << 10
+
+
+class _Said:
+    """What one party tells the other, as JSON of a size that does not depend on it."""
+
+    def pack(self) -> bytes:
+        """Returns the message."""
+        text = json.dumps(asdict(self)).encode()  # type: ignore[call-overload]
+        if len(text) > MESSAGE_BYTES:
+            raise ArgumentError("terms", f"{len(text)} bytes", f"at most {MESSAGE_BYTES} bytes")
+        return text.ljust(MESSAGE_BYTES)
+
+    @classmethod
+    def unpack(cls, message: bytes) -> Self:
+        """Returns what `pack` was called on.
+
+        Raises:
+            ArgumentError: the message is none, or says what cannot be.
+        """
+        try:
+            found: Any = json.loads(message)
+            kinds = {field.name: field.type for field in fields(cls)}  # type: ignore[arg-type]
+            if not isinstance(found, Mapping) or set(found) != set(kinds):
+                raise ValueError("other fields")
+            values = {name: _KINDS[kinds[name]](found[name]) for name in kinds}
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            advice = "Both sides must have the same version."
+            raise ArgumentError(
+                "terms", "malformed", "what the other side states", advice
+            ) from error
+        return cls(**values)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("no number")
+    return float(value)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("no whole number")
+    return value
+
+
+_KINDS: dict[Any, Any] = {"str": _text, "Loss": _text, "float": _number, "int": _whole}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms(_Said):
+    """What the model's owner states of the model and its training.
+
+    Attributes:
+        model: logistic, mlp:H, lenet or cnn, as in `pea train`.
+        features: of a record.
+        classes: number of outputs.
+        loss: of training.
+        frac_bits: fractional bits of shared values.
+        max_grad_norm: bound of each example's gradient.
+        max_feature_norm: bound of the norm of a record's features.
+
+    Raises:
+        ArgumentError: a value out of range, or no such model.
+    """
+
+    model: str
+    features: int
+    classes: int
+    loss: Loss = "sigmoid"
+    frac_bits: int = 16
+    max_grad_norm: float = 1.0
+    max_feature_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, most in (("features", _MOST_FEATURES), ("classes", _MOST_CLASSES)):
+            if not 1 <= (value := getattr(self, name)) <= most:
+                raise ArgumentError(name, value, f"in 1..{most}")
+        if self.loss not in LOSSES or self.loss == "least-squares":
+            allowed = [loss for loss in LOSSES if loss != "least-squares"]
+            raise ArgumentError("loss", self.loss, f"one of {allowed}")
+        check_frac_bits(self.frac_bits)
+        for name in ("max_grad_norm", "max_feature_norm"):
+            check_positive(name, getattr(self, name))
+        _ = self.network  # refuses unknown models
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model."""
+        return ModelSpec.parse(self.model, self.features, self.classes, self.loss)
+
+    @property
+    def network(self) -> Network:
+        """The layers as every host computes them."""
+        return self.spec.network
+
+    def plan(self, offer: Offer) -> StepPlan:
+        """Returns the public constants of a step on a data owner's records.
+
+        The model's owner divides by what it likes, and its rate is its own: neither is in the plan.
+
+        Raises:
+            ArgumentError: the step's integers do not fit the ring.
+        """
+        return StepPlan(
+            frac_bits=self.frac_bits,
+            layers=self.network.shapes(
+                max_feature_norm=self.max_feature_norm,
+                max_weight_norm=DEFAULT_WEIGHT_NORM,
+                max_grad_norm=self.max_grad_norm,
+            ),
+            rows=offer.rows,
+            learning_rate=1.0,
+            expected_batch_size=1.0,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=offer.noise_multiplier,
+            parties=2,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer(_Said):
+    """What a data owner states of its records and of the noise that it adds.
+
+    Attributes:
+        rows: of each batch, those included that pad it.
+        expected: number of records that are drawn on average.
+        noise_multiplier: standard deviation of its noise over `Terms.max_grad_norm`.
+        steps: that its budget still allows.
+        problem: why it does not take part; empty if it does.
+
+    Raises:
+        ArgumentError: a value out of range.
+    """
+
+    rows: int
+    expected: float
+    noise_multiplier: float
+    steps: int
+    problem: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= 1 << 20:
+            raise ArgumentError("rows", self.rows, "in 1..2^20")
+        check_positive("expected", self.expected)
+        if not self.problem:
+            check_positive("noise_multiplier", self.noise_multiplier)

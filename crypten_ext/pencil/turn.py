@@ -1,0 +1,254 @@
+"""One turn of a data owner: steps that it and the model's owner make over one connection.
+
+Before each step either of them may end the turn. The data owner does so when its budget is spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+import crypten_ext
+from crypten_ext import dealer
+from crypten_ext.pairwise.rounds import run
+from crypten_ext.pencil.account import PIECE, Account
+from crypten_ext.pencil.model import Model
+from crypten_ext.pencil.ring import Inputs, PencilRing, Weight
+from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
+from extensions.errors import ArgumentError, PeaError
+from extensions.pairwise.owned import DATA, MODEL, told_to_model
+from extensions.pairwise.rounds import Making, Round
+from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import OwnRecords, draw_rows
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.host import Batch
+from extensions.protocols.pencil.step import encoded_weight, noisy_sums
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from extensions.ring.interface import NoiseSource
+
+import crypten
+from crypten import communicator
+
+_GO, _STOP, _OVER = b"g", b"s", b"o"
+
+
+class NoNoise:
+    """What the model's owner adds to the data owner's noise: nothing."""
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Returns zeros."""
+        return np.zeros(shape, dtype=np.int64)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> Any:
+        """The model's owner draws no records."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a turn ended.
+
+    Attributes:
+        steps: that were made.
+        over: whether the model's owner has ended the training.
+        spent: whether the data owner's budget is spent.
+    """
+
+    steps: int
+    over: bool
+    spent: bool
+
+
+def prepare_ring(frac_bits: int) -> PencilRing:
+    """Returns the ring of the two parties who have met, and make their tuples themselves."""
+    crypten_ext.enable()
+    crypten.cfg.mpc.provider = "PARTIES"
+    return PencilRing(frac_bits)
+
+
+def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
+    """Returns how a turn ended in which the model learned from one data owner.
+
+    Args:
+        model: of this party, which learns.
+        steps: at most.
+        last: whether the data owner is told that it was the last one.
+
+    Raises:
+        ArgumentError: the data owner does not take part, and says why; weights beyond their bound.
+        PartyLostError: the data owner is lost.
+    """
+    _check_parties(MODEL)
+    terms = model.terms
+    said = _exchanged(DATA, terms.pack(), MESSAGE_BYTES)
+    offer = Offer.unpack(said)
+    if offer.problem:
+        raise ArgumentError("terms", "refused by the data owner", "such as it takes", offer.problem)
+    plan, ring = terms.plan(offer), prepare_ring(terms.frac_bits)
+    made, theirs = 0, _GO
+    while True:
+        model.check()  # or the data owner would be charged for a step that cannot be made
+        own = _GO if made < steps else _OVER if last else _STOP
+        theirs = _exchanged(DATA, own, 1)
+        if own != _GO or theirs != _GO:
+            return Told(made, own == _OVER, theirs != _GO), offer
+        sums = _step(ring, plan, terms, model.layers, None, NoNoise())
+        assert sums is not None
+        model.learn(sums, offer.expected)
+        made += 1
+
+
+def follow(
+    records: Callable[[Terms], OwnRecords],
+    account: Account,
+    source: NoiseSource | None = None,
+    progress: Callable[[int], None] = lambda made: None,
+) -> Told:
+    """Returns how a turn ended in which a model learned from this party's records.
+
+    Args:
+        records: returns them for the stated terms, or raises ArgumentError.
+        account: of what that may cost them.
+        source: of sampling and noise; by default the operating system's.
+        progress: called with the number of steps charged so far.
+
+    Guarantees:
+        The model's owner learns noised sums alone, of which each is charged on disk before it is
+        told; after the last one that the budget allows there is none.
+
+    Raises:
+        ArgumentError: the terms do not fit the records; the model's owner is told so too.
+        PartyLostError: the model's owner is lost.
+    """
+    _check_parties(DATA)
+    source = source or SystemSource()
+    terms, own, plan = _agreed(records, account)
+    ring = prepare_ring(terms.frac_bits)
+    made = 0
+    while True:
+        mine = _GO if account.left else _STOP
+        theirs = _exchanged(MODEL, mine, 1)
+        if mine != _GO or theirs != _GO:
+            return Told(made, theirs == _OVER, mine != _GO)
+        rate = account.budget.sample_rate
+        rows = draw_rows(own, party=DATA, sample_rate=rate, rows=account.rows, source=source)
+        account.charge()
+        shapes = _shapes(terms)
+        given = rows.features, rows.labels, rows.squared_norms, rows.padding
+        _step(ring, plan, terms, shapes, given, source)
+        made += 1
+        progress(account.made)
+
+
+def _agreed(
+    records: Callable[[Terms], OwnRecords], account: Account
+) -> tuple[Terms, OwnRecords, StepPlan]:
+    """Returns what the model's owner states, once it was told what this party offers."""
+    offer = Offer(
+        rows=account.rows,
+        expected=account.budget.sample_rate * account.records,
+        noise_multiplier=account.noise_multiplier,
+        steps=account.left,
+    )
+    came = _received(MODEL, MESSAGE_BYTES)
+    problem = "The terms are none that it can keep."
+    try:
+        terms = Terms.unpack(came)
+        plan = terms.plan(offer)
+        problem = "They do not fit its records."  # the error itself may tell of a record
+        found = terms, records(terms), plan
+    except PeaError:
+        _send(MODEL, replace(offer, problem=problem).pack())
+        raise
+    _send(MODEL, offer.pack())
+    return found
+
+
+def _shapes(terms: Terms) -> list[tuple[Any, Any]]:
+    return [((m, n), (m,)) for m, n in terms.network.parameter_shapes]
+
+
+def _step(
+    ring: PencilRing,
+    plan: StepPlan,
+    terms: Terms,
+    layers: Sequence[tuple[Any, Any]],
+    own: Sequence[Integers] | None,
+    source: NoiseSource,
+) -> list[Reals] | None:
+    """Returns the noised sums at the model's owner, who gives its layers; None to the other.
+
+    Args:
+        ring: of both.
+        plan: of the step.
+        terms: of the model.
+        layers: weights and biases, or their shapes alone.
+        own: the data owner's rows; None at the other.
+        source: of this party's noise.
+    """
+    parameters = [_parameters(pair, terms.frac_bits) for pair in layers]
+    pieces = _pieces(terms, plan.rows, own)
+    parts = noisy_sums(ring, terms.network, plan, parameters, pieces, source)
+    opened = ring.run(told_to_model(ring.rank, [part.numpy() for part in parts]))
+    if opened is None:
+        return None
+    return [decode(part, terms.frac_bits + plan.factor_bits) for part in opened]
+
+
+def _parameters(pair: tuple[Any, Any], frac_bits: int) -> Any:
+    weight, bias = pair
+    if isinstance(weight, tuple):
+        return Weight(weight, None), torch.zeros(bias, dtype=torch.int64)
+    words = encoded_weight(weight, frac_bits)
+    own = torch.from_numpy(encode(bias, frac_bits, name="biases"))
+    return Weight(words.shape, words), own
+
+
+def _pieces(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Iterator[Batch]:
+    """Yields the rows, all of which the data owner has; the other party's shares are zeros.
+
+    Each piece asks for the tuples that the one before did, and is a step to their maker.
+    """
+    if own is None:
+        shapes = (rows, terms.features), (rows, terms.classes), (rows,), (rows,)
+        own = [np.zeros(shape, dtype=np.int64) for shape in shapes]
+    count = -(-rows // PIECE)
+    for i in range(count):
+        part = slice(rows * i // count, rows * (i + 1) // count)
+        x, y, norms, padding = (torch.from_numpy(np.ascontiguousarray(each[part])) for each in own)
+        dealer.begin_step()
+        yield Batch(Inputs(x, whole=True), y, norms, padding)
+
+
+def _check_parties(rank: int) -> None:
+    world = communicator.get()
+    if (world.get_world_size(), world.get_rank()) != (2, rank):
+        given = f"party {world.get_rank()} of {world.get_world_size()}"
+        allowed = f"party {rank} of 2: the model's owner is the first"
+        raise ArgumentError("federation", given, allowed)
+
+
+def _exchanged(other: int, message: bytes, size: int) -> bytes:
+    """Returns what the other party says at the same time."""
+    return _run(_both(other, message, size))
+
+
+def _both(other: int, message: bytes, size: int) -> Making[bytes]:
+    came = yield Round({other: message}, {other: size})
+    return came[other]
+
+
+def _send(other: int, message: bytes) -> None:
+    _run(_both(other, message, 0))
+
+
+def _received(other: int, size: int) -> bytes:
+    return _run(_both(other, b"", size))
+
+
+def _run(making: Making[bytes]) -> bytes:
+    return run(making, communicator.get().main_group)

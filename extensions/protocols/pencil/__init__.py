@@ -1,0 +1,1 @@
+"""Pencil: a model of one party learns from records of another one, and each keeps what it has."""

@@ -1,0 +1,136 @@
+"""`pea pencil`: what it refuses before anybody meets, and whole trainings in processes."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from crypten_ext.pencil.__main__ import app
+from crypten_ext.pencil.files import accuracy, read_model, write_model
+from crypten_ext.pencil.terms import Terms
+from extensions.errors import ArgumentError
+from extensions.owners.data import write_private
+from extensions.transport import Federation, Identity, Member, make
+
+TERMS = Terms(model="mlp:3", features=4, classes=2)
+
+
+def member(identity: Identity, port: int) -> Member:
+    return Member(
+        name=identity.name,
+        role="party",
+        fingerprint=identity.fingerprint,
+        address=f"127.0.0.1:{port}",
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Holds keys of both owners, their federation, and the data owner's file."""
+    folder: Path = tmp_path_factory.mktemp("pencil")
+    own = [make(name, folder / f"{name}.pem", 1) for name in ("model", "data")]
+    members = [member(one, 7000 + i) for i, one in enumerate(own)]
+    Federation(members).write(folder / "pair.toml")
+    Federation(members[::-1]).write(folder / "turned.toml")
+    (folder / "none").mkdir()
+    x, y = np.ones((8, 4)) / 2, np.arange(8) % 2
+    write_private(folder / "records.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    write_model(folder / "start.npz", TERMS, list(TERMS.spec.initial_parameters()))
+    return folder
+
+
+OWNER = {"key": "model.pem", "federation": "pair.toml", "out": "m.npz", "model": "mlp:3"}
+OWNER |= {"features": "4", "classes": "2"}
+DATA = {"key": "data.pem", "federation": "pair.toml", "records": "records.npz", "ledger": "led"}
+DATA |= {"epsilon": "2", "delta": "1e-4"}
+TRAIN = {"epsilon": "2", "delta": "1e-4"}
+PATHS = ("key", "federation", "records", "ledger", "out", "start", "test")
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("owner", {"federation": "turned.toml"}, "^federation = 'party 1 of 2 in .*the first"),
+        ("owner", {"federation": "none"}, "^federation = .* a file, or a folder"),
+        ("owner", {"federation": "start.npz"}, "^federation = "),
+        ("owner", {"model": "mlp:x"}, "^model = 'mlp:x'"),
+        ("owner", {"features": "0"}, "^features = 0: must be in 1..65536"),
+        ("owner", {"classes": "0"}, "^classes = 0"),
+        ("owner", {"loss": "least-squares"}, "^loss = 'least-squares'"),
+        ("owner", {"lr": "0"}, "^lr = 0"),
+        ("owner", {"momentum": "1"}, "^momentum = 1.0: must be in"),
+        ("owner", {"steps": "0"}, "^steps = 0: must be at least 1"),
+        ("owner", {"rounds": "0"}, "^rounds = 0: must be at least 1"),
+        ("owner", {"max-grad-norm": "-1"}, "^max_grad_norm = -1"),
+        ("owner", {"frac-bits": "40"}, "^frac_bits = 40"),
+        ("owner", {"start": "records.npz"}, "^start = .* a model of `pea pencil owner`"),
+        ("owner", {"start": "start.npz", "max-feature-norm": "2"}, "^start = .* a model of Terms"),
+        ("owner", {"test": "start.npz"}, "^records = "),
+        ("owner", {"join-timeout": "0"}, "^join_timeout = 0"),
+        ("data", {"federation": "turned.toml"}, "^federation = 'party 0 of 2 in .*the second"),
+        ("data", {"key": "model.pem"}, "^federation = 'party 0 of 2"),
+        ("data", {"records": "start.npz"}, "^records = "),
+        ("data", {"epsilon": "0"}, "^epsilon = 0"),
+        ("data", {"delta": "2"}, "^delta = 2"),
+        ("data", {"most-steps": "0"}, "^steps = 0: must be at least 1"),
+        ("data", {"sample-rate": "2"}, "^sample_rate = 2"),
+        ("data", {"ledger": "start.npz"}, "^ledger = .* undamaged"),
+        ("train", {"owners": "0"}, "^owners = 0: must be in 1..16"),
+        ("train", {"timeout": "-1"}, "^timeout = -1"),
+        ("train", {"data": "nothing"}, "^data = 'nothing'"),
+    ],
+)
+def test_refused(folder: Path, command: str, options: dict[str, str], message: str):
+    given = {"owner": OWNER, "data": DATA, "train": TRAIN}[command] | options
+    typed = [command]
+    for name, value in given.items():
+        typed += [f"--{name}", str(folder / value) if name in PATHS else value]
+    before = sorted(folder.iterdir())
+    result = CliRunner().invoke(app, typed)
+    assert isinstance(result.exception, ArgumentError), (result.output, result.exception)
+    assert re.search(message, str(result.exception))
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_model_is_read_as_it_was_written(folder: Path):
+    terms, layers = read_model(folder / "start.npz")
+    assert terms == TERMS
+    for pair, other in zip(layers, TERMS.spec.initial_parameters(), strict=True):
+        assert all(np.array_equal(*both) for both in zip(pair, other, strict=True))
+    assert (folder / "start.npz").stat().st_mode & 0o777 == 0o600
+    weights = [(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.zeros(2))]
+    linear = Terms(model="logistic", features=2, classes=2)
+    x = np.array([[0.5, 0.0], [0.0, 0.5], [0.4, 0.1], [0.1, 0.4]])
+    assert accuracy(linear, weights, x, np.array([0, 1, 0, 0])) == 0.75
+    write_model(folder / "wrong.npz", TERMS, weights)
+    with pytest.raises(ArgumentError, match="^start = .* of layers"):
+        read_model(folder / "wrong.npz")
+    (folder / "wrong.npz").unlink()
+
+
+@pytest.mark.long
+def test_data_owners_take_turns_until_their_budgets_are_spent(tmp_path: Path):
+    """Three processes; the model learns digits, and each ledger ends within its epsilon."""
+    import subprocess
+
+    pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
+    cost = ["--epsilon", "20", "--delta", "1e-4", "--most-steps", "8", "--sample-rate", "0.1"]
+    learn = ["--model", "logistic", "--steps", "4", "--rounds", "3", "--lr", "20"]
+    command = [sys.executable, "-m", "crypten_ext.pencil", "train", "--data", "digits"]
+    done = subprocess.run(
+        [*command, *cost, *learn, "--out", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    turns = [line for line in done.stdout.splitlines() if line.startswith("round")]
+    assert [line.split(":")[0] for line in turns] == [
+        f"round {number} data-{owner}" for number in (1, 2, 3) for owner in (0, 1)
+    ][: len(turns)]
+    assert [line for line in turns if "its budget is spent" in line] == turns[2:4]
+    assert len(turns) == 4
+    assert float(re.search(r"accuracy ([.\d]+)", turns[-1])[1]) > 0.4
+    for owner in range(2):
+        assert (tmp_path / f"data-{owner}.ledger").exists()
+    assert read_model(tmp_path / "model.npz")[0].model == "logistic"
