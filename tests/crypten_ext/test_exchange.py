@@ -23,9 +23,9 @@ def test_results_and_counts_are_crypten_s(pools, over, parties, words):
                 assert torch.equal(own, host)
 
 
-@pytest.mark.parametrize(("over", "many"), [("tls", 4), ("gloo", 0)])
+@pytest.mark.parametrize(("over", "many"), [("tls", 8), ("gloo", 0)])
 def test_few_words_go_to_every_other_party_and_many_in_parts(pools, over, many):
-    """In two steps over TLS, around gloo's own ring else."""
+    """In two steps and two halves over TLS, around gloo's own ring else."""
     sizes = [8, DIRECT_BYTES, DIRECT_BYTES + 8]
     for sent in pools.run(3, f"{TASKS}:messages", sizes=sizes, over=over):
         assert sent == [2, 2, many]

@@ -30,6 +30,8 @@ TABLES = {
     "export": records.EXPORT,
     "fl": running.FL,
 }
+GROUPS = {"pencil"}
+"""Groups of commands; their refusals: tests/crypten_ext/pencil/test_commands.py."""
 AFTER_TRAIN = tuple(name for name in TABLES if name not in ("train", "fl"))
 """Commands that may have options of `train`, which one parser reads: see `repeated_of`."""
 WITHOUT_VALUE, TWICE, EMPTY = "given with a value", "given once", "   "
