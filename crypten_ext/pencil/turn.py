@@ -6,6 +6,7 @@ Before each step either of them may end the turn. The data owner does so when it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,11 +64,12 @@ class Told:
     spent: bool
 
 
-def prepare_ring(frac_bits: int) -> PencilRing:
-    """Returns the ring of the two parties who have met, and make their tuples themselves."""
+@contextmanager
+def joint_ring(frac_bits: int) -> Iterator[PencilRing]:
+    """Yields the ring of the two parties who have met, and make their tuples themselves in it."""
     crypten_ext.enable()
-    crypten.cfg.mpc.provider = "PARTIES"
-    return PencilRing(frac_bits)
+    with crypten.cfg.temp_override({"mpc.provider": "PARTIES"}):
+        yield PencilRing(frac_bits)
 
 
 def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
@@ -88,18 +90,18 @@ def lead(model: Model, steps: int, *, last: bool = False) -> tuple[Told, Offer]:
     offer = Offer.unpack(said)
     if offer.problem:
         raise ArgumentError("terms", "refused by the data owner", "such as it takes", offer.problem)
-    plan, ring = terms.plan(offer), prepare_ring(terms.frac_bits)
-    made, theirs = 0, _GO
-    while True:
-        model.check()  # or the data owner would be charged for a step that cannot be made
-        own = _GO if made < steps else _OVER if last else _STOP
-        theirs = _exchanged(DATA, own, 1)
-        if own != _GO or theirs != _GO:
-            return Told(made, own == _OVER, theirs != _GO), offer
-        sums = _step(ring, plan, terms, model.layers, None, NoNoise())
-        assert sums is not None
-        model.learn(sums, offer.expected)
-        made += 1
+    plan, made, theirs = terms.plan(offer), 0, _GO
+    with joint_ring(terms.frac_bits) as ring:
+        while True:
+            model.check()  # or the data owner would be charged for a step that cannot be made
+            own = _GO if made < steps else _OVER if last else _STOP
+            theirs = _exchanged(DATA, own, 1)
+            if own != _GO or theirs != _GO:
+                return Told(made, own == _OVER, theirs != _GO), offer
+            sums = _step(ring, plan, terms, model.layers, None, NoNoise())
+            assert sums is not None
+            model.learn(sums, offer.expected)
+            made += 1
 
 
 def follow(
@@ -127,21 +129,19 @@ def follow(
     _check_parties(DATA)
     source = source or SystemSource()
     terms, own, plan = _agreed(records, account)
-    ring = prepare_ring(terms.frac_bits)
-    made = 0
-    while True:
-        mine = _GO if account.left else _STOP
-        theirs = _exchanged(MODEL, mine, 1)
-        if mine != _GO or theirs != _GO:
-            return Told(made, theirs == _OVER, mine != _GO)
-        rate = account.budget.sample_rate
-        rows = draw_rows(own, party=DATA, sample_rate=rate, rows=account.rows, source=source)
-        account.charge()
-        shapes = _shapes(terms)
-        given = rows.features, rows.labels, rows.squared_norms, rows.padding
-        _step(ring, plan, terms, shapes, given, source)
-        made += 1
-        progress(account.made)
+    made, rate, shapes = 0, account.budget.sample_rate, _shapes(terms)
+    with joint_ring(terms.frac_bits) as ring:
+        while True:
+            mine = _GO if account.left else _STOP
+            theirs = _exchanged(MODEL, mine, 1)
+            if mine != _GO or theirs != _GO:
+                return Told(made, theirs == _OVER, mine != _GO)
+            rows = draw_rows(own, party=DATA, sample_rate=rate, rows=account.rows, source=source)
+            account.charge()
+            given = rows.features, rows.labels, rows.squared_norms, rows.padding
+            _step(ring, plan, terms, shapes, given, source)
+            made += 1
+            progress(account.made)
 
 
 def _agreed(

@@ -177,11 +177,18 @@ def products(context: Context, shares: Any) -> Any:
     """Returns the opened results of both algorithms on shares of x and d, and a weight."""
     pairwise.disconnect()
     x, d, weight = shares
-    ring = turn.prepare_ring(16)
-    own = turn.Weight((weight.shape[1], weight.shape[0]), weight.T if ring.rank == MODEL else None)
-    whole = turn.Inputs(torch.from_numpy(x * ring.rank), whole=True)
-    shared = turn.Inputs(torch.from_numpy(x))
-    found = ring.matmul(
-        [(shared, own), (whole, own), (torch.from_numpy(d), shared), (torch.from_numpy(d), whole)]
-    )
-    return [each.numpy() for each in open_sum(found)]
+    with turn.joint_ring(16) as ring:
+        own = turn.Weight(
+            (weight.shape[1], weight.shape[0]), weight.T if ring.rank == MODEL else None
+        )
+        whole = turn.Inputs(torch.from_numpy(x * ring.rank), whole=True)
+        shared = turn.Inputs(torch.from_numpy(x))
+        found = ring.matmul(
+            [
+                (shared, own),
+                (whole, own),
+                (torch.from_numpy(d), shared),
+                (torch.from_numpy(d), whole),
+            ]
+        )
+        return [each.numpy() for each in open_sum(found)]
