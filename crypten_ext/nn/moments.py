@@ -8,9 +8,9 @@ import torch
 from crypten_ext.nn.named_shares import from_arrays, to_arrays
 from crypten_ext.nn.provenance import LayerUse, Pairs
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from extensions.protocols.dpsgd import Sums, input_bits, paired, parts_of
+from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import AdamPlan, Betas, Moments, adam_step
+from extensions.protocols.optimizer import AdamPlan, Betas, adam_updates
 from extensions.ring.fixed_point import Integers
 
 _PREFIXES = ("first moment of ", "second moment of ")
@@ -58,18 +58,16 @@ class AdamMoments:
             layers: as they were applied.
             number: of the step, from 1 on.
         """
-        before = Moments(*(self._of(layers, which) for which in (0, 1)))
-        moved, after = adam_step(
-            ring, parts_of(sums), before, plan, plan.public(number), input_bits(plan.step)
-        )
+        before = self._of(layers, 0), self._of(layers, 1)
+        updates, after = adam_updates(ring, sums, before, plan, plan.public(number))
 
         def note() -> None:
-            for which, parts in enumerate((after.first, after.second)):
-                self._keep(layers, which, paired(parts, plan.step))
+            for which, pairs in enumerate(after):
+                self._keep(layers, which, pairs)
 
-        return paired(moved, plan.step), note
+        return updates, note
 
-    def _of(self, layers: Sequence[LayerUse], which: int) -> list[torch.Tensor]:
+    def _of(self, layers: Sequence[LayerUse], which: int) -> Sums:
         names, known = self._names(), self._moments[which]
 
         def own(parameter: Any) -> torch.Tensor | None:
@@ -78,10 +76,9 @@ class AdamMoments:
             found = known.get(names[id(parameter)])
             return torch.zeros_like(parameter.share) if found is None else found
 
-        pairs = [
+        return [
             pair for layer in layers for pair in layer.apart(own(layer.weight), own(layer.bias))
         ]
-        return [part for pair in pairs for part in pair if part is not None]
 
     def _keep(self, layers: Sequence[LayerUse], which: int, pairs: Any) -> None:
         names, known, each = self._names(), self._moments[which], iter(pairs)

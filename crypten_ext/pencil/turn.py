@@ -26,7 +26,7 @@ from extensions.pairwise.rounds import Making, Round
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, draw_rows
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.host import Batch
+from extensions.protocols.host import Batch, part_of
 from extensions.protocols.pencil.step import encoded_weight, noisy_sums
 from extensions.ring.fixed_point import Integers, Reals, decode, encode
 from extensions.ring.interface import NoiseSource
@@ -218,7 +218,7 @@ def _pieces(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Iterator
         own = [np.zeros(shape, dtype=np.int64) for shape in shapes]
     count = -(-rows // PIECE)
     for i in range(count):
-        part = slice(rows * i // count, rows * (i + 1) // count)
+        part = part_of(rows, i, count)
         x, y, norms, padding = (torch.from_numpy(np.ascontiguousarray(each[part])) for each in own)
         dealer.begin_step()
         yield Batch(Inputs(x, whole=True), y, norms, padding)

@@ -205,8 +205,7 @@ def pieces_of(config: Settings, rows: Sequence[int]) -> int:
 def _moved(config: Settings, plan: StepPlan) -> float:
     """A bound of the norm by which all steps move all weights together."""
     if config.optimizer == "adam":
-        rates = multipliers(config.lr_schedule, config.steps)
-        return math.fsum(rates) * adam_of(config, plan).largest_step()
+        return adam_of(config, plan).moved(multipliers(config.lr_schedule, config.steps))
     return plan.moved(_rates(config, plan))
 
 

@@ -1,6 +1,6 @@
 """What a run makes of the steps' updates: rates that fall, momentum, a mean of iterates."""
 
-from extensions.protocols.optimizer.adam import AdamPlan, AdamStep, Betas, Moments, adam_step
+from extensions.protocols.optimizer.adam import AdamPlan, AdamStep, Betas
 from extensions.protocols.optimizer.choices import (
     Averaging,
     Choices,
@@ -11,7 +11,7 @@ from extensions.protocols.optimizer.choices import (
     check_choices,
     iterates,
 )
-from extensions.protocols.optimizer.rules import Rule, adam_of, rule_of
+from extensions.protocols.optimizer.rules import Rule, adam_of, adam_updates, rule_of
 from extensions.protocols.optimizer.schedule import (
     RateSchedule,
     multipliers,
@@ -28,13 +28,12 @@ __all__ = [
     "Betas",
     "Choices",
     "Mean",
-    "Moments",
     "Optimizer",
     "RateSchedule",
     "Rule",
     "State",
     "adam_of",
-    "adam_step",
+    "adam_updates",
     "bias_bits",
     "bias_bits_of_layers",
     "check_average",

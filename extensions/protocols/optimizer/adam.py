@@ -26,7 +26,6 @@ FLOOR = 2.0**-4
 """Least second moment of DPAdam, in units of the noise's variance."""
 EPS = 2.0**-8
 """Of Adam without noise, the root of the least second moment."""
-_LEAST_BITS = 8
 
 
 @dataclass(frozen=True)
@@ -162,10 +161,13 @@ class AdamPlan:
         """0: what noise moves is part of `largest_pull`."""
         return 0.0
 
+    def moved(self, rates: Sequence[float]) -> float:
+        """Returns a bound of the norm by which steps of such rates move all weights together."""
+        return math.fsum(rates) * self.largest_step()
+
     def check_drift(self, rates: Sequence[float], max_weight_norm: float) -> None:
         """Raises ArgumentError if weights might leave their bound within steps of such rates."""
-        moved = math.fsum(rates) * self.largest_step()
-        self.step.check_moved(moved, len(rates), max_weight_norm)
+        self.step.check_moved(self.moved(rates), len(rates), max_weight_norm)
 
     @property
     def frac_bits(self) -> int:

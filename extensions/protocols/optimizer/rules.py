@@ -10,7 +10,7 @@ from extensions.protocols.optimizer.adam import AdamPlan, Betas, Moments, adam_s
 from extensions.protocols.optimizer.choices import Choices
 from extensions.protocols.optimizer.schedule import multipliers, numerators
 from extensions.protocols.optimizer.state import State
-from extensions.ring.interface import Ring
+from extensions.ring.interface import Ring, Share
 
 
 class Rule(Protocol):
@@ -77,13 +77,29 @@ class Adam:
         self, ring: Ring, sums: Sums, state: State, public: Sequence[Any], counted: Any
     ) -> State:
         """Returns the state after a step, with both moments."""
-        plan = self.plan.step
-        moments = Moments(trained_of(state.first, plan), trained_of(state.second, plan))
-        moved, moments = adam_step(
-            ring, parts_of(sums), moments, self.plan, public, input_bits(plan)
-        )
-        both = paired(moments.first, plan), paired(moments.second, plan)
-        return state.after(paired(moved, plan), counted, both)
+        moments = state.first, state.second
+        updates, after = adam_updates(ring, sums, moments, self.plan, public)
+        return state.after(updates, counted, after)
+
+
+def adam_updates(
+    ring: Ring, sums: Sums, moments: tuple[Sums, Sums], plan: AdamPlan, public: Sequence[Any]
+) -> tuple[list[tuple[Share | None, Share | None]], tuple[Sums, Sums]]:
+    """Returns, for each layer, what a step takes from its weight and bias, and both moments.
+
+    None stands for what is frozen, whose moments before the step are not used.
+
+    Args:
+        ring: the host.
+        sums: noisy.
+        moments: before the step, of each layer's weight and bias.
+        plan: the public constants.
+        public: as in `adam_step`.
+    """
+    step = plan.step
+    before = Moments(*(trained_of(each, step) for each in moments))
+    moved, after = adam_step(ring, parts_of(sums), before, plan, public, input_bits(step))
+    return paired(moved, step), (paired(after.first, step), paired(after.second, step))
 
 
 def rule_of(choices: Choices, plan: StepPlan) -> Rule:

@@ -10,9 +10,9 @@ import pytest
 from extensions.errors import ArgumentError
 from extensions.network.layers import LayerShape
 from extensions.privacy.accounting import Ledger
+from extensions.privacy.gaussian_table import TAIL
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import AdamPlan, Betas, Moments, adam_step
-from extensions.protocols.optimizer.adam import EPS
+from extensions.protocols.optimizer.adam import EPS, AdamPlan, Betas, Moments, adam_step
 from extensions.protocols.settings import network_of, plan_of
 from extensions.ring.clear import ClearRing, Rounding
 from extensions.ring.fixed_point import decode
@@ -124,6 +124,16 @@ def test_no_step_is_longer_than_stated(betas: Betas):
         for parts in computed(own, sums, "extreme"):
             length = np.linalg.norm(np.concatenate([parts[0].ravel(), 2 * parts[1]]))
             assert length <= own.largest_step() + 40 * 2.0**-F
+
+
+def test_a_step_of_many_weights_at_the_floor_is_no_longer_than_stated():
+    """A steady gradient, no longer than all rows' pulls, each entry of which the noise hides."""
+    own = plan()
+    own = replace(own, step=replace(own.step, layers=(replace(SHAPE, in_features=700),)))
+    steps = [[np.full((4, 700), 0.9 * own.unit), np.zeros(4)]] * 3
+    assert 0.9 * math.sqrt(4 * 700) <= own.largest - TAIL
+    lengths = [np.linalg.norm(weight) for weight, _ in computed(own, steps, "extreme")]
+    assert own.largest_step() / 3 < max(lengths) <= own.largest_step()
 
 
 def test_a_run_takes_these_steps():

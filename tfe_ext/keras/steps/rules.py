@@ -4,16 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extensions.protocols.dpsgd import (
-    Sums,
-    input_bits,
-    paired,
-    parts_of,
-    trained_of,
-    updates_of,
-)
+from extensions.protocols.dpsgd import Sums, updates_of
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.optimizer import AdamPlan, Moments, adam_step
+from extensions.protocols.optimizer import AdamPlan, adam_updates
 from tfe_ext.keras.steps.iterates import FIRST, SECOND, VELOCITY
 from tfe_ext.ring.aby3_ring import ABY3Ring
 
@@ -56,7 +49,7 @@ class Descent:
 
 @dataclass(frozen=True)
 class Adam:
-    """Steps by both moments; see `adam_step`.
+    """Steps by both moments; see `extensions.protocols.optimizer.adam.adam_step`.
 
     Attributes:
         adam: the public constants; its learning rate is not used.
@@ -82,13 +75,9 @@ class Adam:
             public: the integers of `AdamStep`.
             last: the moments before.
         """
-        plan = self.plan
-        before = Moments(*(trained_of(last[name], plan) for name in self.names))
-        moved, moments = adam_step(
-            ring, parts_of(sums), before, self.adam, public, input_bits(plan)
-        )
-        both = (paired(parts, plan) for parts in (moments.first, moments.second))
-        return paired(moved, plan), dict(zip(self.names, both, strict=True))
+        first, second = (last[name] for name in self.names)
+        updates, after = adam_updates(ring, sums, (first, second), self.adam, public)
+        return updates, dict(zip(self.names, after, strict=True))
 
 
 Rule = Descent | Adam
