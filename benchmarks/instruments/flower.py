@@ -5,12 +5,12 @@ import ipaddress
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ class Deployment:
         environment: what all processes get besides.
 
     Attributes:
+        nodes: how many.
         peers: the folder of the nodes' public keys.
         processes: by name, "link" and "node-0", ...; each leads a group.
     """
@@ -113,14 +114,24 @@ class Deployment:
             "OMP_NUM_THREADS": "1",
             **(environment or {}),
         }
+        self.nodes = nodes
         for node in range(nodes):
-            self._ssh_keygen(node)
+            self._key(node)
 
-    def _ssh_keygen(self, node: int) -> None:
-        where = self.folder / f"node-{node}"
-        command = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(where)]
-        subprocess.run(command, check=True)
-        shutil.copy(f"{where}.pub", self.peers / f"{node}.pub")
+    def _key(self, node: int) -> None:
+        """Writes the key by which a SuperNode authenticates, as ssh-keygen would."""
+        key = ec.generate_private_key(ec.SECP384R1())
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.NoEncryption(),
+        )
+        public = key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+        (self.folder / f"node-{node}").write_bytes(private)
+        for path in (self.folder / f"node-{node}.pub", self.peers / f"{node}.pub"):
+            path.write_bytes(public)
 
     def _start(self, name: str, *command: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -174,11 +185,21 @@ class Deployment:
             raise RuntimeError(f"flwr {arguments[0]} failed: {ran.stdout}{ran.stderr}")
         return ran.stdout
 
-    def online(self, node: int) -> bool:
-        """Returns whether the SuperLink says that a SuperNode is connected."""
+    def begin(self) -> None:
+        """Starts the SuperLink and all SuperNodes, and returns once it says they are connected."""
+        self.link()
+        nodes = range(self.nodes)
+        with ThreadPoolExecutor(os.cpu_count()) as side:
+            list(side.map(self.register, nodes))
+        for node in nodes:
+            self.node(node)
+        until(lambda: self.connected() >= set(nodes), "a connection of all SuperNodes")
+
+    def connected(self) -> set[int]:
+        """Returns the SuperNodes of which the SuperLink says that they are connected."""
         listed = json.loads(self.flwr("supernode", "list", LINK, "--format", "json"))["nodes"]
-        (state,) = [each["status"] for each in listed if each["node-id"] == self._names[node]]
-        return bool(state == "online")
+        states = {each["node-id"]: each["status"] for each in listed}
+        return {node for node, name in self._names.items() if states[name] == "online"}
 
     def register(self, node: int) -> None:
         """Makes a SuperNode's key known to the SuperLink."""

@@ -352,11 +352,11 @@ CATALOGUE = (
         command=f"{_RUN} fl-flower --part lost --flower-python PYTHON",
     ),
     Entry(
-        pattern="fl-flower-processes",
+        pattern=r"fl-flower-processes-(?P<nodes>\d+)",
         part=FEDERATED,
-        title="A round on a SuperLink and five SuperNodes",
+        title="A round on a SuperLink and {nodes} SuperNodes",
         shows="Seconds of a round, and processor time of all processes, by way and size.",
-        command=f"{_RUN} fl-flower --part processes --flower-python PYTHON",
+        command=f"{_RUN} fl-flower --part processes --clients {{nodes}} --flower-python PYTHON",
     ),
     Entry(
         pattern="fl-flower-mnist",

@@ -11,6 +11,7 @@ from fl.clients import Loss
 from fl.training.data import Records
 from fl.training.history import RoundReport
 from fl.training.inputs import checked_records
+from fl.training.weights import device_of
 
 ROWS = 1000
 
@@ -33,7 +34,7 @@ def evaluate(
 
     Args:
         model: of one output a record, or one a class.
-        x: records.
+        x: records, on any device.
         y: labels.
         loss: mean over a batch.
         metrics: by name; each sees the outputs of all records at once.
@@ -42,6 +43,8 @@ def evaluate(
         ArgumentError: a metric that is not one number; names it.
     """
     model.eval()
+    device = device_of(model)
+    x, y = x.to(device), y.to(device)
     outputs, total = [], 0.0
     for rows, labels in zip(torch.split(x, ROWS), torch.split(y, ROWS), strict=True):
         outputs.append(model(rows))

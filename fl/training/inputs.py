@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from extensions.errors import ArgumentError
 from fl.clients import Loss
 from fl.training.data import Records, as_tensors, single
-from fl.training.weights import get_weights
+from fl.training.weights import device_of, get_weights
 
 
 def checked_records(
@@ -62,7 +62,7 @@ def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str) -> None:
 def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     training = model.training
     try:
-        return tuple(model.eval()(record).shape[1:])
+        return tuple(model.eval()(record.to(device_of(model))).shape[1:])
     except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"

@@ -24,6 +24,12 @@ def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
     return entries
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Returns where the model's values are, and so where its records have to be."""
+    first: Tensor = next(iter(model.state_dict().values()))
+    return first.device
+
+
 def running_statistics(model: nn.Module) -> tuple[str, ...]:
     """Returns the names of all floating-point values of the model that are no parameters."""
     parameters = dict(model.named_parameters(remove_duplicate=False))

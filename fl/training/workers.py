@@ -21,14 +21,14 @@ from torch.utils.data import TensorDataset
 from extensions.checks import check_count
 from extensions.errors import ArgumentError, UpdateError, WorkerLostError
 from fl.clients import ClientRound, ClientTraining
-from fl.training.weights import Weights, get_weights, set_weights
+from fl.training.weights import Weights, device_of, get_weights, set_weights
 
 
 class Trainer:
     """Trains clients of one round side by side; the results do not depend on how many at once.
 
     Args:
-        model: its structure.
+        model: its structure; records go to the device that it is on.
         training: what a client does. It is on one thread, so that it is the same in every process;
             torch's own generator is left as it was.
         workers: number of processes; 1 trains in this one. More need a script whose main part
@@ -108,22 +108,26 @@ class _Task:
     ) -> Weights | UpdateError:
         model = copy.deepcopy(self.model)
         set_weights(model, weights, statistics=self.statistics)
+        device = device_of(model)
         try:
-            with _alone(round.seed):
-                self.training(model, TensorDataset(*records), round)
+            with _alone(round.seed, device):
+                own = TensorDataset(*(each.to(device) for each in records))
+                self.training(model, own, round)
         except UpdateError as error:
             return error
         return get_weights(model, statistics=self.statistics)
 
 
 @contextmanager
-def _alone(seed: int) -> Iterator[None]:
-    """One thread and torch's generator from this seed; both are as they were afterwards."""
+def _alone(seed: int, device: torch.device) -> Iterator[None]:
+    """One thread and torch's generators from this seed; all are as they were afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.default_generator.manual_seed(seed)
+            if device.type == "cuda":
+                torch.cuda.manual_seed(seed)
             yield
     finally:
         torch.set_num_threads(threads)

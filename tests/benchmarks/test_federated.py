@@ -248,8 +248,10 @@ def test_a_file_of_published_rounds_of_another_form_is_refused(tmp_path, text, n
         published.read(path, MODELS, PARTITIONS, METHODS, TARGETS)
 
 
-@pytest.mark.parametrize("wrong", [("--model", "vgg"), ("--partition", "even")])
-def test_a_part_that_does_not_exist_is_refused(results, wrong):
+@pytest.mark.parametrize(
+    "wrong", [("--model", "vgg"), ("--partition", "even"), ("--device", "cuda:99")]
+)
+def test_a_part_or_a_device_that_does_not_exist_is_refused(results, wrong):
     result = CliRunner().invoke(app, ["fl-accuracy", *wrong])
     assert isinstance(result.exception, ArgumentError)
     assert not results.exists()

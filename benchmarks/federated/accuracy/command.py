@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 
 from benchmarks.federated.accuracy.experiments import (
@@ -92,9 +93,10 @@ class Learning:
         clip: L1 norm of updates under Laplace noise.
         exact_noise: take the Laplace noise of fl.LocalDP: slow.
         seed: public seed of everything but masks.
+        device: torch's name of the device on which models are trained and tested.
 
     Raises:
-        ArgumentError: a seed below 0.
+        ArgumentError: a seed below 0, or a device that torch does not find.
     """
 
     data_dir: Path | None = None
@@ -102,10 +104,16 @@ class Learning:
     clip: float = 0.01
     exact_noise: bool = False
     seed: int = 0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ArgumentError("seed", self.seed, "at least 0")
+        try:
+            torch.zeros(1, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            allowed = "a device that torch finds here"
+            raise ArgumentError("device", self.device, allowed, "Type: --device cpu") from error
 
 
 def main(
@@ -180,6 +188,7 @@ def _publish(
         sizes={key: asdict(size) for key, size in sizes.items()},
         sizes_of_papers={key: asdict(PAPERS[key]) for key in sizes},
         workers=workers,
+        device=learning.device,
         load=os.getloadavg()[0],
     )
     print(draw(name, panels(curves)))

@@ -60,6 +60,7 @@ class Experiment:
         clip: bound of an update's L1 norm, under the Laplace noise of `fl.LocalDP`.
         exact_noise: noise of `fl.LocalDP` rather than a seeded stand-in.
         data_dir: folder of MNIST's files; None: where `mnist` looks for them.
+        device: of torch, on which models are trained and tested.
         until: accuracy in percent that ends the run; None: it has all its rounds.
         kept: file in which it is kept after each round, and from which it goes on.
         ends: time of day in seconds, after which no round begins.
@@ -74,6 +75,7 @@ class Experiment:
     clip: float
     exact_noise: bool
     data_dir: Path | None
+    device: str = "cpu"
     until: float | None = None
     kept: Path | None = None
     ends: float = math.inf
@@ -116,7 +118,7 @@ def run(experiment: Experiment) -> Curve:
     size, seed = experiment.size, experiment.seed
     train, (test_x, test_y) = mnist(experiment.data_dir, size.records)
     torch.manual_seed(seed)
-    model = MODELS[experiment.model]()
+    model = MODELS[experiment.model]().to(experiment.device)
     mechanism = _mechanism(experiment, model)
     whole = fl.FederatedAveraging(
         model=model,

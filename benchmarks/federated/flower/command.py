@@ -19,7 +19,7 @@ from extensions.errors import ArgumentError
 CLIENTS, VALUES = (5, 20, 50), (10_000, 100_000, 1_000_000)
 GONE = (0.01, 0.2)
 NODES = 5
-"""SuperNodes of the deployment, each with processes of its own."""
+"""SuperNodes of a deployment by default, each with processes of its own."""
 PARTS = ("costs", "lost", "processes", "mnist")
 ENGINE = "benchmarks.federated.flower.engine"
 MNIST = "benchmarks.federated.flower.mnist"
@@ -31,7 +31,8 @@ def main(
         list[str] | None, typer.Option(help=f"{', '.join(PARTS)}; all but mnist by default.")
     ] = None,
     clients: Annotated[
-        list[int] | None, typer.Option(help="Numbers of clients; 5, 20 and 50.", min=3)
+        list[int] | None,
+        typer.Option(help="Numbers of clients; 5, 20 and 50, of processes 5.", min=3),
     ] = None,
     values: Annotated[
         list[int] | None, typer.Option(help="Sizes of a model; 10000, 100000, 1000000.", min=200)
@@ -41,7 +42,7 @@ def main(
     """Bytes, processor time and seconds of a round on Flower, and what is lost with clients.
 
     Costs and losses are counted on an engine in one process, which encodes every message as Flower
-    does; processes are a SuperLink with TLS and five SuperNodes. MNIST is learnt as in
+    does; processes are a SuperLink with TLS and a SuperNode a client. MNIST is learnt as in
     examples/flower/mnist, and by FedAvg, from the files in PEA_DATA.
     """
     counts, sizes = tuple(clients or CLIENTS), tuple(values or VALUES)
@@ -56,7 +57,10 @@ def main(
             case "lost":
                 rows = lost_rows(flower_python, counts, sizes[0])
             case "processes":
-                rows = process_rows(flower_python, sizes)
+                for count in clients or (NODES,):
+                    rows = process_rows(flower_python, count, sizes)
+                    publish(f"fl-flower-processes-{count}", rows, load=os.getloadavg()[0])
+                continue
             case _:
                 rows = mnist_rows(flower_python, rounds)
         publish(f"fl-flower-{name}", rows, load=os.getloadavg()[0])
@@ -140,10 +144,10 @@ def lost_rows(python: str, counts: Sequence[int], size: int) -> list[dict[str, A
     ]
 
 
-def process_rows(python: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Returns what the second of two rounds takes on real processes."""
+def process_rows(python: str, count: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Returns what the second of two rounds takes on real processes of so many clients."""
     settings = [
-        Setting(way=way, clients=NODES, values=size, rounds=2) for size in sizes for way in STAGES
+        Setting(way=way, clients=count, values=size, rounds=2) for size in sizes for way in STAGES
     ]
     return [
         {

@@ -78,12 +78,7 @@ def measure(python: str, settings: Sequence[Setting]) -> Iterator[dict[str, Any]
         folder = Path(stack.enter_context(TemporaryDirectory()))
         deployed = Deployment(python, folder, clients)
         stack.callback(deployed.end)
-        deployed.link()
-        for node in range(clients):
-            deployed.register(node)
-            deployed.node(node)
-        for node in range(clients):
-            until(lambda node=node: deployed.online(node), f"SuperNode {node}")  # type: ignore[misc]
+        deployed.begin()
         for number, setting in enumerate(settings):
             yield _measured(deployed, setting, number)
 

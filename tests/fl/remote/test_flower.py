@@ -47,10 +47,7 @@ class Hooked(Deployment):
 def deployment(tmp_path_factory):
     found = Hooked(tmp_path_factory.mktemp("flower"))
     try:
-        found.link()
-        for node in range(NODES):
-            found.register(node)
-            found.node(node)
+        found.begin()
         yield found
     finally:
         found.end()
@@ -93,11 +90,11 @@ def test_whoever_is_killed_at_any_stage_the_others_go_on(deployment, tmp_path):
         assert round["failure"] == "", stage
         assert set(round["included"]) == everybody - (set() if stage in LATE else {KILLED}), stage
         assert stage in LATE or str(KILLED) in round["refused"], stage
-        wait_until(lambda: not deployment.online(KILLED))
+        wait_until(lambda: KILLED not in deployment.connected())
         hold.write_text(str(held_next))
         (hooks / f"held-{KILLED}").unlink()
         deployment.node(KILLED)
-        wait_until(lambda: deployment.online(KILLED))
+        wait_until(lambda: KILLED in deployment.connected())
         (hooks / f"go-{number + 1}").touch()
     deployment.wait(f"held-{KILLED}")
     os.kill(int((hooks / "server").read_text()), signal.SIGKILL)

@@ -54,6 +54,24 @@ def fitted(rounds: int, **settings: object) -> fl.FederatedAveraging:
     return run
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_model_on_a_gpu_is_trained_and_tested_there() -> None:
+    here, there = fitted(3), fitted(3, model=mlp().cuda())
+    assert next(there.model.parameters()).is_cuda
+    np.testing.assert_allclose(get_weights(there.model), get_weights(here.model), atol=1e-5)
+    assert there.history[-1].loss == pytest.approx(here.history[-1].loss, abs=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_seed_decides_dropout_on_a_gpu_too() -> None:
+    def dropping() -> nn.Module:
+        return nn.Sequential(mlp(), nn.Dropout(0.5)).cuda()
+
+    found = [get_weights(fitted(2, model=dropping(), workers=n).model) for n in (1, 1, 2)]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-5)
+
+
 def centralised(model: nn.Module, steps: int, lr: float) -> nn.Module:
     x, y = torch.tensor(FEW[0], dtype=torch.float32), torch.tensor(FEW[1])
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
