@@ -129,7 +129,9 @@ class Deployment:
         public = key.public_key().public_bytes(
             serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
         )
-        (self.folder / f"node-{node}").write_bytes(private)
+        own = self.folder / f"node-{node}"
+        own.touch(mode=0o600)
+        own.write_bytes(private)
         for path in (self.folder / f"node-{node}.pub", self.peers / f"{node}.pub"):
             path.write_bytes(public)
 
