@@ -98,6 +98,14 @@ def trainable(model: nn.Module, records: int) -> Iterator[None]:
         raise ArgumentError("model", type(model).__name__, allowed, advice) from error
 
 
+def seed_generators(device: torch.device, seed: int) -> None:
+    """Seeds torch's generators from which a training on this device draws, such as by dropout."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+
+
 def training_seed(seed: int, number: int, client: int) -> int:
     """Returns the seed of one client's training in one round of a run."""
     state = np.random.SeedSequence([seed, number, client]).generate_state(1, np.uint64)

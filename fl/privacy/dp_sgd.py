@@ -13,7 +13,7 @@ from torch.utils.data import TensorDataset
 from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, UpdateError
 from extensions.privacy.randomness import SystemSource
-from fl.clients import ClientRound, Loss, trainable
+from fl.clients import ClientRound, Loss, seed_generators, trainable
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.round.machines import Vector
 
@@ -73,7 +73,7 @@ class LocalDPSGD:
         x, y = records.tensors
         model.train()
         source = SystemSource()
-        torch.default_generator.manual_seed(secrets.randbits(63))
+        seed_generators(x.device, secrets.randbits(63))
         deviation = self.noise_multiplier * self.max_grad_norm
         bits = bits_for(min(deviation, self.max_grad_norm), NOISE_UNITS)
         parameters = [p for p in model.parameters() if p.requires_grad]

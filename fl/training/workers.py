@@ -20,7 +20,7 @@ from torch.utils.data import TensorDataset
 
 from extensions.checks import check_count
 from extensions.errors import ArgumentError, UpdateError, WorkerLostError
-from fl.clients import ClientRound, ClientTraining
+from fl.clients import ClientRound, ClientTraining, seed_generators
 from fl.training.weights import Weights, device_of, get_weights, set_weights
 
 
@@ -125,9 +125,7 @@ def _alone(seed: int, device: torch.device) -> Iterator[None]:
     torch.set_num_threads(1)
     try:
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.default_generator.manual_seed(seed)
-            if device.type == "cuda":
-                torch.cuda.manual_seed(seed)
+            seed_generators(device, seed)
             yield
     finally:
         torch.set_num_threads(threads)

@@ -401,17 +401,19 @@ def test_a_gradient_of_record_dp_is_that_of_its_record_alone():
     assert seen == [(1, 0.0)] * 5
 
 
-def test_dropout_of_record_dp_is_not_that_of_the_public_seed():
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+def test_dropout_of_record_dp_is_not_that_of_the_public_seed(device):
     seen: list[torch.Tensor] = []
 
     class Seen(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            seen.append(torch.rand(4) if self.training else torch.zeros(4))
+            seen.append(torch.rand(4, device=x.device) if self.training else torch.zeros(4))
             return super().forward(x)
 
     training = fl.RecordDP(**RECORD_DP, steps=1, sample_rate=1.0)
     for _ in range(2):
-        ran(1, None, model=Seen(64, 10), mechanism=training, clients=[FEW], client_fraction=1.0)
+        model = Seen(64, 10).to(device)
+        ran(1, None, model=model, mechanism=training, clients=[FEW], client_fraction=1.0)
     drawn = [tuple(each.tolist()) for each in seen if each.any()]
     assert len(drawn) == len(set(drawn)) == 120
 
