@@ -10,8 +10,13 @@ B changes n coefficients, chosen one after another as their reader likes, by
 
 (Hellinger's squared distance is at most B^2 I / 8 a coefficient, and adds up). b is the smallest
 for which this is at most 2^-40 over all n coefficients of a run. With b = 40 + log2 B alone, as is
-usual for one product, it would be 2^-26 over 2^28 of them. The sum is bounded, so that no
-decryption fails.
+usual for one product, it would be 2^-26 over 2^28 of them.
+
+B holds for every W but not for every e: the errors of an honest encryption are sums of signs, so
+that by Hoeffding's inequality (J. Amer. Stat. Assoc. 58, 1963) |sum w_i e_i| exceeds
+sqrt(21 ln(2) k) |w| with probability at most 2^(1-k). `Flooding.deviations` is that root for the
+k at which some coefficient of the run does so with probability 2^-50, a thousandth of the distance,
+which 1.07 has room for. The largest error of all, 21 |w|_1, would take four bits more.
 """
 
 from dataclasses import dataclass
@@ -19,12 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.lattice.residues import Stream, Words, of_large
+from extensions.lattice.residues import ERROR_BOUND, Stream, Words, add, of_large, of_small
 
 _WORD = 64
-_MOST_BITS = _WORD + 56
-_ROOT_OF_INFORMATION = 1.068
-"""sqrt(4.5622) / 2, rounded up."""
+_MOST_BITS = 3 * _WORD
+_ROOT_OF_INFORMATION = 1.07
+"""sqrt(4.5622) / 2 = 1.068, and room for errors beyond their bound."""
+_BEYOND = 10
+"""Bits by which errors beyond their bound are rarer than the distance."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,12 @@ class Flooding:
         if not 40 <= self.security <= 64:
             raise ArgumentError("security", self.security, "in 40..64 bits")
 
+    @property
+    def deviations(self) -> float:
+        """How many times |w| the error sum w_i e_i has at most, but for 2^-(security + 10)."""
+        rarer = np.log2(float(self.coefficients)) + self.security + _BEYOND + 1
+        return float(np.sqrt(ERROR_BOUND * np.log(2.0) * rarer))
+
     def bits(self, bound: int) -> int:
         """Returns b for errors of at most `bound` in magnitude."""
         needed = _ROOT_OF_INFORMATION * float(self.coefficients) ** 0.5 * 2.0**self.security
@@ -70,13 +83,15 @@ def flood(stream: Stream, count: int, bits: int, primes: tuple[int, ...]) -> Wor
     floor of a sum of continuous ones.
 
     Raises:
-        ArgumentError: bits outside 64..120.
+        ArgumentError: bits outside 64..192.
     """
     if not _WORD <= bits <= _MOST_BITS:
         raise ArgumentError("bits", bits, f"in {_WORD}..{_MOST_BITS}")
-    low = np.concatenate([stream.words(3, count), _carries(stream, count)[None]])
-    upper = stream.words(3, count) >> np.uint64(2 * _WORD - bits) if bits > _WORD else low[:3] * 0
-    return of_large(low, upper, largest(bits), primes)
+    layers = -(-bits // _WORD)
+    drawn = stream.words(layers, 3, count).copy()
+    drawn[-1] >>= np.uint64(_WORD * layers - bits)
+    noise = of_large(drawn, largest(bits), primes)
+    return add(noise, of_small(_carries(stream, count).view(np.int64), primes), primes)
 
 
 def _carries(stream: Stream, count: int) -> Words:

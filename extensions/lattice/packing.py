@@ -81,9 +81,9 @@ def _last(plan: Convolution) -> int:
 def _limbs(x: Integers, count: int, width: int) -> list[Integers]:
     """Returns signed digits whose sum, shifted by multiples of the width, is x modulo 2^64."""
     limbs = []
-    half, mask = np.int64(1 << (width - 1)), np.int64((1 << width) - 1 if width < 64 else -1)
+    half, mask = 1 << (width - 1), (1 << width) - 1
     for _ in range(count - 1):
         low = ((x + half) & mask) - half
         limbs.append(low)
-        x = (x - low) >> np.int64(width)
+        x = (x - low) >> width
     return [*limbs, x]

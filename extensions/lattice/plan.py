@@ -1,5 +1,6 @@
 """What a product of a public shape takes: polynomials, limbs, noise and bytes."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -7,17 +8,18 @@ from itertools import product
 
 from extensions.errors import ArgumentError
 from extensions.lattice.flooding import USUAL, Flooding, largest
-from extensions.lattice.residues import ERROR_BOUND
-from extensions.lattice.scheme import DEGREE
+from extensions.lattice.scheme import ANSWERED, DEGREE, FRESH, PRIME_SIZES
 
 _WORD = 64
-_ANSWER_LIMIT = 1 << 54
-"""Half of the error at which an answer modulo two primes of 60 bits fails: 2^120 / 2^65."""
-_DIVIDED = 1 << 59
-"""Below the prime by which an answer's error is divided before it is sent."""
+_FRESH_BITS, _ANSWER_BITS = sum(PRIME_SIZES[:FRESH]), sum(PRIME_SIZES[:ANSWERED])
+_LARGEST_ERROR = (1 << (_ANSWER_BITS - _WORD - 1)) - 2
+"""Of an answer that is decrypted: half of its modulus by 2^64, whose primes are just below 2^40."""
+_DIVIDED_BITS = _FRESH_BITS - _ANSWER_BITS
+_ROUNDED = DEGREE // 2 + 3
+"""Error of the divisions of an answer: half of each of 8192 signs and itself, twice."""
 HEAD_BYTES, SEED_BYTES = 32, 32
-_PACKED = DEGREE * 15 // 2
-"""Bytes of one polynomial modulo one prime of 60 bits."""
+PUBLIC_KEY_BYTES = HEAD_BYTES + 2 * DEGREE * sum(-(-bits // 4) * 4 for bits in PRIME_SIZES) // 8
+"""Two polynomials, of which residues take multiples of 4 bits (`extensions.lattice.wire`)."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +127,13 @@ class Cut:
     def request_bytes(self, plan: Convolution) -> int:
         """Returns the exact length of the message of whom has x."""
         images, channels, _ = self.blocks(plan)
-        return HEAD_BYTES + SEED_BYTES + images * channels * self.limbs * 3 * _PACKED
+        polynomials = images * channels * self.limbs
+        return HEAD_BYTES + SEED_BYTES + polynomials * DEGREE * _FRESH_BITS // 8
 
     def answer_bytes(self, plan: Convolution) -> int:
         """Returns the exact length of the message of whom has W."""
         images, _, outputs = self.blocks(plan)
-        return HEAD_BYTES + images * outputs * 2 * _PACKED + plan.revealed * 15
+        return HEAD_BYTES + (images * outputs * DEGREE + plan.revealed) * _ANSWER_BITS // 8
 
 
 def matrices(
@@ -151,12 +154,14 @@ def matrices(
 def error_bound(plan: Convolution, cut: Cut) -> int:
     """Returns a bound of an answer's error before noise, for all W and x of that plan.
 
-    Fresh ciphertexts err by at most 21 and the rounding of a message by 1; each limb of W times
-    that, by every entry that meets one coefficient; then a fresh encryption of zero and the mask.
+    Each limb of W times the errors of fresh ciphertexts (`Flooding.deviations`) and the rounding of
+    a message, which is at most a half, over all entries that meet one coefficient; then a fresh
+    encryption of zero and the mask.
     """
     kernels = cut.outputs * cut.channels * plan.kernel[0] * plan.kernel[1]
     entries = min(kernels, DEGREE) * cut.blocks(plan)[1] * cut.limbs
-    return entries * (1 << (cut.limb_bits - 1)) * (ERROR_BOUND + 1) + 2 * DEGREE
+    errors = math.ceil(plan.flooding.deviations * math.sqrt(entries) + entries / 2)
+    return (errors << (cut.limb_bits - 1)) + 2 * DEGREE
 
 
 @lru_cache(maxsize=256)
@@ -184,6 +189,6 @@ def _fewest_limbs(plan: Convolution, batch: int, channels: int, outputs: int) ->
         cut = Cut(batch, channels, outputs, limbs, width, 0)
         bound = error_bound(plan, cut)
         bits = max(plan.flooding.bits(bound), _WORD)
-        if (bound + largest(bits)) // _DIVIDED + 2 * DEGREE <= _ANSWER_LIMIT:
+        if (bound + largest(bits) >> _DIVIDED_BITS) + _ROUNDED <= _LARGEST_ERROR:
             return Cut(batch, channels, outputs, limbs, width, bits)
     return None

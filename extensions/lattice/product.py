@@ -2,8 +2,8 @@
 
 The product of Cheetah (Huang et al., USENIX Security 2022), which Algorithms 1 and 2 of Pencil (Liu
 et al., NDSS 2024) are made of, with messages modulo 2^64 itself: x is encrypted as
-floor(x Q / 2^64) in BFV's ring of degree 8192 modulo Q of 180 bits. W of many bits is written in
-limbs, x then encrypted once for each.
+x Q / 2^64, rounded, in BFV's ring of degree 8192 modulo Q of 200 bits. W is written in limbs if
+its noise would not fit otherwise, x then encrypted once for each; whole words mostly fit.
 
 Guarantees:
     Semi-honest security. Whoever has W sees ciphertexts (ring-LWE, 128 bits). Whoever has x sees
@@ -16,7 +16,7 @@ Guarantees:
 
 Cost:
     One round of two messages, whose lengths follow from the plan (`Cut.request_bytes`,
-    `Cut.answer_bytes`); the public key of 480 kB once.
+    `Cut.answer_bytes`); the public key of 451 kB once.
 """
 
 import os
@@ -35,9 +35,9 @@ from extensions.lattice.packing import (
     kernel_polynomials,
     output_places,
 )
-from extensions.lattice.plan import SEED_BYTES, Convolution
+from extensions.lattice.plan import PUBLIC_KEY_BYTES, SEED_BYTES, Convolution
 from extensions.lattice.residues import Stream, Words
-from extensions.lattice.scheme import DEGREE, check_residues, decrypted_words, default_scheme
+from extensions.lattice.scheme import DEGREE, decrypted_words, default_scheme
 from extensions.ring.fixed_point import Integers
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ class KeyOwner:
         self._stream = Stream()
 
     def public_key(self) -> bytes:
-        """Returns what the other party needs once, 524,320 bytes."""
-        words = self._scheme.public_residues(self._public)
-        return wire.head("public key", None, self._scheme) + words.astype("<u8").tobytes()
+        """Returns what the other party needs once, 450,592 bytes."""
+        scheme = self._scheme
+        words = scheme.public_residues(self._public)
+        return wire.head("public key", None, scheme) + wire.pack(words, scheme.key_primes)
 
     def encrypt(self, plan: Convolution, x: Integers) -> bytes:
         """Returns the request for W o x.
@@ -75,7 +76,7 @@ class KeyOwner:
         plain = residues.add(plain, residues.of_small(errors, primes), primes)
         hidden = residues.negate(scheme.times(halves, self._secret), primes)
         total = residues.add(scheme.transform(plain), hidden, primes)
-        return wire.head("request", plan, scheme) + seed + wire.pack(total)
+        return wire.head("request", plan, scheme) + seed + wire.pack(total, primes)
 
     def decrypt(self, plan: Convolution, answer: bytes) -> Integers:
         """Returns this party's share of W o x, of the plan's output shape.
@@ -90,7 +91,8 @@ class KeyOwner:
         share = np.empty(plan.output_shape, dtype=np.int64)
         for images, outputs in _answers(plan):
             places = output_places(plan, images, outputs)
-            shape, cut = (len(primes), DEGREE + places.size), 15 * (DEGREE + places.size)
+            shape = len(primes), DEGREE + places.size
+            cut = wire.size(shape[1], primes)
             held = wire.unpack("answer", left[:cut], shape, primes)
             if not held[:, :DEGREE].any():
                 raise CiphertextError("the answer is no encryption: its random half is zero.")
@@ -131,10 +133,9 @@ class Multiplier:
         self._scheme = scheme = default_scheme()
         shape = (2, len(scheme.key_primes), DEGREE)
         expected = wire.head("public key", None, scheme)
-        size = len(expected) + 8 * int(np.prod(shape))
-        words = np.frombuffer(wire.body("public key", public_key, expected, size), dtype="<u8")
-        check_residues("the public key", words.reshape(shape), scheme.key_primes)
-        self._encryptor = scheme.encryptor(words.reshape(shape))
+        left = wire.body("public key", public_key, expected, PUBLIC_KEY_BYTES)
+        words = wire.unpack("public key", left, shape, scheme.key_primes)
+        self._encryptor = scheme.encryptor(words)
         self._flooding = flooding
         self._left = self._flooding.coefficients
         self._stream = Stream()
@@ -162,7 +163,8 @@ class Multiplier:
             places = output_places(plan, images, outputs).ravel()
             mask = share[_block(plan, images, outputs)].ravel().view(np.uint64)
             total = self._sum(inputs[images], factors)
-            answer.append(wire.pack(self._hidden(plan, total, places, mask)))
+            hidden = self._hidden(plan, total, places, mask)
+            answer.append(wire.pack(hidden, self._scheme.answer_primes))
         return b"".join(answer), share
 
     def _check(self, plan: Convolution, weights: Integers) -> None:
@@ -221,9 +223,7 @@ class Multiplier:
         noise = residues.add(noise, residues.negate(residues.scaled(mask, primes), primes), primes)
         pair = total.copy()
         pair[0][:, places] = residues.add(pair[0][:, places], noise, primes)
-        held = scheme.pack(pair, transformed=False)
-        scheme.evaluator.mod_switch_to_next_inplace(held)
-        smaller = scheme.unpack(held)
+        smaller = scheme.divided(pair)
         return np.concatenate([smaller[1], smaller[0][:, places]], axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""Integers modulo 60-bit primes, in NumPy's 64-bit words: scaling, large noise, uniform words.
+"""Integers modulo primes below 2^60, in NumPy's 64-bit words: scaling, large noise, uniform words.
 
 Products are Montgomery's (Math. Comp. 44, 1985): x y 2^-64 modulo an odd prime takes three
 multiplications of words and no division.
@@ -15,10 +15,8 @@ Words = npt.NDArray[np.uint64]
 """Unsigned words: residues, or integers modulo 2^64."""
 
 SEED_BYTES = 32
-PRIME_BITS = 60
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_RESIDUE = np.uint64((1 << PRIME_BITS) - 1)
 
 
 def high(x: Words, y: np.uint64 | Words) -> Words:
@@ -63,36 +61,36 @@ def negate(x: Words, primes: tuple[int, ...]) -> Words:
 
 
 def of_small(x: npt.NDArray[np.int64], primes: tuple[int, ...]) -> Words:
-    """Returns the residues of integers below 2^59 in magnitude, shape (..., primes, n)."""
-    spread = x[..., None, :]
-    positive = spread + _column(primes).view(np.int64)
-    return np.where(spread < 0, positive, spread).view(np.uint64)
+    """Returns the residues of 64-bit integers, shape (..., primes, n)."""
+    return (x[..., None, :] % _column(primes).view(np.int64)).view(np.uint64)
 
 
 def scaled(x: Words, primes: tuple[int, ...]) -> Words:
-    """Returns floor(x Q / 2^64) modulo every prime, Q their product: how BFV encodes modulo 2^64.
+    """Returns x Q / 2^64 rounded, modulo every prime, Q their product: BFV's code modulo 2^64.
 
-    With r = x Q modulo 2^64 the floor is (x Q - r) / 2^64, which is -r 2^-64 modulo any prime of Q.
+    With r = x Q modulo 2^64 its floor is (x Q - r) / 2^64, which is -r 2^-64 modulo any prime of Q.
     """
     rest = x * np.uint64(_product(primes) % (1 << 64))
-    return np.stack([_opposite(reduce(rest, prime), prime) for prime in primes], axis=-2)
+    floor = np.stack([_opposite(reduce(rest, prime), prime) for prime in primes], axis=-2)
+    return add(floor, (rest >> np.uint64(63))[..., None, :], primes)
 
 
-def of_large(low: Words, upper: Words, offset: int, primes: tuple[int, ...]) -> Words:
-    """Returns the residues of sum_j (low_j + 2^64 upper_j) - offset, shape (primes, n).
+def of_large(words: Words, offset: int, primes: tuple[int, ...]) -> Words:
+    """Returns the residues of sum_lj 2^(64 l) words_lj - offset, shape (primes, n).
 
     Args:
-        low: (terms, n) words.
-        upper: (terms, n) words, whose sum is below 2^59.
+        words: (layers l, terms j, n), at most 8 of either.
         offset: any integer.
-        primes: of 60 bits each; at most 8 terms are added.
+        primes: below 2^60.
     """
-    carried = upper.sum(axis=0, dtype=np.uint64)
     residues = []
     for prime in primes:
-        total = (low % np.uint64(prime)).sum(axis=0, dtype=np.uint64)
-        total += multiply(carried, 1 << 64, prime) + np.uint64(-offset % prime)
-        residues.append(total % np.uint64(prime))
+        modulus = np.uint64(prime)
+        total = np.full(words.shape[-1], -offset % prime, dtype=np.uint64)
+        for place, terms in enumerate(words):
+            layer = (terms % modulus).sum(axis=0, dtype=np.uint64) % modulus
+            total += multiply(layer, 1 << 64 * place, prime)
+        residues.append(total % modulus)
     return np.stack(residues)
 
 
@@ -116,10 +114,10 @@ class Stream:
         """Returns uniform residues, by rejection, of shape (polynomials, primes, degree)."""
         result = np.empty((polynomials, len(primes), degree), dtype=np.uint64)
         for index in np.ndindex(polynomials, len(primes)):
-            found = np.empty(0, dtype=np.uint64)
+            prime, found = primes[index[1]], np.empty(0, dtype=np.uint64)
             while found.size < degree:
-                drawn = self.words(degree) & _RESIDUE
-                found = np.concatenate([found, drawn[drawn < primes[index[1]]]])
+                drawn = self.words(degree) & np.uint64((1 << prime.bit_length()) - 1)
+                found = np.concatenate([found, drawn[drawn < prime]])
             result[index] = found[:degree]
         return result
 

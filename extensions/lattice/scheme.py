@@ -24,8 +24,16 @@ if TYPE_CHECKING:
     import seal
 
 DEGREE = 8192
-_PRIME_SIZES = (60, 60, 60, 38)
-"""218 bits in all: what the standard of 2018 (homomorphicencryption.org) allows for 128 bits."""
+PRIME_SIZES = (40, 40, 60, 60, 17)
+"""217 bits in all: of 218 that the standard of 2018 (homomorphicencryption.org) has for 128 bits.
+
+The first four are a fresh ciphertext's: 2^200 holds the noise of a product by whole words, and with
+sizes of multiples of 4 bits residues are packed tightly. The first two are an answer's: beyond the
+word an error of 2^15 has room, where divisions leave 2^12 of a secret of 8192 signs. The last is
+SEAL's own, for public keys.
+"""
+FRESH, ANSWERED = 4, 2
+"""How many of them are the modulus of a request's ciphertexts, and of an answer's."""
 _PLAIN_BITS = 59
 """The largest plaintext modulus that SEAL takes: a product of 64-bit words is decrypted in two."""
 _HEAD, _CIPHER_HEAD, _PLAIN_HEAD, _MOST = 16, 113, 88, 16
@@ -35,7 +43,7 @@ class Scheme:
     """SEAL's context at degree 8192, with residues (polynomials, primes, 8192) in and out.
 
     `primes` are those of a fresh ciphertext, `answer_primes` those that are left when an answer was
-    divided by the last of them. The fourth, of 38 bits, serves SEAL's public keys alone.
+    divided by the others.
 
     Raises:
         MissingExtraError: `seal-python` is not installed.
@@ -49,16 +57,16 @@ class Scheme:
         self._seal = seal
         settings = seal.EncryptionParameters(seal.scheme_type.bfv)
         settings.set_poly_modulus_degree(DEGREE)
-        settings.set_coeff_modulus(seal.CoeffModulus.Create(DEGREE, list(_PRIME_SIZES)))
+        settings.set_coeff_modulus(seal.CoeffModulus.Create(DEGREE, list(PRIME_SIZES)))
         settings.set_plain_modulus(seal.Modulus(1 << _PLAIN_BITS))
         self.context = seal.SEALContext(settings)
         self.evaluator = seal.Evaluator(self.context)
         key = self.context.key_context_data()
         self.key_primes = tuple(int(one.value()) for one in key.parms().coeff_modulus())
-        self.primes, self.answer_primes = self.key_primes[:3], self.key_primes[:2]
-        first = self.context.first_context_data()
-        self._levels = {4: key.parms_id(), 3: first.parms_id()}
-        self._levels[2] = first.next_context_data().parms_id()
+        self.primes, self.answer_primes = self.key_primes[:FRESH], self.key_primes[:ANSWERED]
+        self._levels, level = {len(PRIME_SIZES): key.parms_id()}, self.context.first_context_data()
+        for primes in range(FRESH, ANSWERED - 1, -1):
+            self._levels[primes], level = level.parms_id(), level.next_context_data()
         self._version = seal.Plaintext("0").to_bytes()[:8]
 
     def pack(self, residues: Words, *, transformed: bool) -> "seal.Ciphertext":
@@ -80,6 +88,13 @@ class Scheme:
     def transform_back(self, residues: Words) -> Words:
         """Returns the polynomials of such transforms."""
         return self._in_portions(residues, self.evaluator.transform_from_ntt_inplace, True)
+
+    def divided(self, residues: Words) -> Words:
+        """Returns a ciphertext (2, primes, 8192) divided by all primes but an answer's."""
+        held = self.pack(residues, transformed=False)
+        for _ in range(FRESH - ANSWERED):
+            self.evaluator.mod_switch_to_next_inplace(held)
+        return self.unpack(held)
 
     def times(self, residues: Words, factor: "seal.Plaintext") -> Words:
         """Returns transforms (any, primes, 8192) times those of one factor."""

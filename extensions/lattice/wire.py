@@ -1,6 +1,7 @@
-"""Messages of the lattice: a head that names the product, and residues of 60 bits, checked."""
+"""Messages of the lattice: a head that names the product, and packed residues, checked."""
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -9,13 +10,12 @@ from extensions.lattice.plan import HEAD_BYTES, Convolution
 from extensions.lattice.residues import Words
 from extensions.lattice.scheme import Scheme, check_residues
 
-_FOUR = np.uint64(4)
-_SIXTY = np.uint64(60)
+_WORD = 64
 
 
 def head(kind: str, plan: Convolution | None, scheme: Scheme) -> bytes:
     """Returns 32 bytes that are the same for the same kind, product and parameters alone."""
-    said = f"pea lattice 1: {kind}, {plan}, {scheme.key_primes}"
+    said = f"pea lattice 2: {kind}, {plan}, {scheme.key_primes}"
     return hashlib.sha256(said.encode()).digest()[:HEAD_BYTES]
 
 
@@ -38,14 +38,16 @@ def body(kind: str, message: bytes, head: bytes, size: int) -> memoryview:
     return memoryview(message)[HEAD_BYTES:]
 
 
-def pack(residues: Words) -> bytes:
-    """Returns an even number of residues below 2^60, in 7.5 bytes each."""
-    pairs = residues.reshape(-1, 2)
-    packed = np.empty((len(pairs), 15), dtype=np.uint8)
-    first = pairs[:, 0] | pairs[:, 1] << _SIXTY
-    packed[:, :8] = first.astype("<u8")[:, None].view(np.uint8)
-    packed[:, 8:] = (pairs[:, 1] >> _FOUR).astype("<u8")[:, None].view(np.uint8)[:, :7]
-    return packed.tobytes()
+def size(count: int, primes: Iterable[int]) -> int:
+    """Returns the bytes of so many residues modulo each of the primes."""
+    return sum(-(-count * _width(prime) // 8) for prime in primes)
+
+
+def pack(residues: Words, primes: tuple[int, ...]) -> bytes:
+    """Returns residues of shape (..., primes, any), one prime after the other, in `size` bytes."""
+    return b"".join(
+        _pack(residues[..., place, :].ravel(), _width(prime)) for place, prime in enumerate(primes)
+    )
 
 
 def unpack(kind: str, packed: memoryview, shape: tuple[int, ...], primes: tuple[int, ...]) -> Words:
@@ -54,12 +56,37 @@ def unpack(kind: str, packed: memoryview, shape: tuple[int, ...], primes: tuple[
     Raises:
         CiphertextError: one is not below its prime.
     """
-    pairs = np.frombuffer(packed, dtype=np.uint8).reshape(-1, 15)
-    wide = np.zeros((len(pairs), 16), dtype=np.uint8)
-    wide[:, :15] = pairs
-    words = wide.view("<u8").astype(np.uint64)
-    first = words[:, 0] & np.uint64((1 << 60) - 1)
-    second = words[:, 1] << _FOUR | words[:, 0] >> _SIXTY
-    residues = np.stack([first, second], axis=-1).reshape(shape)
+    residues, start = np.empty(shape, dtype=np.uint64), 0
+    for place, prime in enumerate(primes):
+        held = residues[..., place, :]
+        end = start + size(held.size, (prime,))
+        held[...] = _unpack(packed[start:end], held.size, _width(prime)).reshape(held.shape)
+        start = end
     check_residues(f"the {kind}", residues, primes)
     return residues
+
+
+def _width(prime: int) -> int:
+    """Returns the bits of a residue as it is sent: two take whole bytes."""
+    return -(-prime.bit_length() // 4) * 4
+
+
+def _pack(residues: Words, width: int) -> bytes:
+    pairs = np.zeros((-(-residues.size // 2), 2), dtype=np.uint64)
+    pairs.ravel()[: residues.size] = residues
+    wide = np.empty((len(pairs), 2), dtype="<u8")
+    wide[:, 0] = pairs[:, 0] | pairs[:, 1] << np.uint64(width)
+    wide[:, 1] = pairs[:, 1] >> np.uint64(_WORD - width)
+    return wide.view(np.uint8)[:, : width // 4].tobytes()[: -(-residues.size * width // 8)]
+
+
+def _unpack(packed: memoryview, count: int, width: int) -> Words:
+    each, pairs = width // 4, -(-count // 2)
+    padded = np.zeros(pairs * each, dtype=np.uint8)
+    padded[: len(packed)] = np.frombuffer(packed, dtype=np.uint8)
+    wide = np.zeros((pairs, 16), dtype=np.uint8)
+    wide[:, :each] = padded.reshape(pairs, each)
+    low, upper = wide.view("<u8").astype(np.uint64).T
+    mask = np.uint64((1 << width) - 1)
+    second = (low >> np.uint64(width) | upper << np.uint64(_WORD - width)) & mask
+    return np.stack([low & mask, second], axis=-1).ravel()[:count]

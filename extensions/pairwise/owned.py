@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from extensions.lattice.plan import Convolution, matrices
+from extensions.lattice.plan import PUBLIC_KEY_BYTES, Convolution, matrices
 from extensions.lattice.product import KeyOwner, Multiplier
 from extensions.pairwise.peers import FLOODING, told_by
 from extensions.pairwise.rounds import Making, Round, together
@@ -25,8 +25,6 @@ from extensions.ring.integer_matmul import matmul
 
 MODEL, DATA = 0, 1
 """Ranks: who has the model, and who has the records."""
-
-_PUBLIC_KEY_BYTES = 524_320
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ def meet(rank: int) -> Making[End]:
     """Returns this party's end, with a key that is drawn for it.
 
     Cost:
-        One round; 524 kB from the data owner.
+        One round; 451 kB from the data owner.
 
     Raises:
         CiphertextError: the key is of other parameters.
@@ -56,7 +54,7 @@ def meet(rank: int) -> Making[End]:
         owner = KeyOwner()
         yield Round({MODEL: owner.public_key()})
         return End(owner=owner)
-    came = yield Round({}, {DATA: _PUBLIC_KEY_BYTES})
+    came = yield Round({}, {DATA: PUBLIC_KEY_BYTES})
     with told_by(DATA):
         return End(multiplier=Multiplier(came[DATA], FLOODING))
 

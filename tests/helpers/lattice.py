@@ -32,5 +32,6 @@ def opened(key_owner: KeyOwner, plan, answer):
     phase = integers((turned[:, places] + sent) % np.array(primes, np.uint64)[:, None], primes)
     share = key_owner.decrypt(plan, answer).ravel().view(np.uint64)
     whole = prod(primes)
-    errors = [(p - (int(m) * whole >> 64)) % whole for p, m in zip(phase, share, strict=True)]
+    scaled = [int(word) * whole + 2**63 >> 64 for word in share]
+    errors = [(p - m) % whole for p, m in zip(phase, scaled, strict=True)]
     return half, [e - whole if e > whole // 2 else e for e in errors]

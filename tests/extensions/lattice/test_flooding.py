@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from extensions.errors import ArgumentError
 from extensions.lattice.flooding import Flooding, flood, largest
@@ -12,7 +13,7 @@ from tests.helpers.lattice import integers
 COUNT = 20_000
 
 
-@pytest.mark.parametrize("bits", [64, 65, 94, 113])
+@pytest.mark.parametrize("bits", [64, 65, 94, 113, 134, 170])
 def test_noise_is_bounded_centred_and_of_the_stated_width(bits):
     """The variance is 4^bits / 4, its estimate's relative error sqrt(1.6 / COUNT); six of them."""
     drawn = [x / 2**bits for x in integers(flood(Stream(), COUNT, bits, PRIMES), PRIMES)]
@@ -43,13 +44,21 @@ def test_the_width_follows_the_run_and_the_bound():
     assert Flooding(security=60).bits(1) == 75
 
 
+@pytest.mark.parametrize("run", [Flooding(), Flooding(1, 40), Flooding(1 << 40, 64)])
+def test_errors_stay_within_their_bound_for_all_of_a_run_but_a_thousandth_of_the_distance(run):
+    """The exact law of 50 errors' sum, of 42 signs each; the bound has at most 7 bits to spare."""
+    signs, bound = 42 * 50, run.deviations * np.sqrt(50)
+    beyond = 2 * run.coefficients * binom.sf(np.floor(signs / 2 + bound), signs, 0.5)
+    assert -run.security - 17 < np.log2(beyond) <= -run.security - 10
+
+
 @pytest.mark.parametrize("given", [{"coefficients": 0}, {"coefficients": 2**41}, {"security": 39}])
 def test_settings_outside_their_range_are_refused(given):
     with pytest.raises(ArgumentError, match=next(iter(given))):
         Flooding(**given)
 
 
-@pytest.mark.parametrize("bits", [63, 121])
+@pytest.mark.parametrize("bits", [63, 193])
 def test_noise_of_other_widths_is_refused(bits):
     with pytest.raises(ArgumentError, match="bits"):
         flood(Stream(), 1, bits, PRIMES)

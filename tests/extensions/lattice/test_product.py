@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError, InsecureError, MissingExtraError
-from extensions.lattice.flooding import Flooding
+from extensions.lattice.flooding import Flooding, largest
 from extensions.lattice.plan import Convolution, error_bound, matrices
 from extensions.lattice.product import Multiplier
 from extensions.lattice.scheme import Scheme
@@ -60,19 +60,38 @@ def test_the_largest_error_leaves_the_message(key_owner, multiplier):
     np.testing.assert_array_equal(own + other, convolved(x, weights, 1))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_widest_noise_leaves_the_message(monkeypatch, key_owner, words, sign):
+    """All its words at one end, at the widest that parameters have room for; twice is too wide."""
+    plan = matrices(2, 8000, 1, weight_bits=64, flooding=Flooding(coefficients=1 << 36))
+    multiplier = Multiplier(key_owner.public_key(), plan.flooding)
+    x, weights = words(plan.input_shape), words(plan.weight_shape)
+    assert (plan.cut.limbs, plan.cut.flood_bits) == (1, 134)
+    for factor, holds in ((1, True), (2, False)):
+
+        def widest(_, count, bits, primes, noise=sign * factor):
+            ends = [noise * largest(bits) % prime for prime in primes]
+            return np.repeat(np.array(ends, dtype=np.uint64)[:, None], count, axis=1)
+
+        monkeypatch.setattr("extensions.lattice.product.flood", widest)
+        _, _, other, own = both(key_owner, multiplier, plan, x, weights)
+        assert np.array_equal(own + other, convolved(x, weights, 1)) == holds
+
+
 def test_the_bound_counts_all_that_one_coefficient_sums():
-    """9,000 entries of 40 bits, each times an error of 22, in three blocks."""
+    """9,000 entries of 40 bits, each times an error and half a rounding, in three blocks."""
     plan = PLANS["more inner entries than a polynomial"]
     assert plan.cut.blocks(plan)[1] == 3
-    limbs, largest = plan.cut.limbs, 2 ** (plan.cut.limb_bits - 1)
-    assert 1 <= error_bound(plan, plan.cut) / (9000 * limbs * largest * 22) < 1.01
+    errors = plan.flooding.deviations * 9000**0.5 + 9000 / 2
+    largest_entry = 2 ** (plan.cut.limb_bits - 1)
+    assert 1 <= error_bound(plan, plan.cut) / (plan.cut.limbs * largest_entry * errors) < 1.01
 
 
 def test_budgets_of_bytes():
     """A layer of the paper's MLP on 64 records, and the product that Cheetah's authors quote."""
     layer, quoted = matrices(64, 784, 128, weight_bits=24), matrices(128, 512, 10, weight_bits=24)
-    assert (layer.cut.request_bytes(layer), layer.cut.answer_bytes(layer)) == (4608064, 4055072)
-    assert (quoted.cut.request_bytes(quoted), quoted.cut.answer_bytes(quoted)) == (1474624, 1248032)
+    assert (layer.cut.request_bytes(layer), layer.cut.answer_bytes(layer)) == (3891264, 3604512)
+    assert (quoted.cut.request_bytes(quoted), quoted.cut.answer_bytes(quoted)) == (1638464, 832032)
 
 
 def test_weights_of_zeros_are_multiplied_too(key_owner, multiplier, words):
@@ -88,20 +107,22 @@ def test_weights_of_zeros_are_multiplied_too(key_owner, multiplier, words):
 def test_an_answer_is_flooded_and_its_random_half_fresh(key_owner, multiplier, words):
     """What the key's owner sees besides its share, for the same request and the same W.
 
-    The standard deviation of an error is 2^bits / 2, divided by a prime of 60 bits; its square is
-    estimated from 8,000 to within sqrt(1.6 / 8,000), of which six are allowed.
+    The standard deviation of an error is 2^bits / 2, divided by two primes of 60 bits; its square
+    is estimated from 8,000 to within sqrt(1.6 / 8,000), of which six are allowed.
     """
-    plan = matrices(80, 1, 100, weight_bits=20)
+    flooding = Flooding(coefficients=1 << 36, security=44)
+    plan = matrices(80, 1, 100, weight_bits=64, flooding=flooding)
+    multiplier = Multiplier(key_owner.public_key(), flooding)
     request = key_owner.encrypt(plan, words(plan.input_shape))
-    weights = words(plan.weight_shape, 20)
+    weights = words(plan.weight_shape)
     answers = [multiplier.multiply(plan, weights, request)[0] for _ in range(2)]
     (one, errors), (other, others) = (opened(key_owner, plan, answer) for answer in answers)
     assert not (one == other).any()
-    scale = 2.0 ** (plan.cut.flood_bits - 61)
+    scale = 2.0 ** (plan.cut.flood_bits - 121)
     relative = np.array([errors, others], dtype=float) / scale
     assert (relative**2).mean(axis=1) == pytest.approx(1, rel=6 * np.sqrt(1.6 / plan.revealed))
     assert abs(np.corrcoef(relative)[0, 1]) < 6 / np.sqrt(plan.revealed)
-    assert 2.0**plan.cut.flood_bits > 2.0**54 * error_bound(plan, plan.cut)
+    assert 2.0**plan.cut.flood_bits > 2.0**62 * error_bound(plan, plan.cut)
 
 
 def test_shares_of_both_parties_are_uniform(key_owner, multiplier):
@@ -165,7 +186,11 @@ def test_without_the_wheel_the_command_is_named(monkeypatch):
 
 
 def test_the_parameters_are_those_of_128_bits():
-    """SEAL itself refuses moduli beyond the standard's; its primes here are below 2^60 and 2^38."""
+    """SEAL itself refuses moduli beyond the standard's; limits of errors suppose such primes."""
     scheme = Scheme()
     assert scheme.context.parameters_set()
-    assert [prime.bit_length() for prime in scheme.key_primes] == [60, 60, 60, 38]
+    assert [prime.bit_length() for prime in scheme.key_primes] == [40, 40, 60, 60, 17]
+    assert scheme.primes == scheme.key_primes[:4]
+    assert scheme.answer_primes == scheme.primes[:2]
+    assert scheme.primes[0] * scheme.primes[1] >= (1 << 80) - (1 << 65)
+    assert scheme.primes[2] * scheme.primes[3] >= (1 << 120) - (1 << 100)

@@ -84,8 +84,13 @@ def test_answers_to_another_key_say_nothing(messages):
 
 
 def test_residues_come_back_from_their_bytes():
-    residues = np.array([[0, 1, 2**59, PRIMES[0] - 1], [5, 6, 7, PRIMES[1] - 1]], dtype=np.uint64)
-    packed = wire.pack(residues)
-    assert len(packed) == 60
-    read = wire.unpack("answer", memoryview(packed), (2, 4), PRIMES[:2])
-    np.testing.assert_array_equal(read, residues)
+    """Of 60, 40 and 17 bits, in 7.5, 5 and 2.5 bytes; an odd number of them too."""
+    primes = (PRIMES[0], PRIMES[3], 114689)
+    tops = np.array(primes, dtype=np.uint64)[:, None] - np.uint64(1)
+    for count, expected in ((4, 60), (3, 23 + 15 + 8)):
+        row = np.array([1 << 16, 0, 1, 1 << 16], dtype=np.uint64)[:count]
+        residues = np.concatenate([tops, np.broadcast_to(row[1:], (3, count - 1))], axis=1)
+        packed = wire.pack(residues, primes)
+        assert len(packed) == wire.size(count, primes) == expected
+        read = wire.unpack("answer", memoryview(packed), (3, count), primes)
+        np.testing.assert_array_equal(read, residues)
