@@ -11,18 +11,25 @@ import torch
 import typer
 
 import crypten_ext
+from benchmarks.instruments import spu
 from benchmarks.instruments.memory import peak_memory
+from benchmarks.instruments.spu import SpuParties
 from benchmarks.tables import publish
 from crypten_ext import dealer, nn, optim, vouch_for
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
+from extensions.errors import ArgumentError
 from extensions.runs.providers import DEALINGS, Provider
 
 import crypten
 from crypten import communicator
 
 STEP, ROOT = "DPSGD step", "inverse_sqrt"
+SPU_PROTOCOLS = {
+    "CHEETAH": "SPU CHEETAH, the two parties",
+    "SEMI2K": "SPU SEMI2K, first party trusted",
+}
 WARM_UP = 3
 """Steps after which the dealer is as far ahead as it gets."""
 MB = 1e6
@@ -107,16 +114,41 @@ def _root(batch: int) -> Callable[[], None]:
     return act
 
 
+def spu_rows(python: str, steps: int, sizes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows of SPU's protocols for two, which make their tuples as they go."""
+    rows = []
+    for protocol, title in SPU_PROTOCOLS.items():
+        with SpuParties(python, "benchmarks.steps.spu_step", 2) as parties:
+            task = {"task": "measure", "kind": "DPSGD", "protocol": protocol}
+            answers = parties.run(**task, steps=steps, sizes=sizes, sigma=1.0)
+            first, last = (answer["cost"] for answer in answers)
+            memory = [peak_memory(pid) / MB for pid in parties.pids]
+        of_first = {"MB party 0": first["bytes"] / MB, "peak MB party 0": memory[0]}
+        of_last = {"MB last party": last["bytes"] / MB, "peak MB last party": memory[1]}
+        seconds = statistics.median(first["seconds"])
+        row = {"work": STEP, "provider": title, "median ms": 1000 * seconds}
+        rows.append(row | of_first | of_last)
+    return rows
+
+
 def main(
     parties: Annotated[int, typer.Option(help="Number of parties.", min=2)] = 3,
     batch: int = 128,
     features: int = 512,
     classes: int = 10,
     steps: Annotated[int, typer.Option(help="Timed steps, after three that are not.")] = 15,
+    spu_python: Annotated[
+        str | None, typer.Option(help="A Python that has SPU, for its steps of two parties.")
+    ] = None,
 ) -> None:
     """One DPSGD step of a linear model, and inverse_sqrt, under each provider."""
-    rows = []
+    if spu_python is not None and parties != 2:
+        raise ArgumentError("parties", parties, "2 with spu_python: SPU's are of two parties")
+    peer = {} if spu_python is None else spu.versions(spu_python)
+    if peer is None:
+        raise ArgumentError("spu_python", spu_python, "a Python that has SPU")
     sizes: dict[str, Any] = {"batch": batch, "features": features, "classes": classes}
+    rows: list[dict[str, Any]] = []
     providers: tuple[Provider, ...] = ("tfp", "dealer", "parties", "ttp")
     for work in (STEP, ROOT):
         for provider in providers:
@@ -131,6 +163,9 @@ def main(
                 pid = pool.dealer_pid
                 memory = None if pid is None else peak_memory(pid)
             rows.append(_row(work, DEALINGS[provider].title, found, memory))
+        if work == STEP and spu_python is not None:
+            blank = dict.fromkeys(rows[0], "-")
+            rows += [blank | row for row in spu_rows(spu_python, steps, sizes)]
     publish(
         f"providers-{parties}-parties",
         rows,
@@ -146,11 +181,12 @@ def main(
         "with most, and seconds of its processor",
         memory="largest resident set, imports included",
         **sizes,
+        **peer,
     )
 
 
 def _row(work: str, title: str, found: list[dict[str, Any]], memory: int | None) -> dict[str, Any]:
-    first, other, last = found[0], found[1], found[-1]
+    first, last = found[0], found[-1]
     dealt = sum(party["dealer_bytes"] for party in found)
     return {
         "work": work,
@@ -158,14 +194,12 @@ def _row(work: str, title: str, found: list[dict[str, Any]], memory: int | None)
         "median ms": 1000 * statistics.median(first["seconds"]),
         "rounds": round(last["rounds"]),
         "MB party 0": first["bytes"] / MB,
-        "MB party 1": other["bytes"] / MB,
         "MB last party": last["bytes"] / MB,
         "MB made": max(party["made_bytes"] for party in found) / MB,
         "CPU s made": max(party["made_seconds"] for party in found),
         "MB dealer": "-" if memory is None else dealt / MB,
         "MB corrections": last["corrected_bytes"] / MB,
         "peak MB party 0": first["memory"] / MB,
-        "peak MB party 1": other["memory"] / MB,
         "peak MB last party": last["memory"] / MB,
         "peak MB dealer": "-" if memory is None else memory / MB,
     }

@@ -195,7 +195,22 @@ class Deployment:
             list(side.map(self.register, nodes))
         for node in nodes:
             self.node(node)
-        until(lambda: self.connected() >= set(nodes), "a connection of all SuperNodes")
+        until(self._all_connected, "a connection of all SuperNodes")
+
+    def _all_connected(self) -> bool:
+        for node in range(self.nodes):
+            self._restart_if_its_port_is_taken(node)
+        return self.connected() >= set(range(self.nodes))
+
+    def _restart_if_its_port_is_taken(self, node: int) -> None:
+        """Starts a SuperNode again whose port another process took before it could."""
+        process = self.processes[f"node-{node}"]
+        if process.poll() is None:
+            return
+        said = self.log(f"node-{node}")
+        if "address already in use" not in said:
+            raise RuntimeError(f"SuperNode {node} ended with {process.returncode}: {said[-2000:]}")
+        self.node(node)
 
     def connected(self) -> set[int]:
         """Returns the SuperNodes of which the SuperLink says that they are connected."""

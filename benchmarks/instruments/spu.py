@@ -32,24 +32,25 @@ def versions(python: str) -> dict[str, str] | None:
 
 
 class SpuParties:
-    """Three parties on SPU's own link over TCP; each answers tasks line by line, as JSON.
+    """Parties on SPU's own link over TCP; each answers tasks line by line, as JSON.
 
     Args:
         python: an interpreter that has SPU.
         module: run as ``python -m MODULE RANK ADDRESSES``; it reads one line a task, a dictionary,
             and writes one line, the answer.
+        count: of parties.
     """
 
-    def __init__(self, python: str, module: str) -> None:
-        self._python, self._module = python, module
+    def __init__(self, python: str, module: str, count: int = PARTIES) -> None:
+        self._python, self._module, self._count = python, module, count
         self._stack = ExitStack()
         self._read = 0
         self._parties: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
         self._log = self._stack.enter_context(tempfile.TemporaryFile())
-        addresses = ",".join(free_addresses(PARTIES))
-        for rank in range(PARTIES):
+        addresses = ",".join(free_addresses(self._count))
+        for rank in range(self._count):
             self._parties.append(
                 subprocess.Popen(
                     [self._python, "-m", self._module, str(rank), addresses],
@@ -96,7 +97,7 @@ class SpuParties:
             party.stdin.write(line)
             party.stdin.flush()
         deadline = time.monotonic() + TIMEOUT
-        return [self._answer(rank, deadline) for rank in range(PARTIES)]
+        return [self._answer(rank, deadline) for rank in range(self._count)]
 
     def _answer(self, rank: int, deadline: float) -> Any:
         output = self._parties[rank].stdout

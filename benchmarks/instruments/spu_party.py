@@ -1,8 +1,8 @@
-"""A party of SecretFlow SPU's ABY3, for an interpreter that has the package `spu`.
+"""A party of SecretFlow SPU, for an interpreter that has the package `spu`.
 
 It reads one JSON line a task, {"task": NAME, ...arguments}, and answers on the descriptor that
 standard output was. SPU's log goes to the error output. `benchmarks.instruments.spu.SpuParties`
-starts three.
+starts all.
 """
 
 import json
@@ -23,7 +23,7 @@ class SpuParty:
         parties = link.Desc()
         for i, address in enumerate(addresses):
             parties.add_party(str(i), address)
-        self.rank = rank
+        self.rank, self.parties = rank, len(addresses)
         self.link = link.create_brpc(parties, rank)
 
     def share(self, io: Any, runtime: Any, name: str, value: Any) -> None:

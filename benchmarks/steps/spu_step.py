@@ -1,4 +1,4 @@
-"""One party of SPU's ABY3 at the step of `benchmarks.steps.linear_step`, written in JAX.
+"""One party of SPU at the step of `benchmarks.steps.linear_step`, written in JAX.
 
 `benchmarks.instruments.spu.SpuParties` runs it by an interpreter that has the package `spu`; it
 imports nothing of this project but `benchmarks.instruments.spu_party` and
@@ -14,11 +14,9 @@ import numpy as np
 from benchmarks.instruments.spu_party import SpuParty, compiled, serve, timed
 from extensions.runs.processes.wire import carried, connections
 
-PARTIES = 3
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
 """As in `benchmarks.steps.linear_step`, which needs more than SPU's environment has."""
 NAMES = ("x", "norms", "y", "weight", "bias")
-NOISES = tuple(f"noise {owner}" for owner in range(PARTIES))
 WARM_UP = 2
 
 
@@ -78,7 +76,9 @@ class Stepping(SpuParty):
         """Returns the parameters after a step, given what is shared and each party's noise."""
         raise NotImplementedError
 
-    def measure(self, *, kind: str, steps: int, sizes: dict[str, Any], sigma: float) -> Any:
+    def measure(
+        self, *, kind: str, steps: int, sizes: dict[str, Any], sigma: float, protocol: str = "ABY3"
+    ) -> Any:
         """Returns bytes by TCP's count, the seconds of each step, and the opened result.
 
         Each party's noise, of standard deviation `sigma`, is its own private input, drawn anew for
@@ -89,9 +89,11 @@ class Stepping(SpuParty):
 
         given = self.given(sizes)
         values = sum(given[name].size for name in [*given][3:])
-        owned = dict.fromkeys(() if kind == PLAIN else NOISES, np.zeros(values, np.float32))
+        noises = [f"noise {owner}" for owner in range(0 if kind == PLAIN else self.parties)]
+        owned = dict.fromkeys(noises, np.zeros(values, np.float32))
         programme = compiled(partial(self.step, kind, sizes), {**given, **owned})
-        io, runtime = Io(PARTIES, _configuration()), Runtime(self.link, _configuration())
+        configuration = _configuration(protocol)
+        io, runtime = Io(self.parties, configuration), Runtime(self.link, configuration)
         for name, value in given.items():
             self.share(io, runtime, name, value)
         draws = np.random.default_rng()
@@ -131,12 +133,14 @@ def _carried() -> int:
     return sum(carried(one.descriptor for one in connections()))
 
 
-def _configuration() -> Any:
-    """ABY3 over 64 bits as SPU sets it, with its cheapest sigmoid and private inputs."""
+def _configuration(protocol: str) -> Any:
+    """A protocol over 64 bits as SPU sets it, with its cheapest sigmoid and private inputs."""
     from spu import libspu
 
     configuration = libspu.RuntimeConfig(
-        protocol=libspu.ProtocolKind.ABY3, field=libspu.FieldType.FM64, fxp_fraction_bits=18
+        protocol=getattr(libspu.ProtocolKind, protocol),
+        field=libspu.FieldType.FM64,
+        fxp_fraction_bits=18,
     )
     configuration.sigmoid_mode = libspu.RuntimeConfig.SigmoidMode.SIGMOID_SEG3
     configuration.enable_lower_accuracy_rsqrt = True
