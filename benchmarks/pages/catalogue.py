@@ -299,6 +299,13 @@ CATALOGUE = (
         command=f"{_RUN} pencil",
     ),
     Entry(
+        pattern="pencil-accuracy",
+        part=FEDERATED,
+        title="What Pencil's model learns",
+        shows="Accuracy by round, beside the same training in the clear, private and not.",
+        command=f"{_RUN} pencil --accuracy",
+    ),
+    Entry(
         pattern="pencil-attack",
         part=FEDERATED,
         title="Masks that Pencil uses again",

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from sklearn.datasets import load_digits
 
+from benchmarks.pencil.accuracy import publish_accuracy
 from benchmarks.pencil.reused_masks import Seen, descent, recovered, seen
 from benchmarks.pencil.training import publish_training
 from benchmarks.tables import publish
@@ -68,6 +69,9 @@ def main(
     attack: Annotated[
         bool, typer.Option("--attack", help="Recover a model that reused masks hide.")
     ] = False,
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy", help="What is learnt, beside training in the clear.")
+    ] = False,
     masks: Annotated[
         list[int] | None, typer.Option(help="Masks m; by default 2, 4 and 8.", min=1)
     ] = None,
@@ -75,9 +79,14 @@ def main(
     steps: Annotated[int, typer.Option(help="Steps that are measured, after one.", min=1)] = 1,
 ) -> None:
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
+    if attack and accuracy:
+        raise ArgumentError("accuracy", accuracy, "left out with --attack")
     if not attack:
         if masks is not None:
             raise ArgumentError("masks", masks, "left out without --attack")
+        if accuracy:
+            publish_accuracy(data="digits", repeats=5)
+            return
         publish_training(batch=batch, steps=steps, samples=60_000)
         return
     counts = masks or [*PUBLISHED]

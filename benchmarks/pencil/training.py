@@ -3,8 +3,11 @@
 import os
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -18,8 +21,13 @@ from crypten_ext.pencil.terms import Terms
 from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
+from extensions.network.layers import LayerGradient
 from extensions.pairwise.owned import MODEL
 from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.protocols.dpsgd import Sums
+from extensions.protocols.dpsgd_plan import StepPlan
+from extensions.protocols.pencil import step
+from extensions.ring.interface import Ring, Share
 
 NAME = "pencil-training"
 HOUR = 3600.0
@@ -37,6 +45,8 @@ class Case(NamedTuple):
         lan: published samples an hour.
         wan: likewise.
         size: published MB a sample.
+        batch: records of a step on average; None for those that are asked for.
+        clips: whether examples are clipped; theirs are not, and then no epsilon holds.
     """
 
     task: str
@@ -45,10 +55,14 @@ class Case(NamedTuple):
     lan: float
     wan: float
     size: float
+    batch: int | None = None
+    clips: bool = True
 
 
 CASES = (
     Case("MNIST, MLP", "mlp:128,128", 784, 9.73e4, 5.12e4, 1.66),
+    Case("MNIST, MLP, no example clipped", "mlp:128,128", 784, 9.73e4, 5.12e4, 1.66, clips=False),
+    Case("MNIST, LeNet-5; CNN", "lenet", 784, 7.7e4, 4.43e4, 1.71, batch=32),
     Case(
         "CIFAR-10, head on 512 frozen features; ResNet50",
         "logistic",
@@ -67,10 +81,36 @@ def records(features: int, count: int) -> tuple[Any, Any]:
     return x / np.linalg.norm(x, axis=1, keepdims=True), np.arange(count) % 10
 
 
+def unclipped_sums(
+    ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan, padding: Share | None
+) -> Sums:
+    """Returns what the paper adds up: gradients as they are, rows of padding too."""
+    f, deltas = (
+        ring.frac_bits,
+        [layer.deltas.reshape(-1, layer.deltas.shape[-1]) for layer in layers],
+    )
+    sums = ring.matmul([(d.T, layer.inputs) for d, layer in zip(deltas, layers, strict=True)])
+    return list(zip(sums, [d.sum(0) * (1 << f) for d in deltas], strict=True))
+
+
 def measure(
-    context: Context, *, model: str, features: int, budget: Budget, records_of: int, ledger: Path
+    context: Context,
+    *,
+    model: str,
+    features: int,
+    budget: Budget,
+    records_of: int,
+    ledger: Path,
+    clips: bool,
 ) -> dict[str, Any]:
     """Returns one party's costs of a turn of all steps of a budget; the first is not counted."""
+    with nullcontext() if clips else patch.object(step, "clipped_sums", unclipped_sums):
+        return _turn(context, model, features, budget, records_of, ledger)
+
+
+def _turn(
+    context: Context, model: str, features: int, budget: Budget, records_of: int, ledger: Path
+) -> dict[str, Any]:
     terms = Terms(model=model, features=features, classes=10)
     marks: list[tuple[float, int, int, float]] = []
     pairwise.disconnect()
@@ -105,7 +145,7 @@ def measure(
 
         account = Account(ledger, budget, records_of)
         turn.follow(own, account, progress=lambda made: mark())
-        stated, rows = {"epsilon": account.epsilon()}, account.rows
+        stated, rows = {"epsilon": account.epsilon()}, None
     first, last = marks[0], marks[-1]
     seconds, size, rounds, work = (
         (b - a) / (len(marks) - 1) for a, b in zip(first, last, strict=True)
@@ -131,6 +171,7 @@ def row_of(case: Case, *, batch: int, steps: int, samples: int) -> dict[str, Any
         steps: that are measured, after one that is not.
         samples: number of records.
     """
+    batch = case.batch or batch
     budget = Budget(epsilon=2.0, delta=1e-6, steps=steps + 1, sample_rate=batch / samples)
     with tempfile.TemporaryDirectory() as folder, Parties(2, timeout=1200.0) as pool:
         owner, data = pool.run(
@@ -140,6 +181,7 @@ def row_of(case: Case, *, batch: int, steps: int, samples: int) -> dict[str, Any
             budget=budget,
             records_of=samples,
             ledger=Path(folder) / "ledger",
+            clips=case.clips,
         )
     seconds = [
         owner["seconds"] + owner["rounds"] * latency + owner["bytes"] / 2 / rate
@@ -160,7 +202,7 @@ def row_of(case: Case, *, batch: int, steps: int, samples: int) -> dict[str, Any
         "published, MB": case.size,
         "rounds a step": owner["rounds"],
         "processor s a sample": (owner["work"] + data["work"]) / batch,
-        "epsilon of these steps": data["epsilon"],
+        "epsilon of these steps": data["epsilon"] if case.clips else "none",
         "published epsilon": "none",
         "MB of memory, larger": max(owner["memory"], data["memory"]) / 1e6,
     }

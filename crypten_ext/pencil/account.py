@@ -18,15 +18,7 @@ from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import capacity, check_sample_rate
 from extensions.protocols.settings import TRAINING
 
-PIECE = 256
-"""Rows that are computed at once, at most: tuples of an MLP's take some megabytes each."""
 _FORMAT = 1
-
-
-def in_pieces(rows: int) -> int:
-    """Returns the least number of rows from there on of which all pieces are equal."""
-    pieces = -(-rows // PIECE)
-    return -(-rows // pieces) * pieces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +60,7 @@ class Account:
     Attributes:
         noise_multiplier: that keeps the budget over all steps.
         records: number of the owner's.
-        rows: of a batch, in equal pieces; more are drawn with a probability that delta has.
+        capacity: rows of a batch: more are drawn with a probability that delta has.
 
     Raises:
         ArgumentError: no noise keeps the budget; the file is damaged, or for another budget.
@@ -79,7 +71,7 @@ class Account:
         phase = Phase(steps=budget.steps, sample_rate=budget.sample_rate, epsilon=budget.epsilon)
         target = Target(delta=budget.delta, neighbours="add-remove", calibration="pld")
         (self.noise_multiplier,), self._overflow = plan((phase,), target)
-        self.rows = in_pieces(capacity(records, budget.sample_rate, self._overflow / budget.steps))
+        self.capacity = capacity(records, budget.sample_rate, self._overflow / budget.steps)
         self.records = records
         self._stated = {**vars(budget), "records": records}
         self.ledger = self._read()

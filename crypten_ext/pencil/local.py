@@ -36,7 +36,7 @@ def commands_of(
     model = make("model", folder / "model.pem", 1)
     first = ["owner", "--key", str(model.path), "--out", str(kept / "model.npz")]
     first += ["--test", str(files[0])]
-    first += ["--max-feature-norm", str(extraction.max_feature_norm), *_typed(learning)]
+    first += ["--max-feature-norm", str(extraction.max_feature_norm), *typed(learning)]
     commands = [first]
     for number, records in enumerate(files):
         name = f"data-{number}"
@@ -44,11 +44,12 @@ def commands_of(
         path = str(federation_of(model, identity, folder / f"{name}.toml"))
         first += ["--federation", path]
         own = ["--key", str(identity.path), "--federation", path, "--records", str(records)]
-        commands.append(["data", *own, "--ledger", str(kept / f"{name}.ledger"), *_typed(cost)])
+        commands.append(["data", *own, "--ledger", str(kept / f"{name}.ledger"), *typed(cost)])
     return commands
 
 
-def _typed(options: object) -> list[str]:
+def typed(options: object) -> list[str]:
+    """Returns options as they are typed."""
     pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in vars(options).items()]
     return [word for pair in pairs for word in pair]
 

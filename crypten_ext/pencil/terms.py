@@ -12,11 +12,14 @@ from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.losses import LOSSES, Loss
 from extensions.network.spec import ModelSpec
+from extensions.network.stages.stage import Activation
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.fixed_point import check_frac_bits
 
 MESSAGE_BYTES = 4096
 _MOST_FEATURES, _MOST_CLASSES = 1 << 16, 1 << 10
+_MOST_ROWS = 256
+"""Of a piece; of models with more values in between than that, as many fewer."""
 
 
 class _Said:
@@ -117,6 +120,17 @@ class Terms(_Said):
     def network(self) -> Network:
         """The layers as every host computes them."""
         return self.spec.network
+
+    @property
+    def piece(self) -> int:
+        """Rows that are computed at once, at most: their tuples take a gigabyte of memory."""
+        values = sum(s.inputs for s in self.network.stages if isinstance(s, Activation))
+        return max(1, _MOST_ROWS // max(1, values // _MOST_ROWS))
+
+    def in_pieces(self, rows: int) -> int:
+        """Returns the least number of rows from there on of which all pieces are equal."""
+        pieces = -(-rows // self.piece)
+        return -(-rows // pieces) * pieces
 
     def plan(self, offer: Offer) -> StepPlan:
         """Returns the public constants of a step on a data owner's records.

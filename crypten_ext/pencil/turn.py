@@ -16,7 +16,7 @@ import torch
 import crypten_ext
 from crypten_ext import dealer
 from crypten_ext.pairwise.rounds import run
-from crypten_ext.pencil.account import PIECE, Account
+from crypten_ext.pencil.account import Account
 from crypten_ext.pencil.model import Model
 from crypten_ext.pencil.ring import Inputs, PencilRing, Weight
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
@@ -136,7 +136,7 @@ def follow(
             theirs = _exchanged(MODEL, mine, 1)
             if mine != _GO or theirs != _GO:
                 return Told(made, theirs == _OVER, mine != _GO)
-            rows = draw_rows(own, party=DATA, sample_rate=rate, rows=account.rows, source=source)
+            rows = draw_rows(own, party=DATA, sample_rate=rate, rows=plan.rows, source=source)
             account.charge()
             given = rows.features, rows.labels, rows.squared_norms, rows.padding
             _step(ring, plan, terms, shapes, given, source)
@@ -149,7 +149,7 @@ def _agreed(
 ) -> tuple[Terms, OwnRecords, StepPlan]:
     """Returns what the model's owner states, once it was told what this party offers."""
     offer = Offer(
-        rows=account.rows,
+        rows=account.capacity,
         expected=account.budget.sample_rate * account.records,
         noise_multiplier=account.noise_multiplier,
         steps=account.left,
@@ -158,6 +158,7 @@ def _agreed(
     problem = "The terms are none that it can keep."
     try:
         terms = Terms.unpack(came)
+        offer = replace(offer, rows=terms.in_pieces(account.capacity))
         plan = terms.plan(offer)
         problem = "They do not fit its records."  # the error itself may tell of a record
         found = terms, records(terms), plan
@@ -216,7 +217,7 @@ def _pieces(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Iterator
     if own is None:
         shapes = (rows, terms.features), (rows, terms.classes), (rows,), (rows,)
         own = [np.zeros(shape, dtype=np.int64) for shape in shapes]
-    count = -(-rows // PIECE)
+    count = -(-rows // terms.piece)
     for i in range(count):
         part = part_of(rows, i, count)
         x, y, norms, padding = (torch.from_numpy(np.ascontiguousarray(each[part])) for each in own)

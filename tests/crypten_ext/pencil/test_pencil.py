@@ -9,7 +9,7 @@ from scipy import stats
 
 pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
 
-from crypten_ext.pencil.account import PIECE, Account, Budget, in_pieces
+from crypten_ext.pencil.account import Account, Budget
 from crypten_ext.pencil.terms import MESSAGE_BYTES, Offer, Terms
 from extensions.errors import ArgumentError
 from extensions.pairwise.owned import DATA
@@ -164,10 +164,19 @@ def test_a_ledger_is_of_one_budget(ledger: Path):
 
 
 def test_pieces_are_equal():
+    terms = Terms(model="mlp:128,128", features=784, classes=10)
+    assert terms.piece == 256
     for rows in (1, 256, 257, 511, 663):
-        padded = in_pieces(rows)
+        padded = terms.in_pieces(rows)
         assert rows <= padded < rows + 3
-        assert padded % -(-rows // PIECE) == 0
+        assert padded % -(-rows // terms.piece) == 0
+
+
+def test_pieces_of_a_convolutional_model_are_smaller():
+    """LeNet has 6,508 values in between, 25 times as many as a piece may have rows."""
+    terms = Terms(model="lenet", features=784, classes=10)
+    assert terms.piece == 256 // 25
+    assert terms.in_pieces(68) == 70
 
 
 def test_terms_that_do_not_fit_the_records_end_both(pools, ledger: Path):

@@ -72,14 +72,14 @@ class Kept(Model):
 
 
 def sums(
-    context: Context, model: str, ledger: Path, seed: int | None = None, piece: int = turn.PIECE
+    context: Context, model: str, ledger: Path, seed: int | None = None, piece: int = 8
 ) -> Any:
     """Returns what the model's owner was told in each step, and what the data owner stated.
 
     At most `piece` of 8 rows are computed at once.
     """
     pairwise.disconnect()
-    with patch.object(turn, "PIECE", piece):
+    with patch.object(Terms, "piece", piece):
         if context.rank == MODEL:
             kept = Kept(model_of(model))
             told, offer = turn.lead(kept, STEPS)

@@ -1,0 +1,207 @@
+"""What Pencil's model has learnt after so many steps, beside the same training in the clear."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.tables import publish
+from crypten_ext.pencil.account import Account, Budget
+from crypten_ext.pencil.commands import Cost, Learning
+from crypten_ext.pencil.files import accuracy
+from crypten_ext.pencil.local import MODULE, typed
+from crypten_ext.pencil.model import Model
+from crypten_ext.pencil.terms import Offer, Terms
+from extensions.errors import PeaError
+from extensions.owners.data import Split
+from extensions.owners.origin import FeatureExtraction, Origin
+from extensions.pairwise.owned import DATA
+from extensions.privacy.randomness import SystemSource
+from extensions.privacy.sampling import check_records, draw_rows
+from extensions.protocols.host import Batch
+from extensions.protocols.pencil.step import encoded_weight, noisy_sums
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import Integers, Reals, decode, encode
+
+NAME = "pencil-accuracy"
+OWNERS = 2
+RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Learning rates of the training without privacy, of which the best one is told."""
+CASES = {
+    "logistic": Learning(model="logistic", lr=16.0, steps=10, rounds=4),
+    "mlp:32": Learning(model="mlp:32", lr=8.0, steps=10, rounds=4),
+}
+COST = Cost(epsilon=8.0, delta=1e-4, most_steps=40, sample_rate=0.1)
+
+
+class _OfTheDataOwner:
+    """Noise that one of two parties draws."""
+
+    def __init__(self) -> None:
+        self._source = SystemSource()
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        """Returns the data owner's noise, and zeros for the model's owner."""
+        if party != DATA:
+            return np.zeros(shape, dtype=np.int64)
+        return self._source.gaussian(party, scale, shape)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> Any:
+        """Returns who is drawn."""
+        return self._source.bernoulli(party, probability, size)
+
+
+def in_processes(learning: Learning, data: str) -> list[float]:
+    """Returns the accuracy after each round of `pea pencil train`."""
+    command = [sys.executable, "-m", MODULE, "train", "--data", data, "--owners", str(OWNERS)]
+    command += [*typed(learning), *typed(COST)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise PeaError(f"`pea pencil train` failed: {done.stderr[-2000:]}")
+    each = [float(found) for found in re.findall(r"accuracy ([.\d]+)", done.stdout)]
+    return each[OWNERS - 1 :: OWNERS]
+
+
+def in_the_clear(learning: Learning, parts: Sequence[Split], classes: int) -> list[float]:
+    """Returns the same of the same steps, sampling and noise on values that nobody hides."""
+    source = _OfTheDataOwner()
+    terms = Terms(
+        model=learning.model,
+        features=parts[0].train_x.shape[1],
+        classes=classes,
+        max_grad_norm=learning.max_grad_norm,
+        frac_bits=learning.frac_bits,
+    )
+    model = Model.begin(terms, learning.lr, learning.momentum)
+    budget = Budget(
+        epsilon=COST.epsilon, delta=COST.delta, steps=COST.most_steps, sample_rate=COST.sample_rate
+    )
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        accounts = [
+            Account(Path(folder) / f"{owner}.ledger", budget, len(part.train_x))
+            for owner, part in enumerate(parts)
+        ]
+        for _ in range(learning.rounds):
+            for account, part in zip(accounts, parts, strict=True):
+                for sums in _sums(model, account, part, learning.steps, source):
+                    model.learn(sums, COST.sample_rate * account.records)
+            found.append(accuracy(terms, model.layers, parts[0].test_x, parts[0].test_y))
+    return found
+
+
+def _sums(
+    model: Model, account: Account, part: Split, steps: int, source: _OfTheDataOwner
+) -> Iterator[list[Reals]]:
+    """Yields the noised sums of the steps of one turn."""
+    terms = model.terms
+    offer = Offer(
+        rows=terms.in_pieces(account.capacity),
+        expected=COST.sample_rate * account.records,
+        noise_multiplier=account.noise_multiplier,
+        steps=steps,
+    )
+    plan = terms.plan(offer)
+    ring = ClearRing(terms.frac_bits, parties=2)
+    own = check_records(
+        part.train_x,
+        part.train_y,
+        frac_bits=terms.frac_bits,
+        classes=terms.classes,
+        max_feature_norm=terms.max_feature_norm,
+    )
+    for _ in range(steps):
+        rows = draw_rows(
+            own, party=DATA, sample_rate=COST.sample_rate, rows=offer.rows, source=source
+        )
+        account.charge()
+        parameters = [
+            (encoded_weight(weight, terms.frac_bits), encode(bias, terms.frac_bits))
+            for weight, bias in model.layers
+        ]
+        batch = Batch(rows.features, rows.labels, rows.squared_norms, rows.padding)
+        parts = noisy_sums(ring, terms.network, plan, parameters, [batch], source)
+        yield [decode(each, terms.frac_bits + plan.factor_bits) for each in parts]
+
+
+def not_private(learning: Learning, parts: Sequence[Split], classes: int) -> list[float]:
+    """Returns the same of plain SGD in floats on as many records, at the best of `RATES`."""
+    return max((_plain(learning, parts, classes, rate) for rate in RATES), key=lambda one: one[-1])
+
+
+def _plain(learning: Learning, parts: Sequence[Split], classes: int, rate: float) -> list[float]:
+    terms = Terms(model=learning.model, features=parts[0].train_x.shape[1], classes=classes)
+    layers: list[torch.nn.Module] = []
+    for weight, _ in terms.spec.initial_parameters():
+        linear = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
+        linear.weight.data = torch.from_numpy(weight)
+        linear.bias.data.zero_()
+        layers += [linear, torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers[:-1])
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=learning.momentum)
+    tried, right = torch.from_numpy(parts[0].test_x), torch.from_numpy(parts[0].test_y)
+    draws, found = np.random.default_rng(), []
+    for _ in range(learning.rounds):
+        for part in parts:
+            x, y = torch.from_numpy(part.train_x), torch.from_numpy(part.train_y).long()
+            for _ in range(learning.steps):
+                drawn = np.flatnonzero(draws.random(len(x)) < COST.sample_rate)
+                targets = torch.nn.functional.one_hot(y[drawn], classes).double()
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                    model(x[drawn]), targets, reduction="sum"
+                )
+                optimizer.zero_grad()
+                (loss / len(drawn)).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        with torch.no_grad():
+            found.append(float((model(tried).argmax(1) == right).double().mean()))
+    return found
+
+
+def publish_accuracy(*, data: str, repeats: int) -> None:
+    """Measures and publishes all cases.
+
+    Args:
+        data: set of records.
+        repeats: of the trainings in the clear, of which means are told.
+    """
+    source = Origin(data=data).read(OWNERS)
+    parts = FeatureExtraction().extract([one.stated for one in source], lambda *_: None)
+    rows = []
+    for model, learning in CASES.items():
+        secure = in_processes(learning, data)
+        clear, plain = (
+            np.mean([train(learning, parts, source[0].classes) for _ in range(repeats)], axis=0)
+            for train in (in_the_clear, not_private)
+        )
+        for number, each in enumerate(zip(secure, clear, plain, strict=True), 1):
+            rows.append(
+                {
+                    "model": model,
+                    "round": number,
+                    "steps": number * OWNERS * learning.steps,
+                    "Pencil, %": 100 * each[0],
+                    "in the clear, private, %": 100 * each[1],
+                    "in the clear, not private, %": 100 * each[2],
+                }
+            )
+    publish(
+        NAME,
+        rows,
+        data=data,
+        owners=OWNERS,
+        repeats=repeats,
+        epsilon=COST.epsilon,
+        delta=COST.delta,
+        sample_rate=COST.sample_rate,
+        seed="the operating system's for keys, masks, noise and sampling",
+        network="loopback, TLS, a process for each owner",
+        runs="one of Pencil; means of the others, without privacy at the best of "
+        f"learning rates {RATES}",
+    )
