@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 
 def cores() -> int:
@@ -12,3 +13,9 @@ def cores() -> int:
 def cores_of_each(processes: int) -> int:
     """Returns the number of cores that each of so many processes may have for itself, or 1."""
     return max(1, cores() // processes)
+
+
+def cache_home() -> Path:
+    """Returns this user's cache folder of the project, which may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "pea"

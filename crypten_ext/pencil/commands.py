@@ -14,6 +14,8 @@ from extensions.cli.installed import Commands
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss
+from extensions.network.own_layers import named
+from extensions.options import Option
 from extensions.owners.data import read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.pairwise.owned import DATA, MODEL
@@ -49,7 +51,7 @@ class Learning:
         ArgumentError: a value out of range.
     """
 
-    model: str = "mlp:32"
+    model: Annotated[str, Option(parse=named)] = "mlp:32"
     loss: Loss = "sigmoid"
     lr: float = 8.0
     momentum: float = 0.0

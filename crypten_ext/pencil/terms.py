@@ -79,7 +79,7 @@ class Terms(_Said):
     """What the model's owner states of the model and its training.
 
     Attributes:
-        model: logistic, mlp:H, lenet or cnn, as in `pea train`.
+        model: as in `pea train`; of one's own as a list of layers.
         features: of a record.
         classes: number of outputs.
         loss: of training.

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -11,11 +10,15 @@ from extensions.network.activations import relu
 from extensions.network.architectures import ARCHITECTURES
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
+from extensions.network.own_layers import PREFIX, checked, stages_of, takes_images
+from extensions.network.start_file import is_file, read
 from extensions.ring.fixed_point import Reals
 
 INITIAL_SEED = 20230521
 
-Start = Literal["zero", "random"]
+Start = str
+"""Zero, random, or ``file:DIGEST`` (`extensions.network.start_file`)."""
+STARTS = ("zero", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,8 @@ class ModelSpec:
     Attributes:
         widths: of the input, of linear layers between, and of the output.
         loss: of training.
-        kind: name of an architecture between input and output; empty for linear layers.
+        kind: name of an architecture between input and output, or a list of layers of one's own
+            (`extensions.network.own_layers`); empty for linear layers.
     """
 
     widths: tuple[int, ...]
@@ -37,7 +41,7 @@ class ModelSpec:
         """Returns the model that the text names.
 
         Args:
-            text: ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet`` or ``cnn``.
+            text: ``logistic``, ``mlp:H`` (or ``mlp:H1,H2``), ``lenet``, ``cnn`` or ``layers:LIST``.
             features: of a record.
             classes: number of outputs.
             loss: of training.
@@ -51,11 +55,14 @@ class ModelSpec:
         if match is not None:
             widths = (features, *(int(h) for h in match[1].split(",")), classes)
             return cls(widths=widths, loss=loss)
-        if text not in ARCHITECTURES:
+        if text.startswith(PREFIX):
+            checked(text)
+        elif text not in ARCHITECTURES:
             raise ArgumentError(
                 "model",
                 text,
-                "'logistic' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn'",
+                "'logistic' or 'mlp:H', such as 'mlp:32', or 'lenet' or 'cnn', or 'module:function'"
+                " of your own",
             )
         return cls(widths=(features, classes), loss=loss, kind=text)
 
@@ -67,8 +74,12 @@ class ModelSpec:
             ArgumentError: an architecture that does not take such records.
         """
         if self.kind:
-            stages = tuple(ARCHITECTURES[self.kind](self.widths[0], self.widths[-1]))
-            return Network(stages=stages, loss=self.loss, guarded=True)
+            features, outputs = self.widths[0], self.widths[-1]
+            if self.kind.startswith(PREFIX):
+                stages = stages_of(self.kind, features, outputs)
+            else:
+                stages = list(ARCHITECTURES[self.kind](features, outputs))
+            return Network(stages=tuple(stages), loss=self.loss, guarded=True)
         layers = len(self.widths) - 1
         return Network.dense(
             widths=self.widths,
@@ -79,12 +90,17 @@ class ModelSpec:
         )
 
     @property
+    def takes_images(self) -> bool:
+        """Whether records are images."""
+        return bool(self.kind) and (not self.kind.startswith(PREFIX) or takes_images(self.kind))
+
+    @property
     def parameters(self) -> int:
         """Number of weights and biases."""
         return sum(m * (n + 1) for m, n in self.network.parameter_shapes)
 
     def starts_randomly(self, start: Start | None) -> bool:
-        """Returns whether the weights of a start are random, by default those of hidden models.
+        """Returns whether the weights of a start are no zeros, by default those of hidden models.
 
         Raises:
             ArgumentError: of `initial_parameters`.
@@ -92,21 +108,24 @@ class ModelSpec:
         hidden = bool(self.kind) or len(self.widths) > 2
         if start == "zero" and hidden:
             raise ArgumentError("init", start, "'random' or local for a model with hidden layers")
-        return hidden or start == "random"
+        return hidden or start not in (None, "zero")
 
     def initial_parameters(self, start: Start | None = None) -> list[tuple[Reals, Reals]]:
-        """Returns a public start of training: "zero", or "random", uniform He weights.
+        """Returns a public start of training: "zero", "random", uniform He weights, or a file's.
 
         By default it is zero for one layer and random for several. Every party and every backend
-        starts from the same values; they hold nothing private. Behind tanh, which halves nothing,
-        weights are as LeCun's.
+        starts from the same values; they hold nothing private. Of models with other functions than
+        ReLU, which halves what comes to it, weights are as LeCun's.
 
         Raises:
-            ArgumentError: zero for several layers, whose gradients would then all be zero.
+            ArgumentError: zero for several layers, whose gradients would then all be zero; a file
+                of another model, or which this host was not given.
         """
+        if start is not None and is_file(start):
+            return list(read(start, tuple(self.network.parameter_shapes)))
         random = self.starts_randomly(start)
         generator = np.random.default_rng(INITIAL_SEED)
-        gain = 3.0 if self.kind else 6.0
+        gain = 6.0 if all(one.name == "relu" for one in self.network.activations) else 3.0
         layers = []
         for outputs, inputs in self.network.parameter_shapes:
             bound = np.sqrt(gain / inputs) if random else 0.0

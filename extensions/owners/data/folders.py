@@ -4,14 +4,9 @@ import os
 from pathlib import Path
 
 from extensions.errors import ArgumentError
+from extensions.machine import cache_home
 
 VARIABLE = "PEA_DATA"
-
-
-def cache_home() -> Path:
-    """Returns this user's cache folder of the project, which may not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pea"
 
 
 def folders_of(name: str) -> list[Path]:

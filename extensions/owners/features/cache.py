@@ -9,7 +9,7 @@ import numpy as np
 
 from extensions import durable
 from extensions.errors import ArgumentError
-from extensions.owners.data.folders import cache_home
+from extensions.machine import cache_home
 from extensions.owners.data.records import Raw
 from extensions.owners.features.extractor import Extractor, Features
 

@@ -5,7 +5,8 @@ from typing import get_args
 from extensions.checks import check_not_negative, check_positive, check_weights
 from extensions.errors import ArgumentError
 from extensions.network.losses import SQUARED, residual_norm
-from extensions.network.spec import ModelSpec, Start
+from extensions.network.spec import STARTS, ModelSpec
+from extensions.network.start_file import is_file
 from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, check_weighting
@@ -25,7 +26,7 @@ MAX_PARTIES = 64
 MAX_DELTA = 0.01
 """With this probability epsilon may not hold: it may be one in a hundred records that is known."""
 
-INITS = (*get_args(Start), *STRATEGIES)
+INITS = (*STARTS, *STRATEGIES)
 
 CHOSEN_BY_COUNTS = ("local-accuracy", "local")
 """Starts that depend on the held-out records."""
@@ -74,7 +75,7 @@ def check(config: Stated) -> None:
     residual_norm(config.loss, config.classes)
     check_choices(config)
     spec = ModelSpec.parse(config.model, 1, config.classes)
-    if spec.kind:
+    if spec.takes_images:
         _check_images(config)
     if config.class_weights is not None:
         if len(config.class_weights) != config.classes:
@@ -160,8 +161,13 @@ def _check_target(config: Stated, part: str, advice: str) -> None:
 
 
 def _check_init(config: Stated) -> None:
-    if config.init is not None and config.init not in INITS:
-        raise ArgumentError("init", config.init, f"one of {INITS}")
+    if is_file(config.init):
+        if config.whiten:
+            advice = "A run whitens features anew, and weights are of those of another run."
+            raise ArgumentError("whiten", True, "left out with a file for init", advice)
+    elif config.init is not None and config.init not in INITS:
+        allowed = f"one of {INITS}, or an .npz file of weights"
+        raise ArgumentError("init", config.init, allowed)
     for name in _LOCAL_ONLY:
         if config.strategy is None and getattr(config, name) is not None:
             raise ArgumentError(

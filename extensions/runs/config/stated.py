@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from extensions.network.losses import Loss
+from extensions.network.own_layers import named
 from extensions.network.spec import Start
+from extensions.network.start_file import kept
 from extensions.options import Option
 from extensions.privacy.accounting import Neighbours
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
@@ -18,7 +20,7 @@ from extensions.runs.providers import Provider
 
 Evaluate = Literal["mpc", "noisy", "opened", "none"]
 Metrics = Literal["accuracy", "all"]
-Init = Start | Strategy
+Init = str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ class Stated:
         open: when the model is opened: never before the end, or after each-step (owners compute on
             their own records, nobody deals, and epsilon is the same).
         model: kind of model: logistic, mlp:H with H hidden units (or mlp:H1,H2), of images lenet or
-            cnn.
+            cnn, or module:function of one's own, which lists layers.
         classes: number of classes.
         one_output: of two classes train one output alone, half the words; the model that comes of
             it has the other's too, its negative.
@@ -101,9 +103,10 @@ class Stated:
         seed_data: public seed of splitting the data.
         insecure_seed: draw sampling and noise from this seed, which everybody knows: for comparing
             backends only, NOT private.
-        init: where training starts: zero (the default of one layer), random (of several), or from
-            models that owners trained locally: local-average, local-accuracy (the best on held-out
-            records), local (the best of both and the start).
+        init: where training starts: zero (the default of one layer), random (of several), from an
+            .npz file of public weights (the same at all parties, as `pea train --save` writes it),
+            or from models that owners trained locally: local-average, local-accuracy (the best on
+            held-out records), local (the best of both and the start).
         epsilon_init: of epsilon, what each owner's local model may take, at the same delta; the
             joint training takes the rest.
         noise_multiplier_init: sigma / C of the local models; None until `resolved`.
@@ -127,7 +130,7 @@ class Stated:
     features: str = "raw"
     method: Method = "pea"
     open: Opening = "never"
-    model: str = "logistic"
+    model: Annotated[str, Option(parse=named)] = "logistic"
     classes: int = 10
     one_output: bool = False
     loss: Loss = "sigmoid"
@@ -166,7 +169,7 @@ class Stated:
     count_noise: float = 10.0
     seed_data: int = 0
     insecure_seed: Annotated[int | None, Option(name="insecure-fixed-randomness")] = None
-    init: Init | None = None
+    init: Annotated[Init | None, Option(parse=kept)] = None
     epsilon_init: float | None = None
     noise_multiplier_init: float | None = None
     init_steps: int | None = None
@@ -205,4 +208,4 @@ class Stated:
     @property
     def public_init(self) -> Start | None:
         """The public start, that of the local models if there are any; None for the default."""
-        return None if self.init in STRATEGIES else cast(Start | None, self.init)
+        return None if self.init in STRATEGIES else self.init

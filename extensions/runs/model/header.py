@@ -10,6 +10,7 @@ import extensions
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
 from extensions.network.architectures import ARCHITECTURES
+from extensions.network.own_layers import PREFIX, checked
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Recipe
 from extensions.owners.schema import Schema
@@ -139,7 +140,9 @@ class Header:
                 raise ValueError(f"its format is {said['format']!r}, not {FORMAT!r}")
             network = said["network"]
             kind = network.get("architecture", "")
-            if kind and kind not in ARCHITECTURES:
+            if kind.startswith(PREFIX):
+                checked(kind)
+            elif kind and kind not in ARCHITECTURES:
                 raise ValueError(f"architecture {kind!r}")
             widths = tuple(map(int, network["widths"]))
             spec = ModelSpec(widths=widths, loss=network["loss"], kind=kind)

@@ -1,0 +1,220 @@
+"""Models of one's own as a list of layers: data that parties compare and files hold, never code.
+
+``layers:[["convolution", {"channels": 8, "kernel": 5}], ["activation", {"function": "tanh"}]]`` is
+such a list. Its entries are the methods of `Layers`, and the layer that gives the outputs follows
+by itself. A function of the user's, ``module:function``, makes one: it is called with a `Layers`,
+on the host where it was named alone, before anything is known of records.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from math import prod
+from typing import Any, Self
+
+from extensions.errors import ArgumentError
+from extensions.network.activations import PiecewiseLinear, relu, sigmoid, tanh
+from extensions.network.sketch import Sketch
+from extensions.network.stages.grid import Grid
+from extensions.network.stages.stage import Stage
+
+PREFIX = "layers:"
+ACTIVATIONS: Mapping[str, Callable[[], PiecewiseLinear]] = {
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+}
+_OF_IMAGES = ("convolution", "average", "largest")
+_MOST_LAYERS, _LARGEST = 64, 4096
+_MOST_ENTRIES, _MOST_WEIGHTS = 1 << 24, 1 << 26
+"""Of a layer's windows, positions times what each holds; and of its weights."""
+
+
+class Layers:
+    """A list of layers in the making; every method adds one and returns the list.
+
+    Sizes are whole numbers, or (down, across). A list that begins with a convolution or with
+    pooling takes square images, grey or in colour; any other one takes rows.
+
+    Attributes:
+        entries: so far, as JSON has them.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, dict[str, Any]]] = []
+
+    def convolution(
+        self,
+        channels: int,
+        kernel: Any,
+        *,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Self:
+        """Adds a convolution with biases."""
+        return self._add("convolution", locals())
+
+    def average(self, kernel: Any, *, stride: Any = None, padding: Any = 0) -> Self:
+        """Adds the mean over windows; by default they do not overlap."""
+        return self._add("average", locals())
+
+    def largest(
+        self, kernel: Any, *, stride: Any = None, padding: Any = 0, dilation: Any = 1
+    ) -> Self:
+        """Adds the largest value of windows; by default they do not overlap."""
+        return self._add("largest", locals())
+
+    def activation(self, function: str) -> Self:
+        """Adds a function of each value: relu (at most 8), sigmoid or tanh."""
+        return self._add("activation", locals())
+
+    def linear(self, outputs: int) -> Self:
+        """Adds a linear layer with biases."""
+        return self._add("linear", locals())
+
+    def _add(self, name: str, given: Mapping[str, Any]) -> Self:
+        defaults = inspect.signature(getattr(Layers, name)).parameters
+        self.entries.append(
+            (
+                name,
+                {
+                    key: value
+                    for key, value in given.items()
+                    if key != "self" and value != defaults[key].default
+                },
+            )
+        )
+        return self
+
+    def text(self) -> str:
+        """Returns the list as the name of a model.
+
+        Raises:
+            ArgumentError: a value that JSON does not have.
+        """
+        try:
+            return PREFIX + json.dumps(self.entries, separators=(",", ":"))
+        except TypeError as error:
+            raise ArgumentError(
+                "model", "a list of layers", f"of numbers and names: {error}"
+            ) from (error)
+
+
+def named(text: str) -> str:
+    """Returns the name of a model: that of ``module:function`` is the list that it makes.
+
+    The module is looked for as Python does, and in the current folder.
+
+    Raises:
+        ArgumentError: there is no such function, or it makes none.
+    """
+    module, _, function = text.partition(":")
+    if not function or text.startswith((PREFIX, "mlp:")):
+        return text
+    allowed = "module:function, where function(layers) calls methods of its argument"
+    layers, folder = Layers(), os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ArgumentError("model", text, allowed, f"{error}.") from error
+    finally:
+        sys.path.remove(folder)
+    found(layers)
+    if not layers.entries:
+        raise ArgumentError("model", text, allowed, "It has added no layer.")
+    checked(layers.text())
+    return layers.text()
+
+
+@lru_cache(maxsize=64)
+def checked(text: str) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Returns the entries of a list, whatever stranger wrote it.
+
+    Raises:
+        ArgumentError: it is none, or of more or larger layers than 64 of 4096.
+    """
+    try:
+        entries = json.loads(text.removeprefix(PREFIX))
+        if not isinstance(entries, list) or not 1 <= len(entries) <= _MOST_LAYERS:
+            raise ValueError(f"not 1 to {_MOST_LAYERS} layers")
+        again = Layers()
+        for name, values in entries:
+            if name not in _METHODS:
+                raise ValueError(f"no layer {name!r}: there are {', '.join(_METHODS)}")
+            getattr(again, name)(**values)
+            for key, value in again.entries[-1][1].items():
+                _check(key, value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ArgumentError("model", text, "a list of layers", f"{error}.") from error
+    return tuple(again.entries)
+
+
+_METHODS = ("convolution", "average", "largest", "activation", "linear")
+
+
+def _check(key: str, value: Any) -> None:
+    if key == "function":
+        if value not in ACTIVATIONS:
+            raise ValueError(f"function = {value!r} is none of {', '.join(ACTIVATIONS)}")
+    else:
+        sizes = value if isinstance(value, list | tuple) else [value]
+        if len(sizes) > 2:
+            raise ValueError(f"{key} = {value!r} is more than (down, across)")
+        for size in sizes:
+            if type(size) is not int or not 0 <= size <= _LARGEST:
+                raise ValueError(f"{key} = {value!r} is not of whole numbers in 0..{_LARGEST}")
+
+
+def takes_images(text: str) -> bool:
+    """Whether a list begins with windows of images."""
+    return checked(text)[0][0] in _OF_IMAGES
+
+
+def stages_of(text: str, features: int, outputs: int) -> list[Stage]:
+    """Returns the stages of a list, and behind them the layer of the outputs.
+
+    Raises:
+        ArgumentError: as `checked`; or a layer does not fit what comes before it.
+    """
+    sketch = Sketch(Grid.square(features, model="layers") if takes_images(text) else features)
+    for name, values in checked(text):
+        given: dict[str, Any] = {
+            key: tuple(size) if isinstance(size, list) else size for key, size in values.items()
+        }
+        if name == "activation":
+            sketch.activation(ACTIVATIONS[given["function"]]())
+        else:
+            _check_size(sketch, name, given)
+            getattr(sketch, name)(**given)
+    sketch.linear(outputs)
+    return sketch.stages
+
+
+def _check_size(sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
+    """Returns only if what the layer takes of memory is within bounds, before any is taken."""
+    inputs, entries = sketch.size, 0
+    if name in _OF_IMAGES and sketch.grid is not None:
+        grid = sketch.grid
+        kernel, padding = _pair(given["kernel"]), _pair(given.get("padding", 0))
+        stride = _pair(given.get("stride") or (1 if name == "convolution" else kernel))
+        sides = zip((grid.height, grid.width), stride, padding, strict=True)
+        positions = prod((side + 2 * pad) // max(1, step) + 1 for side, step, pad in sides)
+        inputs = grid.channels * prod(kernel)
+        entries = positions * inputs
+    weights = inputs * given.get("channels", given.get("outputs", 0))
+    if entries > _MOST_ENTRIES or weights > _MOST_WEIGHTS:
+        allowed = f"of at most {_MOST_ENTRIES} entries of windows, and {_MOST_WEIGHTS} weights"
+        raise ArgumentError("model", f"{name} {dict(given)}", allowed)
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return size if isinstance(size, tuple) else (size, size)

@@ -1,0 +1,124 @@
+"""Models of one's own: lists of layers, by a function or written down, are data and checked."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from extensions.errors import ArgumentError
+from extensions.network.activations import relu, tanh
+from extensions.network.own_layers import PREFIX, Layers, named, stages_of, takes_images
+from extensions.network.sketch import Sketch
+from extensions.network.spec import ModelSpec
+from extensions.network.stages.grid import Grid
+
+MODULE = """
+def net(layers):
+    layers.convolution(4, (5, 3), stride=2, padding=1).activation("tanh").average(2)
+    layers.linear(16).activation("relu")
+
+def empty(layers):
+    pass
+
+def wrong(layers):
+    layers.activation("gelu")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    """The current folder, with a module of models."""
+    (tmp_path / "own_models_of_a_test.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("own_models_of_a_test", None)
+
+
+def test_a_function_is_called_once_and_only_its_layers_are_kept(folder: Path):
+    text = named("own_models_of_a_test:net")
+    assert str(folder) not in sys.path
+    entries = json.loads(text.removeprefix(PREFIX))
+    assert entries == [
+        ["convolution", {"channels": 4, "kernel": [5, 3], "stride": 2, "padding": 1}],
+        ["activation", {"function": "tanh"}],
+        ["average", {"kernel": 2}],
+        ["linear", {"outputs": 16}],
+        ["activation", {"function": "relu"}],
+    ]
+    (folder / "own_models_of_a_test.py").unlink()
+    spec = ModelSpec.parse(text, 28 * 28, 10)
+    sketch = Sketch(Grid(channels=1, height=28, width=28))
+    sketch.convolution(4, (5, 3), stride=2, padding=1).activation(tanh()).average(2)
+    sketch.linear(16).activation(relu()).linear(10)
+    assert list(spec.network.stages) == sketch.stages
+    assert spec.takes_images
+    assert spec.starts_randomly(None)
+
+
+@pytest.mark.parametrize("text", ["logistic", "mlp:32", "mlp:3,4", "lenet", PREFIX + "[]"])
+def test_other_names_stay_as_they_are(text: str):
+    assert named(text) == text
+
+
+def test_lists_of_rows_take_any_records():
+    text = Layers().linear(7).activation("sigmoid").text()
+    assert not takes_images(text)
+    assert [stage.inputs for stage in stages_of(text, 13, 3)] == [13, 7, 7]
+    assert not ModelSpec.parse(text, 13, 3).takes_images
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("own_models_of_a_test:nothing", "no attribute 'nothing'"),
+        ("no_such_module:net", "No module named 'no_such_module'"),
+        ("own_models_of_a_test:empty", "It has added no layer"),
+        ("own_models_of_a_test:wrong", "function = 'gelu' is none of relu"),
+    ],
+)
+def test_functions_that_make_no_model_are_refused(folder: Path, text: str, said: str):
+    with pytest.raises(ArgumentError, match=f"(?s)^model = .*{said}"):
+        named(text)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "",
+        "{}",
+        "[]",
+        "[3]",
+        '[["linear"]]',
+        '[["text", {}]]',
+        '[["__init__", {}]]',
+        '[["linear", {"outputs": "8"}]]',
+        '[["linear", {"outputs": -1}]]',
+        '[["linear", {"outputs": 5000}]]',
+        '[["linear", {"outputs": true}]]',
+        '[["linear", {"outputs": 3, "trained": false}]]',
+        '[["convolution", {"channels": 2, "kernel": [3, 3, 3]}]]',
+        '[["activation", {"function": ["tanh"]}]]',
+        json.dumps([["linear", {"outputs": 2}]] * 65),
+        "[" * 100_000,
+    ],
+)
+def test_what_a_stranger_wrote_is_a_list_of_layers_or_refused(listed: str):
+    with pytest.raises(ArgumentError, match="^model = "):
+        ModelSpec.parse(PREFIX + listed, 64, 10)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        Layers().largest(3, padding=4096),
+        Layers().largest(100, padding=99, stride=1),
+        Layers().convolution(4096, 60, padding=30),
+        Layers().convolution(2, 40),
+        Layers().linear(4).average(2),
+        Layers().largest(0),
+    ],
+)
+def test_layers_that_do_not_fit_or_take_too_much_are_refused_before_memory_is(layers: Layers):
+    with pytest.raises(ArgumentError):
+        ModelSpec.parse(layers.text(), 256, 10).network  # noqa: B018
