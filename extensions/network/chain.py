@@ -1,4 +1,8 @@
-"""A chain of stages from records to logits, and what is known of its values and gradients."""
+"""A chain of stages from records to logits, and what is known of its values and gradients.
+
+Branches, whose results are added, stand in the chain one behind the other
+(`extensions.network.stages.branches`).
+"""
 
 import itertools
 import math
@@ -10,6 +14,7 @@ from extensions.network.activations import PiecewiseLinear
 from extensions.network.guards import Guard
 from extensions.network.layers import LayerShape
 from extensions.network.losses import Loss, residual_norm
+from extensions.network.stages.branches import Branching, Fork, Join, Turn, check_branches
 from extensions.network.stages.stage import Activation, Bound, Stage
 from extensions.network.stages.trained import Linear, Trained, training
 from extensions.ring.fixed_point import ENCODING_SLACK
@@ -55,6 +60,7 @@ class Network:
                     f"{type(after).__name__} of {after.inputs}",
                     "stages of which each takes what the one before it returns",
                 )
+        check_branches(self.stages)
         for stage in self.stages:
             if isinstance(stage, Activation) and stage.function.bound == math.inf:
                 raise ArgumentError("activations", stage.function.name, "bounded functions")
@@ -182,7 +188,8 @@ class Network:
 
         Guarantees:
             Going back through a layer a gradient grows by the weight's norm at most, and by the
-            `stretch` of folding or pooling; slopes are at most 1. Behind a guard that was passed
+            `stretch` of folding or pooling; slopes are at most 1. Where branches begin, the bounds
+            of both are added. Behind a guard that was passed
             the product of both norms of each trained layer is at most 2^GUARD_BITS C. Gradients
             are tested on their way through frozen layers too, and not below the lowest trained one.
         """
@@ -191,14 +198,18 @@ class Network:
         delta = residual_norm(self.loss, self.widths[-1], logits)
         largest = math.ldexp(max_grad_norm, GUARD_BITS) if self.guarded else math.inf
         shapes: list[LayerShape] = []
+        waiting: list[float] = []
         for i in reversed(range(len(self.stages))):
             stage = self.stages[i]
+            if isinstance(stage, Branching):
+                delta = stage.back(delta, waiting)
+                continue
             if not isinstance(stage, Trained):
                 delta *= stage.stretch
                 continue
             shape = stage.shape(before[i], delta, self.bias_bits)
             delta *= max_weight_norm * stage.stretch
-            below = self._below(i, before)
+            below = self._below(i - 1, before)
             limit = largest / below if below else math.inf
             if delta > limit:
                 guard = Guard(features=stage.inputs, reach=delta, limit=limit)
@@ -211,26 +222,47 @@ class Network:
         """What is known of the rows before each stage."""
         norm = max_feature_norm * ENCODING_SLACK
         bounds = [Bound(norm, norm)]
+        waiting: list[Bound] = []
         for stage in self.stages[:-1]:
+            if isinstance(stage, Branching):
+                bounds.append(stage.ahead(bounds[-1], waiting))
+                continue
             weights = (max_weight_norm,) if isinstance(stage, Trained) else ()
             bounds.append(stage.bound(bounds[-1], *weights))
         return bounds
 
-    def _below(self, i: int, before: Sequence[Bound]) -> float:
-        """By how much a gradient at that stage's input is exceeded by that of a layer before it.
+    def _below(self, i: int, before: Sequence[Bound], stretch: float = 1.0) -> float:
+        """By how much a gradient behind stage i is exceeded by that of a layer from there down.
 
         It is stretched on its way to the next trained layer, and multiplied by what that is applied
-        to. 0 if there is no such layer.
+        to. 0 if there is no such layer. Of two branches it is the larger one, and twice what comes
+        before them, where the gradients of both are added.
         """
-        stretch = 1.0
-        for j in reversed(range(i)):
-            stage = self.stages[j]
+        while i >= 0:
+            stage = self.stages[i]
             if isinstance(stage, Trained) and stage.is_trained:
-                shape = stage.shape(before[j], 1.0, self.bias_bits)
+                shape = stage.shape(before[i], 1.0, self.bias_bits)
                 reach = shape.reach if shape.has_weight else _REACH_OF_BIAS
                 return stretch * shape.delta_norm * reach
-            stretch *= stage.stretch
+            if isinstance(stage, Join):
+                ends = i - 1, self._opening(i, Turn) - 1
+                return max(self._below(end, before, stretch) for end in ends)
+            if isinstance(stage, Turn):
+                i = self._opening(i, Fork)
+                stage = self.stages[i]
+            stretch *= 2.0 if isinstance(stage, Fork) else stage.stretch
+            i -= 1
         return 0.0
+
+    def _opening(self, i: int, kind: type[Branching]) -> int:
+        """Returns the place of the Fork or Turn before stage i that belongs to it."""
+        depth = 0
+        for j in reversed(range(i)):
+            stage = self.stages[j]
+            if depth == 0 and isinstance(stage, kind):
+                return j
+            depth += isinstance(stage, Join) - isinstance(stage, Fork)
+        raise AssertionError("branches were checked")
 
     def _logits_norm(self, input_norm: float, max_weight_norm: float) -> float:
         """Bounds |W a + b| <= |(W, b)|_F |(a, 1)|, and an ulp of 2^-12 for each coordinate."""

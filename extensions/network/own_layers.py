@@ -13,8 +13,8 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, Self
 
@@ -25,6 +25,8 @@ from extensions.network.stages.grid import Grid
 from extensions.network.stages.stage import Stage
 
 PREFIX = "layers:"
+Entries = list[tuple[str, dict[str, Any]]]
+"""Names of methods of `Layers`, and what they are given."""
 ACTIVATIONS: Mapping[str, Callable[[], PiecewiseLinear]] = {
     "relu": relu,
     "sigmoid": sigmoid,
@@ -47,7 +49,7 @@ class Layers:
     """
 
     def __init__(self) -> None:
-        self.entries: list[tuple[str, dict[str, Any]]] = []
+        self.entries: Entries = []
 
     def convolution(
         self,
@@ -79,6 +81,17 @@ class Layers:
     def linear(self, outputs: int) -> Self:
         """Adds a linear layer with biases."""
         return self._add("linear", locals())
+
+    def residual(self, branch: Callable[[Layers], object]) -> Self:
+        """Adds what comes to here and what a branch makes of it: as many values.
+
+        Args:
+            branch: adds the layers of the branch to the list that it is given.
+        """
+        inner = Layers()
+        branch(inner)
+        self.entries.append((_RESIDUAL, {"layers": inner.entries}))
+        return self
 
     def _add(self, name: str, given: Mapping[str, Any]) -> Self:
         defaults = inspect.signature(getattr(Layers, name)).parameters
@@ -143,22 +156,38 @@ def checked(text: str) -> tuple[tuple[str, dict[str, Any]], ...]:
         ArgumentError: it is none, or of more or larger layers than 64 of 4096.
     """
     try:
-        entries = json.loads(text.removeprefix(PREFIX))
-        if not isinstance(entries, list) or not 1 <= len(entries) <= _MOST_LAYERS:
-            raise ValueError(f"not 1 to {_MOST_LAYERS} layers")
-        again = Layers()
-        for name, values in entries:
-            if name not in _METHODS:
-                raise ValueError(f"no layer {name!r}: there are {', '.join(_METHODS)}")
-            getattr(again, name)(**values)
-            for key, value in again.entries[-1][1].items():
-                _check(key, value)
-    except (ValueError, TypeError, RecursionError) as error:
+        again = _checked(json.loads(text.removeprefix(PREFIX)))
+        if _count(again) > _MOST_LAYERS:
+            raise ValueError(f"more than {_MOST_LAYERS} layers")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ArgumentError("model", text, "a list of layers", f"{error}.") from error
-    return tuple(again.entries)
+    return tuple(again)
 
 
 _METHODS = ("convolution", "average", "largest", "activation", "linear")
+_RESIDUAL = "residual"
+
+
+def _checked(entries: Any) -> Entries:
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("not one layer or more")
+    again = Layers()
+    for name, values in entries:
+        if name == _RESIDUAL:
+            (inner,) = values.values()
+            again.entries.append((name, {"layers": _checked(inner)}))
+            continue
+        if name not in _METHODS:
+            raise ValueError(f"no layer {name!r}: there are {', '.join((*_METHODS, _RESIDUAL))}")
+        getattr(again, name)(**values)
+        for key, value in again.entries[-1][1].items():
+            _check(key, value)
+    return again.entries
+
+
+def _count(entries: Entries) -> int:
+    inner = (values["layers"] for name, values in entries if name == _RESIDUAL)
+    return len(entries) + sum(map(_count, inner))
 
 
 def _check(key: str, value: Any) -> None:
@@ -176,7 +205,10 @@ def _check(key: str, value: Any) -> None:
 
 def takes_images(text: str) -> bool:
     """Whether a list begins with windows of images."""
-    return checked(text)[0][0] in _OF_IMAGES
+    name, values = checked(text)[0]
+    while name == _RESIDUAL:
+        name, values = values["layers"][0]
+    return name in _OF_IMAGES
 
 
 def stages_of(text: str, features: int, outputs: int) -> list[Stage]:
@@ -186,7 +218,16 @@ def stages_of(text: str, features: int, outputs: int) -> list[Stage]:
         ArgumentError: as `checked`; or a layer does not fit what comes before it.
     """
     sketch = Sketch(Grid.square(features, model="layers") if takes_images(text) else features)
-    for name, values in checked(text):
+    _sketch(sketch, checked(text))
+    sketch.linear(outputs)
+    return sketch.stages
+
+
+def _sketch(sketch: Sketch, entries: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    for name, values in entries:
+        if name == _RESIDUAL:
+            sketch.beside(lambda same: same, partial(_sketch, entries=values["layers"]))
+            continue
         given: dict[str, Any] = {
             key: tuple(size) if isinstance(size, list) else size for key, size in values.items()
         }
@@ -195,8 +236,6 @@ def stages_of(text: str, features: int, outputs: int) -> list[Stage]:
         else:
             _check_size(sketch, name, given)
             getattr(sketch, name)(**given)
-    sketch.linear(outputs)
-    return sketch.stages
 
 
 def _check_size(sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:

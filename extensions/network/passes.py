@@ -8,6 +8,7 @@ from typing import Any
 from extensions.network.chain import Network
 from extensions.network.layers import LayerGradient
 from extensions.network.losses import residual
+from extensions.network.stages.branches import Branching
 from extensions.network.stages.trained import Linear, Parameters, Trained
 from extensions.ring.interface import Ring, Share
 
@@ -65,7 +66,11 @@ class Trace:
         found: list[LayerGradient] = []
         shifts = list(guards) or [None] * network.layers
         lowest = network.lowest
+        waiting: list[Share] = []
         for i, (stage, kept, parameters) in reversed(list(enumerate(stages[lowest:], lowest))):
+            if isinstance(stage, Branching):
+                deltas = stage.back(deltas, waiting)
+                continue
             if not isinstance(stage, Trained):
                 deltas = stage.backward(ring, deltas, kept)
                 continue
@@ -95,8 +100,12 @@ def forward(ring: Ring, network: Network, parameters: Parameters, x: Share) -> T
         2 rounds a layer, and those of activations and pooling between them.
     """
     kept: list[Any] = []
+    waiting: list[Share] = []
     for stage, own in zip(network.stages, _own(network, parameters), strict=True):
-        if isinstance(stage, Trained):
+        needed = None
+        if isinstance(stage, Branching):
+            x = stage.ahead(x, waiting)
+        elif isinstance(stage, Trained):
             x, needed = stage.apply(ring, x, own)
         else:
             x, needed = stage.forward(ring, x)

@@ -1,10 +1,12 @@
 """A network in the making: each stage fits what stands before it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Self
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear
+from extensions.network.stages.branches import Fork, Join, Turn
 from extensions.network.stages.grid import Grid, Pair, Window
 from extensions.network.stages.pooling import AveragePool, MaxPool
 from extensions.network.stages.stage import Activation, Reorder, Stage
@@ -15,6 +17,10 @@ Padding = Sizes | tuple[Pair, Pair]
 Pick = tuple[bool, bool]
 """Whether a layer's weight is trained, and whether it has a bias that is."""
 WHOLE: Pick = (True, True)
+
+
+Branch = Callable[["Sketch"], object]
+"""Adds the stages of a branch to a sketch."""
 
 
 class Sketch:
@@ -105,6 +111,28 @@ class Sketch:
         weights, biases = trained
         self._add(Linear(self.size, outputs, biases, weights))
         self.grid = None
+        return self
+
+    def beside(self, first: "Branch", second: "Branch") -> Self:
+        """Adds two branches, whose results are added; either is given a sketch to go on with.
+
+        Raises:
+            ArgumentError: they return other values, or images that lie otherwise.
+        """
+        branches = [Sketch(self.grid or self.size) for _ in range(2)]
+        for sketch, branch in zip(branches, (first, second), strict=True):
+            branch(sketch)
+        one, other = branches
+        if (one.size, one.grid) != (other.size, other.grid):
+            raise ArgumentError(
+                "stages",
+                f"branches of {one.size} values, {one.grid}, and {other.size}, {other.grid}",
+                "branches that return equally many values, and images alike",
+            )
+        between = Turn(one.size, self.size), *other.stages, Join(one.size)
+        for stage in (Fork(self.size), *one.stages, *between):
+            self._add(stage)
+        self.grid = one.grid
         return self
 
     def _add(self, stage: Stage) -> None:

@@ -32,6 +32,10 @@ class Bound:
     norm: float
     largest: float
 
+    def __add__(self, other: "Bound") -> "Bound":
+        """Returns the bound of a sum of rows."""
+        return Bound(self.norm + other.norm, self.largest + other.largest)
+
 
 class Stage(ABC):
     """One stage between rows of `inputs` values and rows of `outputs` values."""

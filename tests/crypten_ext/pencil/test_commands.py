@@ -1,7 +1,12 @@
 """`pea pencil`: what it refuses before anybody meets, and whole trainings in processes."""
 
 import re
+import shutil
+import socket
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +15,7 @@ from typer.testing import CliRunner
 
 from crypten_ext.pencil.__main__ import app
 from crypten_ext.pencil.files import accuracy, read_model, write_model
+from crypten_ext.pencil.meeting import federation_of
 from crypten_ext.pencil.terms import Terms
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
@@ -114,8 +120,6 @@ def test_a_model_is_read_as_it_was_written(folder: Path):
 @pytest.mark.long
 def test_data_owners_take_turns_until_their_budgets_are_spent(tmp_path: Path):
     """Three processes; the model learns digits, and each ledger ends within its epsilon."""
-    import subprocess
-
     pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
     cost = ["--epsilon", "20", "--delta", "1e-4", "--most-steps", "8", "--sample-rate", "0.1"]
     learn = ["--model", "logistic", "--steps", "4", "--rounds", "3", "--lr", "20"]
@@ -134,3 +138,49 @@ def test_data_owners_take_turns_until_their_budgets_are_spent(tmp_path: Path):
     for owner in range(2):
         assert (tmp_path / f"data-{owner}.ledger").exists()
     assert read_model(tmp_path / "model.npz")[0].model == "logistic"
+
+
+@pytest.mark.long
+def test_a_data_owner_whose_file_is_put_into_the_folder_joins_in_the_next_round(tmp_path: Path):
+    """The second one's federation comes while the first round waits for the first one."""
+    pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
+    model = make("model", tmp_path / "model.pem", 1)
+    own = [make(f"data-{i}", tmp_path / f"data-{i}.pem", 1) for i in range(2)]
+    (tmp_path / "pairs").mkdir()
+    files = [federation_of(model, one, tmp_path / f"{one.name}.toml") for one in own]
+    draws = np.random.default_rng(5)
+    x, y = draws.uniform(0, 0.4, (40, 4)), np.arange(40) % 2
+    write_private(tmp_path / "records.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    command = [sys.executable, "-m", "crypten_ext.pencil"]
+    learn = ["--model", "logistic", "--features", "4", "--classes", "2", "--steps", "1"]
+    learn += ["--rounds", "2", "--key", str(model.path), "--out", str(tmp_path / "model.npz")]
+    learn += ["--federation", str(tmp_path / "pairs")]
+    cost = ["--epsilon", "8", "--delta", "1e-3", "--records", str(tmp_path / "records.npz")]
+    shutil.copy(files[0], tmp_path / "pairs")
+    with subprocess.Popen([*command, "owner", *learn], stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            until_reachable(files[0])
+            shutil.copy(files[1], tmp_path / "pairs")
+            others = []
+            for file, one in zip(files, own, strict=True):
+                given = ["--federation", str(file), "--key", str(one.path)]
+                given += ["--ledger", str(tmp_path / f"{one.name}.ledger")]
+                others.append(subprocess.Popen([*command, "data", *cost, *given]))
+            said, _ = owner.communicate(timeout=300)
+        finally:
+            owner.kill()
+    assert [other.wait(60) for other in others] == [0, 0]
+    assert owner.returncode == 0
+    found = [line.split(":")[0] for line in said.splitlines() if line.startswith("round")]
+    assert found == ["round 1 data-0", "round 2 data-0", "round 2 data-1"]
+
+
+def until_reachable(federation: Path) -> None:
+    """Returns once the first member of a federation listens."""
+    address = Federation.read(federation).parties[0].address
+    host, _, port = address.rpartition(":")
+    for _ in range(1200):
+        with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"nobody listens at {address}")

@@ -1,0 +1,138 @@
+"""Branches of a network whose results are added: residual sums, thin layers beside a frozen one.
+
+In the chain of stages they stand one behind the other: `Fork`, the first branch, `Turn`, the
+second branch, `Join`. Whoever goes through the chain has a stack for what waits meanwhile. It
+serves values, and in the same way their gradients, and the bounds of both.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from extensions.errors import ArgumentError
+from extensions.network.stages.stage import Bound, Stage
+from extensions.ring.interface import Ring, Share
+
+
+class Branching(Stage):
+    """A place where a chain divides, goes over to the other branch, or comes together; local."""
+
+    @abstractmethod
+    def ahead(self, value: Any, waiting: list[Any]) -> Any:
+        """Returns what goes on from there on the way forth; what waits is on the stack."""
+
+    @abstractmethod
+    def back(self, value: Any, waiting: list[Any]) -> Any:
+        """Returns what goes on from there on the way back."""
+
+    def bound(self, before: Bound) -> Bound:
+        """What is known depends on what waits, as values do."""
+        raise NotImplementedError
+
+    def forward(self, ring: Ring, x: Share) -> tuple[Share, Any]:
+        """Values go through `ahead`."""
+        raise NotImplementedError
+
+    def backward(self, ring: Ring, deltas: Share, kept: Any) -> Share:
+        """Gradients go through `back`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fork(Branching):
+    """Both branches take what comes here; on the way back their gradients are added."""
+
+    inputs: int
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """As many as inputs."""
+        return self.inputs
+
+    def ahead(self, value: Any, waiting: list[Any]) -> Any:
+        """The second branch's input waits."""
+        waiting.append(value)
+        return value
+
+    def back(self, value: Any, waiting: list[Any]) -> Any:
+        """Returns the sum of both branches' gradients."""
+        return value + waiting.pop()
+
+
+@dataclass(frozen=True)
+class Turn(Branching):
+    """The end of the first branch, and the beginning of the second one.
+
+    Attributes:
+        inputs: values that the first branch returns.
+        outputs: values that the second one takes.
+    """
+
+    inputs: int
+    outputs: int
+
+    def ahead(self, value: Any, waiting: list[Any]) -> Any:
+        """The first branch's result waits, and the second one's input comes."""
+        waited = waiting.pop()
+        waiting.append(value)
+        return waited
+
+    def back(self, value: Any, waiting: list[Any]) -> Any:
+        """The second branch's gradient waits, and the first one's comes."""
+        return self.ahead(value, waiting)
+
+
+@dataclass(frozen=True)
+class Join(Branching):
+    """The sum of what both branches return; either gets its gradient."""
+
+    inputs: int
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """As many as inputs."""
+        return self.inputs
+
+    def ahead(self, value: Any, waiting: list[Any]) -> Any:
+        """Returns the sum of both branches' results."""
+        return value + waiting.pop()
+
+    def back(self, value: Any, waiting: list[Any]) -> Any:
+        """The first branch's gradient waits."""
+        waiting.append(value)
+        return value
+
+
+def check_branches(stages: Iterable[Stage]) -> None:
+    """Returns only if branches are closed, and take and return equally many values.
+
+    Raises:
+        ArgumentError: they do not.
+    """
+    waiting: list[int] = []
+    for stage in stages:
+        if isinstance(stage, Branching):
+            if not isinstance(stage, Fork) and not waiting:
+                raise ArgumentError("stages", f"a {type(stage).__name__} alone", "behind a Fork")
+            came = _sizes(stage, waiting)
+            if came != stage.outputs:
+                raise ArgumentError(
+                    "stages",
+                    f"branches of {came} and {stage.outputs} values",
+                    "branches that take what comes to their Fork, and return equally many values",
+                )
+    if waiting:
+        raise ArgumentError("stages", "a Fork without its Join", "branches that come together")
+
+
+def _sizes(stage: Branching, waiting: list[int]) -> int:
+    """Returns how many values go on from there, as the stack says."""
+    if isinstance(stage, Join):
+        return waiting.pop()
+    if isinstance(stage, Turn):
+        taken = waiting.pop()
+        waiting.append(stage.inputs)
+        return taken
+    waiting.append(stage.inputs)
+    return stage.inputs
