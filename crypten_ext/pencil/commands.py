@@ -14,7 +14,7 @@ from extensions.cli.installed import Commands
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss
-from extensions.network.own_layers import named
+from extensions.network.models.own_layers import named
 from extensions.options import Option
 from extensions.owners.data import read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin

@@ -7,17 +7,17 @@ import numpy as np
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
-from extensions.network.architectures import ARCHITECTURES
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
-from extensions.network.own_layers import PREFIX, checked, stages_of, takes_images
-from extensions.network.start_file import is_file, read
+from extensions.network.models.architectures import ARCHITECTURES
+from extensions.network.models.own_layers import PREFIX, checked, stages_of, takes_images
+from extensions.network.models.start_file import is_file, read
 from extensions.ring.fixed_point import Reals
 
 INITIAL_SEED = 20230521
 
 Start = str
-"""Zero, random, or ``file:DIGEST`` (`extensions.network.start_file`)."""
+"""Zero, random, or ``file:DIGEST`` (`extensions.network.models.start_file`)."""
 STARTS = ("zero", "random")
 
 
@@ -29,7 +29,7 @@ class ModelSpec:
         widths: of the input, of linear layers between, and of the output.
         loss: of training.
         kind: name of an architecture between input and output, or a list of layers of one's own
-            (`extensions.network.own_layers`); empty for linear layers.
+            (`extensions.network.models.own_layers`); empty for linear layers.
     """
 
     widths: tuple[int, ...]

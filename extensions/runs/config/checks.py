@@ -5,8 +5,8 @@ from typing import get_args
 from extensions.checks import check_not_negative, check_positive, check_weights
 from extensions.errors import ArgumentError
 from extensions.network.losses import SQUARED, residual_norm
+from extensions.network.models.start_file import is_file
 from extensions.network.spec import STARTS, ModelSpec
-from extensions.network.start_file import is_file
 from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.initialization import STRATEGIES, check_weighting

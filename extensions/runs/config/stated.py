@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from extensions.network.losses import Loss
-from extensions.network.own_layers import named
+from extensions.network.models.own_layers import named
+from extensions.network.models.start_file import kept
 from extensions.network.spec import Start
-from extensions.network.start_file import kept
 from extensions.options import Option
 from extensions.privacy.accounting import Neighbours
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY

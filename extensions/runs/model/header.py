@@ -9,8 +9,8 @@ from typing import Any
 import extensions
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu
-from extensions.network.architectures import ARCHITECTURES
-from extensions.network.own_layers import PREFIX, checked
+from extensions.network.models.architectures import ARCHITECTURES
+from extensions.network.models.own_layers import PREFIX, checked
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Recipe
 from extensions.owners.schema import Schema

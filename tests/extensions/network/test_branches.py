@@ -7,7 +7,7 @@ import torch
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu, tanh
 from extensions.network.chain import GUARD_BITS, Network
-from extensions.network.own_layers import Layers, stages_of
+from extensions.network.models.own_layers import Layers, stages_of
 from extensions.network.passes import forward
 from extensions.network.sketch import Sketch
 from extensions.network.stages.branches import Fork, Join, Turn

@@ -8,7 +8,7 @@ import pytest
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import relu, tanh
-from extensions.network.own_layers import PREFIX, Layers, named, stages_of, takes_images
+from extensions.network.models.own_layers import PREFIX, Layers, named, stages_of, takes_images
 from extensions.network.sketch import Sketch
 from extensions.network.spec import ModelSpec
 from extensions.network.stages.grid import Grid

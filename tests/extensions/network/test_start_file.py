@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
+from extensions.network.models.start_file import is_file, kept
 from extensions.network.spec import ModelSpec
-from extensions.network.start_file import is_file, kept
 from extensions.owners.data import write_private
 from extensions.runs.config import TrainConfig
 
