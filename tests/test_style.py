@@ -24,8 +24,7 @@ VOCABULARY = {
 NAMED_BY_OTHERS = {
     "benchmarks/network/calling.py",  # a task of another process
     "crypten_ext/compat.py",  # the hosts' modules, after what makes them importable
-    "extensions/network/models/own_layers.py",  # a function of the user's
-    "extensions/owners/features/custom.py",  # a function of the user's
+    "extensions/own_functions.py",  # a function of the user's
     "extensions/runs/processes/copies.py",  # what a launcher asks for
     "extensions/runs/processes/worker.py",  # a task of another process
     "tfe_ext/compat.py",

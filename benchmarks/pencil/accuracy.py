@@ -6,24 +6,24 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.tables import publish
-from crypten_ext.pencil.account import Account, Budget
-from crypten_ext.pencil.commands import Cost, Learning
+from crypten_ext.pencil.account import Account
+from crypten_ext.pencil.commands import Cost, Learning, Rows, model_of
 from crypten_ext.pencil.files import accuracy
 from crypten_ext.pencil.local import MODULE, typed
 from crypten_ext.pencil.model import Model
-from crypten_ext.pencil.terms import Offer, Terms
+from crypten_ext.pencil.terms import Terms
+from crypten_ext.pencil.turn import NoNoise
 from extensions.errors import PeaError
 from extensions.owners.data import Split
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.pairwise.owned import DATA
 from extensions.privacy.randomness import SystemSource
-from extensions.privacy.sampling import check_records, draw_rows
+from extensions.privacy.sampling import draw_rows
 from extensions.protocols.host import Batch
 from extensions.protocols.pencil.step import encoded_weight, noisy_sums
 from extensions.ring.clear import ClearRing
@@ -40,21 +40,13 @@ CASES = {
 COST = Cost(epsilon=8.0, delta=1e-4, most_steps=40, sample_rate=0.1)
 
 
-class _OfTheDataOwner:
-    """Noise that one of two parties draws."""
-
-    def __init__(self) -> None:
-        self._source = SystemSource()
+class _OfTheDataOwner(SystemSource):
+    """Noise that one of two parties draws, and the other one none."""
 
     def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
-        """Returns the data owner's noise, and zeros for the model's owner."""
         if party != DATA:
-            return np.zeros(shape, dtype=np.int64)
-        return self._source.gaussian(party, scale, shape)
-
-    def bernoulli(self, party: int, probability: float, size: int) -> Any:
-        """Returns who is drawn."""
-        return self._source.bernoulli(party, probability, size)
+            return NoNoise().gaussian(party, scale, shape)
+        return super().gaussian(party, scale, shape)
 
 
 def in_processes(learning: Learning, data: str) -> list[float]:
@@ -71,28 +63,18 @@ def in_processes(learning: Learning, data: str) -> list[float]:
 def in_the_clear(learning: Learning, parts: Sequence[Split], classes: int) -> list[float]:
     """Returns the same of the same steps, sampling and noise on values that nobody hides."""
     source = _OfTheDataOwner()
-    terms = Terms(
-        model=learning.model,
-        features=parts[0].train_x.shape[1],
-        classes=classes,
-        max_grad_norm=learning.max_grad_norm,
-        frac_bits=learning.frac_bits,
-    )
-    model = Model.begin(terms, learning.lr, learning.momentum)
-    budget = Budget(
-        epsilon=COST.epsilon, delta=COST.delta, steps=COST.most_steps, sample_rate=COST.sample_rate
-    )
+    model = model_of(learning, Rows(features=parts[0].train_x.shape[1], classes=classes))
     found = []
     with tempfile.TemporaryDirectory() as folder:
         accounts = [
-            Account(Path(folder) / f"{owner}.ledger", budget, len(part.train_x))
+            Account(Path(folder) / f"{owner}.ledger", COST.budget, len(part.train_x))
             for owner, part in enumerate(parts)
         ]
         for _ in range(learning.rounds):
             for account, part in zip(accounts, parts, strict=True):
                 for sums in _sums(model, account, part, learning.steps, source):
                     model.learn(sums, COST.sample_rate * account.records)
-            found.append(accuracy(terms, model.layers, parts[0].test_x, parts[0].test_y))
+            found.append(accuracy(model.terms, model.layers, parts[0].test_x, parts[0].test_y))
     return found
 
 
@@ -101,24 +83,12 @@ def _sums(
 ) -> Iterator[list[Reals]]:
     """Yields the noised sums of the steps of one turn."""
     terms = model.terms
-    offer = Offer(
-        rows=terms.in_pieces(account.capacity),
-        expected=COST.sample_rate * account.records,
-        noise_multiplier=account.noise_multiplier,
-        steps=steps,
-    )
-    plan = terms.plan(offer)
+    plan = terms.plan(account.offer(terms.in_pieces(account.capacity)))
     ring = ClearRing(terms.frac_bits, parties=2)
-    own = check_records(
-        part.train_x,
-        part.train_y,
-        frac_bits=terms.frac_bits,
-        classes=terms.classes,
-        max_feature_norm=terms.max_feature_norm,
-    )
+    own = terms.encoded(part.train_x, part.train_y)
     for _ in range(steps):
         rows = draw_rows(
-            own, party=DATA, sample_rate=COST.sample_rate, rows=offer.rows, source=source
+            own, party=DATA, sample_rate=COST.sample_rate, rows=plan.rows, source=source
         )
         account.charge()
         parameters = [

@@ -4,7 +4,6 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -23,7 +22,6 @@ from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from extensions.network.layers import LayerGradient
 from extensions.pairwise.owned import MODEL
-from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.pencil import step
@@ -85,32 +83,21 @@ def unclipped_sums(
     ring: Ring, layers: Sequence[LayerGradient], plan: StepPlan, padding: Share | None
 ) -> Sums:
     """Returns what the paper adds up: gradients as they are, rows of padding too."""
-    f, deltas = (
-        ring.frac_bits,
-        [layer.deltas.reshape(-1, layer.deltas.shape[-1]) for layer in layers],
-    )
+    deltas = [layer.deltas.reshape(-1, layer.deltas.shape[-1]) for layer in layers]
     sums = ring.matmul([(d.T, layer.inputs) for d, layer in zip(deltas, layers, strict=True)])
-    return list(zip(sums, [d.sum(0) * (1 << f) for d in deltas], strict=True))
+    return list(zip(sums, [d.sum(0) * (1 << ring.frac_bits) for d in deltas], strict=True))
+
+
+def measure_unclipped(context: Context, **given: Any) -> dict[str, Any]:
+    """Returns what `measure` does, of steps that clip nothing."""
+    with patch.object(step, "clipped_sums", unclipped_sums):
+        return measure(context, **given)
 
 
 def measure(
-    context: Context,
-    *,
-    model: str,
-    features: int,
-    budget: Budget,
-    records_of: int,
-    ledger: Path,
-    clips: bool,
+    context: Context, *, model: str, features: int, budget: Budget, records_of: int, ledger: Path
 ) -> dict[str, Any]:
     """Returns one party's costs of a turn of all steps of a budget; the first is not counted."""
-    with nullcontext() if clips else patch.object(step, "clipped_sums", unclipped_sums):
-        return _turn(context, model, features, budget, records_of, ledger)
-
-
-def _turn(
-    context: Context, model: str, features: int, budget: Budget, records_of: int, ledger: Path
-) -> dict[str, Any]:
     terms = Terms(model=model, features=features, classes=10)
     marks: list[tuple[float, int, int, float]] = []
     pairwise.disconnect()
@@ -129,23 +116,12 @@ def _turn(
     if context.rank == MODEL:
         owned = Model.begin(terms, 1.0)
         _, offer = turn.lead(Marked(terms, owned.layers, 1.0), budget.steps)
-        stated = {"noise multiplier": offer.noise_multiplier, "expected": offer.expected}
-        rows = offer.rows
+        stated: dict[str, Any] = {"rows": offer.rows}
     else:
         x, y = records(features, records_of)
-
-        def own(stated_terms: Terms) -> OwnRecords:
-            return check_records(
-                x,
-                y,
-                frac_bits=stated_terms.frac_bits,
-                classes=10,
-                max_feature_norm=stated_terms.max_feature_norm,
-            )
-
         account = Account(ledger, budget, records_of)
-        turn.follow(own, account, progress=lambda made: mark())
-        stated, rows = {"epsilon": account.epsilon()}, None
+        turn.follow(lambda told: told.encoded(x, y), account, progress=lambda made: mark())
+        stated = {"epsilon": account.epsilon()}
     first, last = marks[0], marks[-1]
     seconds, size, rounds, work = (
         (b - a) / (len(marks) - 1) for a, b in zip(first, last, strict=True)
@@ -156,7 +132,6 @@ def _turn(
         "bytes": size,
         "rounds": rounds,
         "work": work,
-        "rows": rows,
         "memory": memory,
         **stated,
     }
@@ -175,13 +150,12 @@ def row_of(case: Case, *, batch: int, steps: int, samples: int) -> dict[str, Any
     budget = Budget(epsilon=2.0, delta=1e-6, steps=steps + 1, sample_rate=batch / samples)
     with tempfile.TemporaryDirectory() as folder, Parties(2, timeout=1200.0) as pool:
         owner, data = pool.run(
-            "benchmarks.pencil.training:measure",
+            f"benchmarks.pencil.training:{'measure' if case.clips else 'measure_unclipped'}",
             model=case.model,
             features=case.features,
             budget=budget,
             records_of=samples,
             ledger=Path(folder) / "ledger",
-            clips=case.clips,
         )
     seconds = [
         owner["seconds"] + owner["rounds"] * latency + owner["bytes"] / 2 / rate

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from crypten_ext.pencil.terms import Offer
 from extensions import durable
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
@@ -85,6 +86,15 @@ class Account:
     def left(self) -> int:
         """Steps that the budget still allows."""
         return self.budget.steps - self.made
+
+    def offer(self, rows: int) -> Offer:
+        """Returns what the model's owner is told of it, and of batches of so many rows."""
+        return Offer(
+            rows=rows,
+            expected=self.budget.sample_rate * self.records,
+            noise_multiplier=self.noise_multiplier,
+            steps=self.left,
+        )
 
     def charge(self) -> None:
         """One more step is charged, on disk, before anything of it is told.

@@ -85,6 +85,22 @@ class Cost:
     most_steps: int = 20
     sample_rate: float = 0.05
 
+    @property
+    def budget(self) -> Any:
+        """What an `crypten_ext.pencil.account.Account` is made for.
+
+        Raises:
+            ArgumentError: a value out of range.
+        """
+        from crypten_ext.pencil.account import Budget
+
+        return Budget(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            steps=self.most_steps,
+            sample_rate=self.sample_rate,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
@@ -128,7 +144,7 @@ def owner(
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
         from crypten_ext.pencil.files import accuracy, write_model
-    model = _model(learning, rows, start)
+    model = model_of(learning, rows, start)
     for path in _files(federation):
         meeting.local_of(path, key, MODEL)
     spent: set[Path] = set()
@@ -152,7 +168,7 @@ def owner(
             typer.echo(line)
 
 
-def _model(learning: Learning, rows: Rows, start: Path | None) -> Any:
+def model_of(learning: Learning, rows: Rows, start: Path | None = None) -> Any:
     """Returns the model that learning begins with."""
     from crypten_ext.pencil.files import read_model
     from crypten_ext.pencil.model import Model
@@ -190,38 +206,22 @@ def data(
     own = read_party_file(records)
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
-        from crypten_ext.pencil.account import Account, Budget
-        from crypten_ext.pencil.terms import Terms
-    from extensions.privacy.sampling import OwnRecords, check_records
+        from crypten_ext.pencil.account import Account
 
     local = meeting.local_of(federation, key, DATA)
-    budget = Budget(
-        epsilon=cost.epsilon, delta=cost.delta, steps=cost.most_steps, sample_rate=cost.sample_rate
-    )
-    account = Account(ledger, budget, len(own.train_x))
+    account = Account(ledger, cost.budget, len(own.train_x))
     if account.left < 1:
         account.charge()  # says what is spent
-
-    def encoded(terms: Terms) -> OwnRecords:
-        if own.train_x.shape[1] != terms.features:
-            raise ArgumentError("features", own.train_x.shape[1], f"{terms.features}, the model's")
-        return check_records(
-            own.train_x,
-            own.train_y,
-            frac_bits=terms.frac_bits,
-            classes=terms.classes,
-            max_feature_norm=terms.max_feature_norm,
-        )
 
     is_over = False
     while not is_over:
         with meeting.met(local, join_timeout):
-            told = turn.follow(encoded, account)
+            told = turn.follow(lambda terms: terms.encoded(own.train_x, own.train_y), account)
         is_over = told.over or told.spent
         spent = account.epsilon() if account.made else 0.0
         typer.echo(
-            f"{account.made} of {budget.steps} steps, epsilon {spent:.4g} of {budget.epsilon:g}"
-            f" at delta = {budget.delta:g}"
+            f"{account.made} of {cost.most_steps} steps, epsilon {spent:.4g} of {cost.epsilon:g}"
+            f" at delta = {cost.delta:g}"
         )
 
 

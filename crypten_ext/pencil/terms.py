@@ -13,8 +13,10 @@ from extensions.network.chain import Network
 from extensions.network.losses import LOSSES, Loss
 from extensions.network.spec import ModelSpec
 from extensions.network.stages.stage import Activation
+from extensions.owners.data import Labels
+from extensions.privacy.sampling import OwnRecords, check_records
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
-from extensions.ring.fixed_point import check_frac_bits
+from extensions.ring.fixed_point import Reals, check_frac_bits
 
 MESSAGE_BYTES = 4096
 _MOST_FEATURES, _MOST_CLASSES = 1 << 16, 1 << 10
@@ -131,6 +133,22 @@ class Terms(_Said):
         """Returns the least number of rows from there on of which all pieces are equal."""
         pieces = -(-rows // self.piece)
         return -(-rows // pieces) * pieces
+
+    def encoded(self, x: Reals, y: Labels) -> OwnRecords:
+        """Returns a data owner's records as it takes part with them.
+
+        Raises:
+            ArgumentError: they do not fit.
+        """
+        if x.shape[1] != self.features:
+            raise ArgumentError("features", x.shape[1], f"{self.features}, the model's")
+        return check_records(
+            x,
+            y,
+            frac_bits=self.frac_bits,
+            classes=self.classes,
+            max_feature_norm=self.max_feature_norm,
+        )
 
     def plan(self, offer: Offer) -> StepPlan:
         """Returns the public constants of a step on a data owner's records.

@@ -148,17 +148,12 @@ def _agreed(
     records: Callable[[Terms], OwnRecords], account: Account
 ) -> tuple[Terms, OwnRecords, StepPlan]:
     """Returns what the model's owner states, once it was told what this party offers."""
-    offer = Offer(
-        rows=account.capacity,
-        expected=account.budget.sample_rate * account.records,
-        noise_multiplier=account.noise_multiplier,
-        steps=account.left,
-    )
+    offer = account.offer(account.capacity)
     came = _received(MODEL, MESSAGE_BYTES)
     problem = "The terms are none that it can keep."
     try:
         terms = Terms.unpack(came)
-        offer = replace(offer, rows=terms.in_pieces(account.capacity))
+        offer = account.offer(terms.in_pieces(account.capacity))
         plan = terms.plan(offer)
         problem = "They do not fit its records."  # the error itself may tell of a record
         found = terms, records(terms), plan

@@ -8,7 +8,7 @@ from itertools import product
 
 from extensions.errors import ArgumentError
 from extensions.lattice.flooding import USUAL, Flooding, largest
-from extensions.lattice.scheme import ANSWERED, DEGREE, FRESH, PRIME_SIZES
+from extensions.lattice.scheme import ANSWERED, DEGREE, FRESH, PRIME_SIZES, sent_bits
 
 _WORD = 64
 _FRESH_BITS, _ANSWER_BITS = sum(PRIME_SIZES[:FRESH]), sum(PRIME_SIZES[:ANSWERED])
@@ -18,8 +18,8 @@ _DIVIDED_BITS = _FRESH_BITS - _ANSWER_BITS
 _ROUNDED = DEGREE // 2 + 3
 """Error of the divisions of an answer: half of each of 8192 signs and itself, twice."""
 HEAD_BYTES, SEED_BYTES = 32, 32
-PUBLIC_KEY_BYTES = HEAD_BYTES + 2 * DEGREE * sum(-(-bits // 4) * 4 for bits in PRIME_SIZES) // 8
-"""Two polynomials, of which residues take multiples of 4 bits (`extensions.lattice.wire`)."""
+PUBLIC_KEY_BYTES = HEAD_BYTES + 2 * DEGREE * sum(map(sent_bits, PRIME_SIZES)) // 8
+"""Of two polynomials."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,11 @@ _PLAIN_BITS = 59
 _HEAD, _CIPHER_HEAD, _PLAIN_HEAD, _MOST = 16, 113, 88, 16
 
 
+def sent_bits(bits: int) -> int:
+    """Returns what a residue takes in a message, of a prime of so many bits: two, whole bytes."""
+    return -(-bits // 4) * 4
+
+
 class Scheme:
     """SEAL's context at degree 8192, with residues (polynomials, primes, 8192) in and out.
 

@@ -8,7 +8,7 @@ import numpy as np
 from extensions.errors import CiphertextError
 from extensions.lattice.plan import HEAD_BYTES, Convolution
 from extensions.lattice.residues import Words
-from extensions.lattice.scheme import Scheme, check_residues
+from extensions.lattice.scheme import Scheme, check_residues, sent_bits
 
 _WORD = 64
 
@@ -67,8 +67,7 @@ def unpack(kind: str, packed: memoryview, shape: tuple[int, ...], primes: tuple[
 
 
 def _width(prime: int) -> int:
-    """Returns the bits of a residue as it is sent: two take whole bytes."""
-    return -(-prime.bit_length() // 4) * 4
+    return sent_bits(prime.bit_length())
 
 
 def _pack(residues: Words, width: int) -> bytes:

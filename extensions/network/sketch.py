@@ -113,7 +113,7 @@ class Sketch:
         self.grid = None
         return self
 
-    def beside(self, first: "Branch", second: "Branch") -> Self:
+    def beside(self, first: Branch, second: Branch) -> Self:
         """Adds two branches, whose results are added; either is given a sketch to go on with.
 
         Raises:
@@ -147,12 +147,13 @@ class Sketch:
         down, across = padding if isinstance(padding, tuple) else (padding, padding)
         return Window(
             grid=self.grid,
-            kernel=_pair(kernel),
-            stride=_pair(stride),
-            padding=(_pair(down), _pair(across)),
-            dilation=_pair(dilation),
+            kernel=pair(kernel),
+            stride=pair(stride),
+            padding=(pair(down), pair(across)),
+            dilation=pair(dilation),
         )
 
 
-def _pair(sizes: Sizes) -> Pair:
+def pair(sizes: Sizes) -> Pair:
+    """Returns sizes (down, across), of one for both too."""
     return sizes if isinstance(sizes, tuple) else (sizes, sizes)

@@ -121,13 +121,14 @@ class ModelSpec:
             ArgumentError: zero for several layers, whose gradients would then all be zero; a file
                 of another model, or which this host was not given.
         """
+        network = self.network
         if start is not None and is_file(start):
-            return list(read(start, tuple(self.network.parameter_shapes)))
+            return list(read(start, tuple(network.parameter_shapes)))
         random = self.starts_randomly(start)
         generator = np.random.default_rng(INITIAL_SEED)
-        gain = 6.0 if all(one.name == "relu" for one in self.network.activations) else 3.0
+        gain = 6.0 if all(one.name == "relu" for one in network.activations) else 3.0
         layers = []
-        for outputs, inputs in self.network.parameter_shapes:
+        for outputs, inputs in network.parameter_shapes:
             bound = np.sqrt(gain / inputs) if random else 0.0
             layers.append((generator.uniform(-bound, bound, (outputs, inputs)), np.zeros(outputs)))
         return layers

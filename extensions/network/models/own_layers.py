@@ -8,11 +8,8 @@ on the host where it was named alone, before anything is known of records.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from math import prod
@@ -20,9 +17,10 @@ from typing import Any, Self
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, relu, sigmoid, tanh
-from extensions.network.sketch import Sketch
+from extensions.network.sketch import Sketch, pair
 from extensions.network.stages.grid import Grid
 from extensions.network.stages.stage import Stage
+from extensions.own_functions import own_function
 
 PREFIX = "layers:"
 Entries = list[tuple[str, dict[str, Any]]]
@@ -116,9 +114,8 @@ class Layers:
         try:
             return PREFIX + json.dumps(self.entries, separators=(",", ":"))
         except TypeError as error:
-            raise ArgumentError(
-                "model", "a list of layers", f"of numbers and names: {error}"
-            ) from (error)
+            allowed = f"of numbers and names: {error}"
+            raise ArgumentError("model", "a list of layers", allowed) from error
 
 
 def named(text: str) -> str:
@@ -129,23 +126,16 @@ def named(text: str) -> str:
     Raises:
         ArgumentError: there is no such function, or it makes none.
     """
-    module, _, function = text.partition(":")
-    if not function or text.startswith((PREFIX, "mlp:")):
+    if not text.partition(":")[2] or text.startswith((PREFIX, "mlp:")):
         return text
-    allowed = "module:function, where function(layers) calls methods of its argument"
-    layers, folder = Layers(), os.getcwd()
-    sys.path.insert(0, folder)
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ArgumentError("model", text, allowed, f"{error}.") from error
-    finally:
-        sys.path.remove(folder)
-    found(layers)
+    layers = Layers()
+    own_function("model", text)(layers)
     if not layers.entries:
+        allowed = "module:function, where function(layers) calls methods of its argument"
         raise ArgumentError("model", text, allowed, "It has added no layer.")
-    checked(layers.text())
-    return layers.text()
+    made = layers.text()
+    checked(made)
+    return made
 
 
 @lru_cache(maxsize=64)
@@ -243,8 +233,8 @@ def _check_size(sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
     inputs, entries = sketch.size, 0
     if name in _OF_IMAGES and sketch.grid is not None:
         grid = sketch.grid
-        kernel, padding = _pair(given["kernel"]), _pair(given.get("padding", 0))
-        stride = _pair(given.get("stride") or (1 if name == "convolution" else kernel))
+        kernel, padding = pair(given["kernel"]), pair(given.get("padding", 0))
+        stride = pair(given.get("stride") or (1 if name == "convolution" else kernel))
         sides = zip((grid.height, grid.width), stride, padding, strict=True)
         positions = prod((side + 2 * pad) // max(1, step) + 1 for side, step, pad in sides)
         inputs = grid.channels * prod(kernel)
@@ -253,7 +243,3 @@ def _check_size(sketch: Sketch, name: str, given: Mapping[str, Any]) -> None:
     if entries > _MOST_ENTRIES or weights > _MOST_WEIGHTS:
         allowed = f"of at most {_MOST_ENTRIES} entries of windows, and {_MOST_WEIGHTS} weights"
         raise ArgumentError("model", f"{name} {dict(given)}", allowed)
-
-
-def _pair(size: Any) -> tuple[int, int]:
-    return size if isinstance(size, tuple) else (size, size)

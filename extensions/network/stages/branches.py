@@ -115,7 +115,8 @@ def check_branches(stages: Iterable[Stage]) -> None:
         if isinstance(stage, Branching):
             if not isinstance(stage, Fork) and not waiting:
                 raise ArgumentError("stages", f"a {type(stage).__name__} alone", "behind a Fork")
-            came = _sizes(stage, waiting)
+            last = isinstance(stage, Join)
+            came = waiting.pop() if last else stage.ahead(stage.inputs, waiting)
             if came != stage.outputs:
                 raise ArgumentError(
                     "stages",
@@ -124,15 +125,3 @@ def check_branches(stages: Iterable[Stage]) -> None:
                 )
     if waiting:
         raise ArgumentError("stages", "a Fork without its Join", "branches that come together")
-
-
-def _sizes(stage: Branching, waiting: list[int]) -> int:
-    """Returns how many values go on from there, as the stack says."""
-    if isinstance(stage, Join):
-        return waiting.pop()
-    if isinstance(stage, Turn):
-        taken = waiting.pop()
-        waiting.append(stage.inputs)
-        return taken
-    waiting.append(stage.inputs)
-    return stage.inputs

@@ -4,12 +4,12 @@ import hashlib
 import sys
 import sysconfig
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.own_functions import own_function
 from extensions.owners.features.extractor import Extractor
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -35,19 +35,7 @@ def make(text: str) -> Extractor:
         ArgumentError: no such module or function (the working folder is searched too), or no such
             file of its weights.
     """
-    module, _, name = text.partition(":")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        function: Any = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ArgumentError(
-            "features", text, "the name of a function that can be imported", f"{error}."
-        ) from error
-    finally:
-        sys.path.remove(here)
-    if not callable(function):
-        raise ArgumentError("features", text, "the name of a function")
+    function = own_function("features", text)
     stated = getattr(function, "version", None)
     return Extractor(
         name=text,
@@ -55,7 +43,7 @@ def make(text: str) -> Extractor:
         function=function,
         identity=None if stated is None else {"version": str(stated)},
         checks_rows=True,
-        sources=_sources(function, module),
+        sources=_sources(function, text.partition(":")[0]),
     )
 
 
