@@ -21,6 +21,8 @@ def net(layers):
 def empty(layers):
     pass
 
+NUMBER = 3
+
 def wrong(layers):
     layers.activation("gelu")
 """
@@ -73,6 +75,7 @@ def test_lists_of_rows_take_any_records():
     [
         ("own_models_of_a_test:nothing", "no attribute 'nothing'"),
         ("no_such_module:net", "No module named 'no_such_module'"),
+        ("own_models_of_a_test:NUMBER", "the name of a function"),
         ("own_models_of_a_test:empty", "It has added no layer"),
         ("own_models_of_a_test:wrong", "function = 'gelu' is none of relu"),
     ],
