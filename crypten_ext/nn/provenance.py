@@ -8,6 +8,7 @@ tensors and mark what they return, and everything else has no mark.
 import zlib
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Literal, Self
 
 import torch
@@ -18,6 +19,7 @@ from crypten_ext.ring.foreseen import is_foreseen
 from extensions.errors import GradientError
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
+from extensions.network.stages.branches import Fork, Join, Turn
 from extensions.network.stages.stage import Stage
 from extensions.network.stages.trained import Trained
 
@@ -222,6 +224,40 @@ class Provenance:
     def after(self, use: StageUse) -> "Provenance":
         """Returns that of what the stage returned."""
         return Provenance(self.batch, self.part, (*self.uses, use))
+
+    def beside(self, other: "Provenance", outputs: int) -> "Provenance":
+        """Returns that of the sum of two tensors: behind what both have in common, two branches.
+
+        The second branch has the trained layers if only one has: its way back comes first.
+
+        Args:
+            other: of the other tensor.
+            outputs: values of a record of either.
+
+        Raises:
+            GradientError: they are of different batches, or use a layer with weights twice.
+        """
+        if (other.batch, other.part) != (self.batch, self.part):
+            raise GradientError(
+                f"A sum adds {self} and {other} of another batch, so that its rows depend on two "
+                "records. Add what the model's layers make of one batch."
+            )
+        pairs = zip(self.uses, other.uses, strict=False)
+        common = [use for use, _ in takewhile(lambda pair: pair[0] is pair[1], pairs)]
+        left, right = self.uses[len(common) :], other.uses[len(common) :]
+        one, two = ([use for use in way if isinstance(use, LayerUse)] for way in (left, right))
+        if any(layer.weight is again.weight for layer in one for again in two):
+            raise GradientError(
+                "Both branches of a sum lead through the same layer, behind the place where they "
+                "part, so that it is used twice. Give each branch layers of its own."
+            )
+        if not any(layer.stage.is_trained for layer in two):
+            left, right = right, left
+        inputs = next((use.stage.inputs for use in (*left, *right)), outputs)
+        fork, turn, join = (
+            StageUse(stage, None) for stage in (Fork(inputs), Turn(outputs, inputs), Join(outputs))
+        )
+        return Provenance(self.batch, self.part, (*common, fork, *left, turn, *right, join))
 
     @property
     def layers(self) -> list[LayerUse]:

@@ -6,7 +6,7 @@ from tests.conftest import Pools
 from tests.helpers.party_tasks import plans
 
 TASKS = "tests.helpers.party_tasks.plans"
-SHORT = {"head of an mlp"}
+SHORT = {"head of an mlp", "residual"}
 CASES = [
     pytest.param(name, marks=[] if name in SHORT else [pytest.mark.long]) for name in plans.CASES
 ]

@@ -5,6 +5,7 @@ cases our optimizers adopt CrypTen's own modules (`crypten_ext.nn.layers.adoptio
 """
 
 from crypten_ext.nn.layers.activations import ReLU, Sigmoid, Tanh
+from crypten_ext.nn.layers.branches import Add
 from crypten_ext.nn.layers.images import (
     AvgPool2d,
     Conv,
@@ -17,6 +18,7 @@ from crypten_ext.nn.layers.linear import BiasFree, Gemm, Linear
 from crypten_ext.nn.layers.shapes import Flatten, Reshape
 
 __all__ = [
+    "Add",
     "AvgPool2d",
     "BiasFree",
     "Conv",

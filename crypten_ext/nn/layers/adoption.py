@@ -21,6 +21,7 @@ OURS: dict[type, type] = {
     crypten.nn.Sigmoid: ours.Sigmoid,
     crypten.nn.Flatten: ours.Flatten,
     crypten.nn.Reshape: ours.Reshape,
+    crypten.nn.module.Add: ours.Add,
 }
 RECORDING = (ours.Linear, ours.Gemm, ours.BiasFree, ours.Conv1d, ours.Conv2d, ours.Conv)
 WITHOUT_PARAMETERS = (
@@ -32,21 +33,20 @@ WITHOUT_PARAMETERS = (
     ours.Tanh,
     ours.Flatten,
     ours.Reshape,
+    ours.Add,
     crypten.nn.Graph,
     crypten.nn.Parameter,
     crypten.nn.Constant,
 )
 SUPPORTED = (
-    "Linear, Conv1d, Conv2d, AvgPool2d, MaxPool2d, ReLU, Sigmoid, crypten_ext.nn.Tanh, Flatten and "
-    "Sequential"
+    "Linear, Conv1d, Conv2d, AvgPool2d, MaxPool2d, ReLU, Sigmoid, crypten_ext.nn.Tanh, Flatten, "
+    "sums of two branches, and Sequential"
 )
 UNBOUNDED = "Leave it out: what Tanh, Sigmoid and ReLU return is bounded as it is."
 REFUSED = {
     "BatchNorm1d": f"it mixes the records of a batch, so that none has a gradient. {UNBOUNDED}",
     "Dropout": "it would draw from a generator that scripts seed. Leave it out: clipping and noise "
     "keep a model from learning records by heart.",
-    "Add": "a sum of two branches, as residual connections are, has no norm here yet. Make a chain "
-    "of the layers.",
 }
 """What is said of modules instead of naming those that are supported."""
 for _alias, _name in {

@@ -131,15 +131,16 @@ def host_loss(kind: str) -> Scenario:
     return run
 
 
-class Skip(torch.nn.Module):
-    """A residual connection."""
+def added(branches: Callable[[Any, MPCTensor, MPCTensor], list[Any]]) -> Scenario:
+    """What branches make of a layer and of two batches is added, as a model does it."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(WIDTH, WIDTH)
+    def run() -> None:
+        network = model()
+        dpsgd(network)
+        (x, _), (other, _) = batches(2)
+        nn.layers.Add()(branches(network, x, other))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(x) + x
+    return run
 
 
 def on_records(shape: tuple[int, ...], *layers: Any) -> None:
@@ -256,7 +257,10 @@ GUARDS: dict[str, Scenario] = {
     "BatchNorm2d": lambda: dpsgd(
         converted(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), shape=(2, 1, 4, 4))
     ),
-    "skip": lambda: dpsgd(crypten.nn.from_pytorch(Skip(), torch.zeros(1, WIDTH)).encrypt()),
+    "layer in both branches": added(lambda layer, x, _: [layer(x), layer(x)]),
+    "branches of two batches": added(lambda _, x, other: [x, other]),
+    "branch of a constant": added(lambda _, x, __: [x, crypten.cryptensor(x.share * 0.0)]),
+    "branches of two shapes": added(lambda layer, x, _: [x, layer(x)]),
     "BatchNorm1d": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.BatchNorm1d(5))),
     "Softmax": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.Softmax(1))),
     "Dropout": lambda: dpsgd(model(nn.Linear(WIDTH, 5), crypten.nn.Dropout())),

@@ -17,8 +17,22 @@ import crypten
 from crypten.mpc import MPCTensor
 
 CLASSES, RECORDS = 3, 6
-FROZEN = {"parts": ("0.weight", "0.bias", "3.weight", "7.bias")}
+FROZEN = {
+    "parts": ("0.weight", "0.bias", "3.weight", "7.bias"),
+    "pair": ("0.other.weight", "0.other.bias"),
+}
 """Of which models which parameters are not trained."""
+
+
+class Sum(torch.nn.Module):
+    """Two branches, whose results are added."""
+
+    def __init__(self, one: torch.nn.Module, other: torch.nn.Module) -> None:
+        super().__init__()
+        self.one, self.other = one, other
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x) + self.other(x)
 
 
 def records(shape: tuple[int, ...], rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +53,18 @@ def plaintext(kind: str) -> tuple[torch.nn.Sequential, tuple[int, ...]]:
             own.Linear(16, CLASSES),
         ]
         return own.Sequential(*layers), (2, 8)
+    if kind == "pair":
+        thin = own.Sequential(own.Linear(8, 2, bias=False), own.Linear(2, 6, bias=False))
+        layers = [Sum(thin, own.Linear(8, 6)), own.Tanh(), own.Linear(6, CLASSES)]
+        return own.Sequential(*layers), (8,)
+    if kind == "residual":
+        inner = own.Sequential(own.Conv2d(4, 4, 3, padding=1), own.ReLU())
+        inner = Sum(own.Sequential(own.Conv2d(4, 4, 1), own.Tanh()), Sum(inner, own.Identity()))
+        layers = [
+            *(own.Conv2d(2, 4, 3, padding=1), own.Tanh(), own.AvgPool2d(2)),
+            *(Sum(own.Identity(), inner), own.Tanh(), own.Flatten(), own.Linear(36, CLASSES)),
+        ]
+        return own.Sequential(*layers), (2, 6, 7)
     layers = [
         *(own.Conv2d(2, 4, 3, padding=1), own.Tanh(), own.AvgPool2d(2)),
         *(own.Conv2d(4, 6, 2, groups=2), own.ReLU(), own.MaxPool2d(2, stride=1)),
@@ -77,23 +103,23 @@ def _of_the_host(layer: Any) -> Any:
 
 
 def steps(
-    context: Context, runs: list[tuple[str, str]], **options: Any
+    context: Context, runs: list[tuple[str, str]], bounds: dict[str, float]
 ) -> dict[str, dict[str, Any]]:
     """Returns for each (kind, style) a batch, the model around one step on it, and predictions."""
     found = {}
     with session():
         for kind, style in runs:
-            found[f"{kind} {style}"] = _step(context.rank, kind, style, options)
+            found[f"{kind} {style}"] = _step(context.rank, kind, style, bounds[kind])
     return found
 
 
-def _step(rank: int, kind: str, style: str, options: dict[str, Any]) -> dict[str, Any]:
+def _step(rank: int, kind: str, style: str, max_grad_norm: float) -> dict[str, Any]:
     model = encrypted(kind, style)
     x, y = records(plaintext(kind)[1], rank)
     names = [name.removesuffix(".data") for name, _ in model.named_parameters()]
     for name, parameter in zip(names, model.parameters(), strict=True):
         parameter.requires_grad = name not in FROZEN.get(kind, ())
-    optimizer = optim.DPSGD(model, 1.0, noise_multiplier=0.0, sample_rate=0.8, **options)
+    optimizer = optim.DPSGD(model, 1.0, max_grad_norm, noise_multiplier=0.0, sample_rate=0.8)
     ((batch, targets),) = _batches(x, y)
     padding = MPCTensor.from_shares(provenance_of(batch).batch.shared.padding, precision=0)
     seen, before = opened([batch, targets, padding]), opened(model.parameters())

@@ -9,6 +9,7 @@ import torch
 from crypten_ext import in_pieces, nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
+from tests.helpers.party_tasks.images import Sum
 from tests.helpers.party_tasks.protocols import session
 
 import crypten
@@ -35,13 +36,21 @@ def mlp() -> list[torch.nn.Module]:
     return [*hidden, own.Linear(16, CLASSES)]
 
 
-MODELS = {"lenet": lenet, "mlp": mlp}
+def residual() -> list[torch.nn.Module]:
+    """A hidden layer, and another one that is added to it."""
+    own = torch.nn
+    inner = Sum(own.Identity(), own.Sequential(own.Linear(16, 16), own.ReLU()))
+    return [own.Flatten(), own.Linear(784, 16), own.Tanh(), inner, own.Linear(16, CLASSES)]
+
+
+MODELS = {"lenet": lenet, "mlp": mlp, "residual": residual}
 CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
     "lenet": ("lenet", "DPSGD", {}, ()),
     "mlp": ("mlp", "DPSGD", {"momentum": 0.5}, ()),
     "mlp by moments": ("mlp", "DPAdam", {}, ()),
     "head of an mlp": ("mlp", "DPSGD", {}, ("1.", "3.")),
     "plain mlp": ("mlp", "SGD", {}, ()),
+    "residual": ("residual", "DPSGD", {}, ()),
 }
 """Model, optimizer, its options, and how names of frozen parameters begin."""
 
