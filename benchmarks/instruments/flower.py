@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from benchmarks.instruments.flower_copies import MODULE as COPIES
+from benchmarks.instruments.flower_copies import stand_in
 from benchmarks.instruments.ports import free_addresses
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,16 +32,16 @@ SESSION, TIMES = 3, slice(11, 15)
 """Fields of a process in /proc, after its name: its session; its times and its ended children's."""
 
 
-def until(happened: Callable[[], object], what: str) -> None:
+def until(happened: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Returns once `happened()` is true.
 
     Raises:
         TimeoutError: it hangs.
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not happen within {PATIENCE:g} s")
+            raise TimeoutError(f"{what} did not happen within {seconds:g} s")
         time.sleep(0.05)
 
 
@@ -87,15 +89,22 @@ class Deployment:
         folder: for keys, certificates, logs and Flower's own files.
         nodes: how many.
         environment: what all processes get besides.
+        copied: modules that are imported once, by a process of which all client apps are copies;
+            by default each imports what it needs.
 
     Attributes:
         nodes: how many.
         peers: the folder of the nodes' public keys.
-        processes: by name, "link" and "node-0", ...; each leads a group.
+        processes: by name, "link", "node-0", ..., and "apps" of copies; each leads a group.
     """
 
     def __init__(
-        self, python: str, folder: Path, nodes: int, environment: Mapping[str, str] | None = None
+        self,
+        python: str,
+        folder: Path,
+        nodes: int,
+        environment: Mapping[str, str] | None = None,
+        copied: Sequence[str] = (),
     ) -> None:
         self.bin = Path(python).parent
         self.folder = folder
@@ -117,6 +126,16 @@ class Deployment:
         self.nodes = nodes
         for node in range(nodes):
             self._key(node)
+        if copied:
+            self._begin_copies(python, copied)
+
+    def _begin_copies(self, python: str, modules: Sequence[str]) -> None:
+        """Starts the process whose copies serve as client apps."""
+        address, commands = self.folder / "apps.socket", self.folder / "bin"
+        stand_in(commands, address)
+        self.environment["PATH"] = f"{commands}:{self.environment['PATH']}"
+        self._start("apps", Path(python).name, "-m", COPIES, str(address), *modules)
+        until(address.exists, "the import of what client apps need")
 
     def _key(self, node: int) -> None:
         """Writes the key by which a SuperNode authenticates, as ssh-keygen would."""

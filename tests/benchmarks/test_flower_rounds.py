@@ -53,8 +53,9 @@ def test_who_is_lost_at_each_stage_is_in_no_sum_or_ends_the_round():
 
 @flower
 @pytest.mark.long
-def test_all_ways_run_on_a_deployment():
-    for row in process_rows(str(FLWR_PYTHON), (10_000,)):
+@pytest.mark.parametrize("copies", [False, True])
+def test_all_ways_run_on_a_deployment(copies):
+    for row in process_rows(str(FLWR_PYTHON), 3, (10_000,), copies=copies):
         assert row["in the sum"] == row["clients"]
         assert row["seconds a round"] > 0
         assert row["client's processes, CPU s"] > 0

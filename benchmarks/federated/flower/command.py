@@ -38,6 +38,13 @@ def main(
         list[int] | None, typer.Option(help="Sizes of a model; 10000, 100000, 1000000.", min=200)
     ] = None,
     rounds: Annotated[int, typer.Option(help="Of mnist.", min=1)] = 30,
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies",
+            help="Of processes: client apps are copies of one that has imported all they need.",
+        ),
+    ] = False,
 ) -> None:
     """Bytes, processor time and seconds of a round on Flower, and what is lost with clients.
 
@@ -58,8 +65,9 @@ def main(
                 rows = lost_rows(flower_python, counts, sizes[0])
             case "processes":
                 for count in clients or (NODES,):
-                    rows = process_rows(flower_python, count, sizes)
-                    publish(f"fl-flower-processes-{count}", rows, load=os.getloadavg()[0])
+                    rows = process_rows(flower_python, count, sizes, copies=copies)
+                    load = os.getloadavg()[0]
+                    publish(f"fl-flower-processes-{count}", rows, copies=copies, load=load)
                 continue
             case _:
                 rows = mnist_rows(flower_python, rounds)
@@ -144,7 +152,9 @@ def lost_rows(python: str, counts: Sequence[int], size: int) -> list[dict[str, A
     ]
 
 
-def process_rows(python: str, count: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+def process_rows(
+    python: str, count: int, sizes: Sequence[int], *, copies: bool = False
+) -> list[dict[str, Any]]:
     """Returns what the second of two rounds takes on real processes of so many clients."""
     settings = [
         Setting(way=way, clients=count, values=size, rounds=2) for size in sizes for way in STAGES
@@ -160,7 +170,7 @@ def process_rows(python: str, count: int, sizes: Sequence[int]) -> list[dict[str
             "SuperLink and server, CPU s": found["server"],
             "in the sum": found["included"][-1],
         }
-        for setting, found in zip(settings, measure(python, settings), strict=True)
+        for setting, found in zip(settings, measure(python, settings, copies=copies), strict=True)
     ]
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.federated.flower.setting import Setting
+from benchmarks.federated.flower.setting import HOUR, Setting
 from benchmarks.instruments.flower import Deployment, until
 
+NEEDED = ("benchmarks.federated.flower.deployed", "benchmarks.federated.flower.ways")
 _PROJECT = """[build-system]
 requires = ["hatchling>=1.26"]
 build-backend = "hatchling.build"
@@ -66,17 +67,20 @@ def server_app(setting: Setting, out: str) -> Any:
     return app
 
 
-def measure(python: str, settings: Sequence[Setting]) -> Iterator[dict[str, Any]]:
+def measure(
+    python: str, settings: Sequence[Setting], *, copies: bool = False
+) -> Iterator[dict[str, Any]]:
     """Yields what the rounds of each setting took on one deployment, of as many nodes as clients.
 
     Args:
         python: an interpreter that has flwr.
         settings: of one number of clients.
+        copies: whether client apps are copies of one process that has imported what they need.
     """
     (clients,) = {setting.clients for setting in settings}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        deployed = Deployment(python, folder, clients)
+        deployed = Deployment(python, folder, clients, copied=NEEDED if copies else ())
         stack.callback(deployed.end)
         deployed.begin()
         for number, setting in enumerate(settings):
@@ -90,14 +94,14 @@ def _measured(deployed: Deployment, setting: Setting, number: int) -> dict[str, 
     (app / "pyproject.toml").write_text(project)
     text = _APP.format(setting=asdict(setting), out=str(out))
     (app / "round_app" / "__init__.py").write_text(text)
-    nodes = [f"node-{node}" for node in range(setting.clients)]
+    of_clients = [name for name in deployed.processes if name != "link"]
 
     def taken() -> tuple[float, float]:
-        return sum(map(deployed.seconds, nodes)), deployed.seconds("link")
+        return sum(map(deployed.seconds, of_clients)), deployed.seconds("link")
 
     before = taken()
     deployed.run(app)
-    until(out.exists, f"the end of {setting}")
+    until(out.exists, f"the end of {setting}", HOUR)
     client, server = (now - then for now, then in zip(taken(), before, strict=True))
     found = json.loads(out.read_text())
     return {

@@ -12,6 +12,8 @@ STAGES = {
 OUTPUTS = 100
 CLIP, BITS = 8.0, 32
 STEP = 0.01
+HOUR = 3600.0
+"""Seconds that clients have, so that none is late on a machine with few cores."""
 
 
 @dataclass(frozen=True, kw_only=True)

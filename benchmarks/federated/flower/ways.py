@@ -29,6 +29,7 @@ from benchmarks.federated.flower.setting import (
     BITS,
     CLIP,
     FEDAVG,
+    HOUR,
     OURS,
     OUTPUTS,
     SECAGG,
@@ -97,7 +98,8 @@ def _settings(setting: Setting) -> dict[str, Any]:
         "client_fraction": 1.0,
         "weighting": "equal",
         "on_failure": "skip",
-        "aggregator": fl.MaskedAggregator(fixed_point=point),
+        "aggregator": fl.MaskedAggregator(fixed_point=point, timeout=HOUR),
+        "timeout": HOUR,
     }
 
 
@@ -106,7 +108,9 @@ def _ours_server(setting: Setting, course: Course) -> ServerApp:
         course.end(list(history[-1].included))
         course.model = torch.cat([p.detach().reshape(-1) for p in model.parameters()]).numpy()
 
-    return fl.flower.server_app(**_settings(setting), rounds=setting.rounds, callbacks=[note])
+    return fl.flower.server_app(
+        **_settings(setting), rounds=setting.rounds, callbacks=[note], patience=HOUR
+    )
 
 
 def _ours_client(setting: Setting) -> ClientApp:
