@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from extensions.privacy.gaussian_table import WORD_BITS, Digit, check_noise_scale, digits
+from extensions.privacy.gaussian_table import (
+    LOWER_BITS,
+    UNSETTLED,
+    UPPER_BITS,
+    WORD_BITS,
+    Digit,
+    check_noise_scale,
+    digits,
+)
 from extensions.ring.fixed_point import Integers
 from tfe_ext.streams.randomness import Stream
 
@@ -59,9 +67,11 @@ def look_up(table: Sequence[Digit], u: tf.Tensor, draw_v: Callable[[], tf.Tensor
             words is with probability 2^-33, for tables of 1,000 entries.
     """
     joint = _Joint.of(table)
-    first = tf.gather(joint.by_upper_bits, tf.bitwise.right_shift(u, _LOWER) + joint.begins)
+    first = tf.gather(
+        joint.by_upper_bits, tf.bitwise.right_shift(u, np.int64(LOWER_BITS)) + joint.begins
+    )
     drawn = tf.cast(first, tf.int64)
-    where = tf.where(tf.equal(drawn, _UNSETTLED))
+    where = tf.where(tf.equal(drawn, UNSETTLED))
     digit = tf.gather(where, 0, axis=1)
     signed = tf.gather_nd(u, where) + tf.gather(joint.signs, digit)
     entries, words = joint.high[None, :-1], tf.expand_dims(signed, 0)
@@ -78,11 +88,6 @@ def look_up(table: Sequence[Digit], u: tf.Tensor, draw_v: Callable[[], tf.Tensor
     return tf.tensor_scatter_nd_update(drawn, where, values)
 
 
-_UPPER_BITS = 14
-_LOWER = np.int64(WORD_BITS - _UPPER_BITS)
-_UNSETTLED = np.iinfo(np.int16).min
-
-
 @dataclass(frozen=True)
 class _Joint:
     """Tables of digits as one of 64-bit words: those of the second one have the sign.
@@ -91,7 +96,7 @@ class _Joint:
         high: entries of the second table and of the first, and a last one that is none.
         low: likewise.
         by_upper_bits: for the upper bits of a word, with the sign above them turned, x of its
-            digit, or `_UNSETTLED` where an entry has the same.
+            digit, or `UNSETTLED` where an entry has the same.
         begins: of each digit, where `by_upper_bits` begins for its table, (digits, 1).
         signs: what is added to words of each digit, (digits,).
         zeros: number of entries for which x of each digit is 0, (digits,).
@@ -111,18 +116,13 @@ class _Joint:
         signs = [np.int64(-1) << WORD_BITS, np.int64(0)][-len(kinds) :]
         high = np.concatenate([k.high + sign for k, sign in zip(kinds, signs, strict=True)])
         zeros = np.cumsum([0, *(len(k.high) for k in kinds[:-1])]) + [k.largest for k in kinds]
-        upper, parts = np.arange(1 << _UPPER_BITS, dtype=np.int64), []
-        for sign, zero in zip(signs, zeros, strict=True):
-            before = np.searchsorted(high, (upper << _LOWER) + sign, side="left")
-            last = np.searchsorted(high, (upper << _LOWER) + sign + ((1 << _LOWER) - 1), "right")
-            parts.append(np.where(before == last, before - zero, _UNSETTLED).astype(np.int16))
         own = np.array([[k.variance for k in kinds].index(digit.variance) for digit in table])
         end = [_LOW_BITS]
         return cls(
             np.concatenate([high, end]),
             np.concatenate([*(k.low for k in kinds), end]),
-            np.concatenate(parts),
-            own[:, None] << _UPPER_BITS,
+            np.concatenate([k.by_upper_bits for k in kinds]),
+            own[:, None] << UPPER_BITS,
             np.array(signs)[own],
             zeros[own],
         )

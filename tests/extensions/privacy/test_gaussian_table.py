@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
-from extensions.privacy.gaussian_table import BASE, CUT, LOW_DIGIT_SCALE, WORD_BITS, Digit, digits
+from extensions.privacy.gaussian_table import (
+    BASE,
+    CUT,
+    LOW_DIGIT_SCALE,
+    LOWER_BITS,
+    UNSETTLED,
+    UPPER_BITS,
+    WORD_BITS,
+    Digit,
+    digits,
+)
 from tests.helpers.strategies import BINS_LIMIT, bins_statistic
 
 pytestmark = pytest.mark.usefixtures("precise")
@@ -63,7 +73,7 @@ def completed(digit: Digit) -> dict[int, Decimal]:
 def draw(scale: float, count: int, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     words = lambda: generator.integers(0, 2**WORD_BITS, count)  # noqa: E731
-    return sum(digit.weight * digit.look_up(words(), words()) for digit in digits(scale))
+    return sum(digit.weight * digit.look_up(words(), words) for digit in digits(scale))
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -140,13 +150,26 @@ def test_a_sum_of_two_digits_has_exactly_the_probabilities_of_one(scale: float):
 def test_lookup_is_the_inverse_of_the_cumulative_probabilities():
     (digit,) = digits(2.0)
     top = 2**WORD_BITS - 1
+    look_up = lambda u, v: digit.look_up(np.array([u]), lambda: np.array([v]))[0]  # noqa: E731
     for i, (h, low) in enumerate(zip(digit.high.tolist(), digit.low.tolist(), strict=True)):
         below = [(h, low - 1)] if low else [(h - 1, top)]
         for u, v in below:
-            assert digit.look_up(np.array(u), np.array(v)) == i - digit.largest
-        assert digit.look_up(np.array(h), np.array(low)) == i - digit.largest + 1
-    assert digit.look_up(np.array(0), np.array(0)) == -digit.largest
-    assert digit.look_up(np.array(top), np.array(top)) == digit.largest + 1
+            assert look_up(u, v) == i - digit.largest
+        assert look_up(h, low) == i - digit.largest + 1
+    assert look_up(0, 0) == -digit.largest
+    assert look_up(top, top) == digit.largest + 1
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_upper_bits_settle_what_a_search_finds(scale: float):
+    """Of words at both ends of every run of equal upper bits; no entry has those that settle."""
+    ends = np.arange(1 << UPPER_BITS, dtype=np.int64) << LOWER_BITS
+    for digit in digits(scale):
+        settled = digit.by_upper_bits != UNSETTLED
+        for words in (ends, ends + (1 << LOWER_BITS) - 1):
+            found = np.searchsorted(digit.high, words) - digit.largest
+            np.testing.assert_array_equal(digit.by_upper_bits[settled], found[settled])
+        assert not settled[digit.high >> LOWER_BITS].any()
 
 
 @pytest.mark.parametrize("scale", [3.0, 400.0, 1e9])
