@@ -391,7 +391,7 @@ class StepPlan:
                 "learning_rate",
                 self.learning_rate,
                 f"such that {steps} steps move weights by {allowed:g} at most, not {moved:.4g}",
-                "Lower it, or train for fewer steps.",
+                "Lower it, raise max_weight_norm, or train for fewer steps.",
             )
 
     @property

@@ -12,7 +12,7 @@ from extensions.network.chain import Network
 from extensions.network.losses import Loss
 from extensions.network.spec import ModelSpec, Start
 from extensions.privacy.accounting import Ledger
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.initialization import MAX_NORM, Strategy, Weighting
 from extensions.protocols.noise import NoiseShares, NoiseSplit
 from extensions.protocols.optimizer import Choices, adam_of, bias_bits, multipliers, numerators
@@ -63,6 +63,10 @@ class Settings(Choices, Protocol):
     @property
     def max_grad_norm(self) -> float:
         """The bound C of each example's gradient, or of all of a person together."""
+
+    @property
+    def max_weight_norm(self) -> float:
+        """The bound of the norm that the weights of a layer behind the first may reach."""
 
     @property
     def rows_per_unit(self) -> int:
@@ -155,7 +159,7 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
     """
     norm = config.max_feature_norm
     reached = config.loss == "least-squares" and len(network.stages) == 1
-    bound = 1.0 if reached else DEFAULT_WEIGHT_NORM
+    bound = 1.0 if reached else config.max_weight_norm
     plan = StepPlan(
         frac_bits=config.frac_bits,
         layers=network.shapes(
@@ -186,7 +190,7 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
                 "cut with them: lower the learning rate, the momentum or the number of steps."
             )
             raise
-    plan.check_moved(_moved(config, plan), config.steps, DEFAULT_WEIGHT_NORM)
+    plan.check_moved(_moved(config, plan), config.steps, config.max_weight_norm)
     return plan
 
 

@@ -9,6 +9,7 @@ from extensions.network.models.start_file import is_file
 from extensions.network.spec import STARTS, ModelSpec
 from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real
 from extensions.privacy.sampling import check_sample_rate
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
 from extensions.protocols.initialization import STRATEGIES, check_weighting
 from extensions.protocols.noise import least_sigma
 from extensions.protocols.optimizer import check_choices
@@ -23,6 +24,7 @@ HOSTS = "pea.backends"
 """The entry point group of those who make runs (`extensions.runs.hosts`)."""
 
 MAX_PARTIES = 64
+MAX_WEIGHT_NORM = 2.0**14
 MAX_DELTA = 0.01
 """With this probability epsilon may not hold: it may be one in a hundred records that is known."""
 
@@ -63,6 +65,9 @@ def check(config: Stated) -> None:
             raise ArgumentError(name, getattr(config, name), f"at least {floor}")
     for name in ("lr", "max_grad_norm", "max_feature_norm", "count_noise"):
         check_positive(name, getattr(config, name))
+    if not DEFAULT_WEIGHT_NORM <= config.max_weight_norm <= MAX_WEIGHT_NORM:
+        allowed = f"in {DEFAULT_WEIGHT_NORM:g}..{MAX_WEIGHT_NORM:g}"
+        raise ArgumentError("max_weight_norm", config.max_weight_norm, allowed)
     if config.calibration not in CALIBRATIONS:
         raise ArgumentError("calibration", config.calibration, f"one of {CALIBRATIONS}")
     if config.neighbours not in NEIGHBOURS:

@@ -11,6 +11,7 @@ from extensions.network.spec import Start
 from extensions.options import Option
 from extensions.privacy.accounting import Neighbours
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
 from extensions.protocols.initialization import STRATEGIES, Strategy, Weighting
 from extensions.protocols.noise import NoiseShares
 from extensions.protocols.optimizer import Optimizer, RateSchedule
@@ -72,6 +73,8 @@ class Stated:
             the bound of each gradient to features; 0: no biases.
         sample_rate: Poisson rate at which a step samples each record, in (0, 1].
         max_grad_norm: C, the bound of each example's gradient.
+        max_weight_norm: bound of the norm that the weights of each layer behind the first may
+            reach, in 400..2^14: a run of several layers that might go beyond it is refused.
         epsilon: target epsilon of the whole run, local models and whitening included; needs
             delta.
         delta: delta of the guarantee, in (0, 1).
@@ -147,6 +150,7 @@ class Stated:
     bias_scale: float = 1.0
     sample_rate: float = 0.1
     max_grad_norm: float = 1.0
+    max_weight_norm: float = DEFAULT_WEIGHT_NORM
     epsilon: float | None = None
     delta: float | None = None
     neighbours: Neighbours = "add-remove"

@@ -53,6 +53,8 @@ BAD_SETTINGS = [
     ("average", 1.01),
     ("bias_scale", 0.3),
     ("max_grad_norm", -1.0),
+    ("max_weight_norm", 399.0),
+    ("max_weight_norm", 16385.0),
     ("max_feature_norm", math.nan),
     ("count_noise", 0.0),
     ("sample_rate", 0.0),
