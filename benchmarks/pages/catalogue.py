@@ -299,11 +299,11 @@ CATALOGUE = (
         command=f"{_RUN} pencil",
     ),
     Entry(
-        pattern="pencil-accuracy",
+        pattern=r"pencil-accuracy-(?P<data>\w+)",
         part=FEDERATED,
-        title="What Pencil's model learns",
+        title="What Pencil's model learns, {data}",
         shows="Accuracy by round, beside the same training in the clear, private and not.",
-        command=f"{_RUN} pencil --accuracy",
+        command=f"{_RUN} pencil --accuracy --data {{data}}",
     ),
     Entry(
         pattern="pencil-attack",

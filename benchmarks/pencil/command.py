@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from sklearn.datasets import load_digits
 
-from benchmarks.pencil.accuracy import publish_accuracy
+from benchmarks.pencil.accuracy import CASES, publish_accuracy
 from benchmarks.pencil.reused_masks import Seen, descent, recovered, seen
 from benchmarks.pencil.training import publish_training
 from benchmarks.tables import publish
@@ -72,20 +72,27 @@ def main(
     accuracy: Annotated[
         bool, typer.Option("--accuracy", help="What is learnt, beside training in the clear.")
     ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help=f"Records of --accuracy: {', '.join(CASES)}; digits by default."),
+    ] = None,
     masks: Annotated[
         list[int] | None, typer.Option(help="Masks m; by default 2, 4 and 8.", min=1)
     ] = None,
-    batch: Annotated[int, typer.Option(help="Records of a step, on average.", min=1)] = 512,
+    batch: Annotated[int, typer.Option(help="Records of a step, on average.", min=1)] = 256,
     steps: Annotated[int, typer.Option(help="Steps that are measured, after one.", min=1)] = 1,
 ) -> None:
     """Pencil's training beside its Table III, or what Algorithm 3 tells a data owner of weights."""
     if attack and accuracy:
         raise ArgumentError("accuracy", accuracy, "left out with --attack")
+    if data is not None and (not accuracy or data not in CASES):
+        allowed = f"one of {', '.join(CASES)}" if accuracy else "left out without --accuracy"
+        raise ArgumentError("data", data, allowed)
     if not attack:
         if masks is not None:
             raise ArgumentError("masks", masks, "left out without --attack")
         if accuracy:
-            publish_accuracy(data="digits", repeats=5)
+            publish_accuracy(data=data or "digits", repeats=5)
             return
         publish_training(batch=batch, steps=steps, samples=60_000)
         return

@@ -199,7 +199,7 @@ def data(
     cost: Annotated[Cost, Options("Privacy")],
     join_timeout: Annotated[
         float, typer.Option(help="Seconds to wait for the model's owner, each turn.")
-    ] = 300.0,
+    ] = 3600.0,
 ) -> None:
     """Own records: let the model learn from them until the budget is spent. None is shown."""
     check_seconds("join_timeout", join_timeout)
@@ -251,6 +251,8 @@ def train(
         commands = local.commands_of(learning, cost, extraction, files, kept)
         commands[0] += ["--features", str(parts[0].train_x.shape[1])]
         commands[0] += ["--classes", str(sources[0].classes)]
+        for command in commands:  # others wait as long as one's turn takes
+            command += ["--join-timeout", str(timeout)]
         local.run_together(commands, folder, timeout)
 
 

@@ -1,13 +1,21 @@
-"""Pencil's Algorithm 3: masks that serve again tell the model, fresh ones do not."""
+"""Pencil in figures: what a step costs, what is learnt, and what reused masks tell."""
+
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
+from benchmarks.network import link
+from benchmarks.pencil.accuracy import CASES, OWNERS, in_the_clear, not_private
 from benchmarks.pencil.command import FRAC_BITS, RING_BITS, row_of
 from benchmarks.pencil.reused_masks import recovered, seen
+from benchmarks.pencil.training import Case
+from benchmarks.pencil.training import row_of as row_of_step
 from extensions.errors import ArgumentError
+from extensions.owners.origin import FeatureExtraction, Origin
 
 
 @pytest.mark.parametrize(("masks", "scalar_bits"), [(2, FRAC_BITS), (3, RING_BITS)])
@@ -33,5 +41,52 @@ def test_steps_that_tell_masks_not_apart_are_refused():
         recovered(view, 59)
 
 
-def test_masks_without_an_attack_are_refused():
-    assert CliRunner().invoke(app, ["pencil", "--masks", "2"]).exit_code != 0
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--masks", "2"], "masks = .*left out without --attack"),
+        (["--data", "mnist"], "data = 'mnist': must be left out without --accuracy"),
+        (["--accuracy", "--data", "imdb"], "data = 'imdb': must be one of digits, mnist, cifar10"),
+        (["--attack", "--accuracy"], "accuracy = True: must be left out with --attack"),
+    ],
+)
+def test_options_without_a_use_are_refused(words, said):
+    done = CliRunner().invoke(app, ["pencil", *words])
+    assert done.exit_code != 0
+    assert re.search(said, str(done.exception) + done.output)
+
+
+@pytest.mark.long
+def test_a_step_is_measured_on_every_network():
+    """Of a small model; rows pad the batch, and all that is told is more than nothing."""
+    networks = {
+        "loopback": link("loopback"),
+        "LAN": link("loopback"),
+        "WAN": link("loopback", delay_ms=50.0),
+    }
+    case = Case("a task", "mlp:4", 8, 1.0, 1.0, 1.0)
+    row, states = row_of_step(case, batch=16, steps=1, samples=160, networks=networks)
+    assert row["rows"] > row["batch"] == 16
+    assert row["samples/h, LAN"] > row["samples/h, WAN"] > 0
+    assert row["epsilon of these steps"] == pytest.approx(2.0, abs=0.01)
+    assert states["WAN"]["round trip ms"] > 100
+    plain, _ = row_of_step(
+        case._replace(clips=False), batch=16, steps=1, samples=160, networks=networks
+    )
+    assert plain["epsilon of these steps"] == "none"
+    assert plain["MB a sample"] < row["MB a sample"]
+    assert plain["rounds a step"] < row["rounds a step"]
+
+
+def test_without_privacy_more_is_learnt_than_with_little(parts):
+    case = CASES["digits"][0]
+    private = in_the_clear(replace(case, cost=replace(case.cost, epsilon=0.5)), parts, 10)
+    assert len(private) == case.learning.rounds
+    assert not_private(case, parts, 10)[-1] > 0.85 > private[-1]
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return FeatureExtraction().extract(
+        [one.stated for one in Origin(data="digits").read(OWNERS)], lambda *_: None
+    )
