@@ -1,6 +1,5 @@
 """What a step of Pencil costs: bytes, rounds and seconds a sample, and what it costs a record."""
 
-import json
 import os
 import tempfile
 import time
@@ -23,6 +22,7 @@ from crypten_ext.processes.launch import Parties
 from crypten_ext.processes.meter import Meter
 from crypten_ext.processes.worker import Context
 from extensions.network.layers import LayerGradient
+from extensions.network.models.own_layers import Layers
 from extensions.pairwise.owned import MODEL
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -38,11 +38,6 @@ NETWORKS = {
 }
 """Round trips of 0.3 ms and 384 MB/s, of 40 ms and 44 MB/s: those of papers on two parties."""
 TIMEOUT = 3600.0
-
-
-def layers(*entries: tuple[str, dict[str, Any]]) -> str:
-    """Returns a list of layers as the name of a model."""
-    return f"layers:{json.dumps(entries, separators=(',', ':'))}"
 
 
 class Case(NamedTuple):
@@ -69,11 +64,13 @@ class Case(NamedTuple):
     clips: bool = True
 
 
-CNN = layers(
-    ("convolution", {"channels": 5, "kernel": 5, "stride": 2, "padding": 2}),
-    ("activation", {"function": "relu"}),
-    ("linear", {"outputs": 100}),
-    ("activation", {"function": "relu"}),
+CNN = (
+    Layers()
+    .convolution(5, 5, stride=2, padding=2)
+    .activation("relu")
+    .linear(100)
+    .activation("relu")
+    .text()
 )
 """The network of Riazi et al., "Chameleon", ASIACCS 2018, which is the paper's CNN for MNIST."""
 CASES = (
