@@ -36,6 +36,12 @@ CHOSEN_BY_COUNTS = ("local-accuracy", "local")
 _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
 
 
+def _check_weight_norm(norm: float) -> None:
+    if not DEFAULT_WEIGHT_NORM <= norm <= MAX_WEIGHT_NORM:
+        allowed = f"in {DEFAULT_WEIGHT_NORM:g}..{MAX_WEIGHT_NORM:g}"
+        raise ArgumentError("max_weight_norm", norm, allowed)
+
+
 def check(config: Stated) -> None:
     """Returns only if all settings are in range, and go together.
 
@@ -65,9 +71,7 @@ def check(config: Stated) -> None:
             raise ArgumentError(name, getattr(config, name), f"at least {floor}")
     for name in ("lr", "max_grad_norm", "max_feature_norm", "count_noise"):
         check_positive(name, getattr(config, name))
-    if not DEFAULT_WEIGHT_NORM <= config.max_weight_norm <= MAX_WEIGHT_NORM:
-        allowed = f"in {DEFAULT_WEIGHT_NORM:g}..{MAX_WEIGHT_NORM:g}"
-        raise ArgumentError("max_weight_norm", config.max_weight_norm, allowed)
+    _check_weight_norm(config.max_weight_norm)
     if config.calibration not in CALIBRATIONS:
         raise ArgumentError("calibration", config.calibration, f"one of {CALIBRATIONS}")
     if config.neighbours not in NEIGHBOURS:

@@ -42,7 +42,7 @@ COMPARED: dict[str, tuple[dict[str, str], str]] = {
         "--world-size": "4", "--data": "others", "--features": "mine:rows",
         "--model": "mlp:4", "--class-names": "1,0", "--loss": "softmax",
         "--steps": "7", "--epochs": "9", "--lr": "3", "--sample-rate": "0.5",
-        "--max-grad-norm": "2", "--neighbours": "replace", "--calibration": "rdp",
+        "--max-grad-norm": "2", "--max-weight-norm": "500", "--neighbours": "replace", "--calibration": "rdp",
         "--max-feature-norm": "2", "--frac-bits": "18", "--evaluate": "opened",
         "--count-noise": "11", "--seed-data": "3", "--init": "random", "--provider": "tfp",
         "--label": "other", "--material": "own.material",

@@ -1086,19 +1086,6 @@ def model_with_a_weight_from_elsewhere() -> None:
 
 
 @program
-def model_converted_with_a_skip() -> None:
-    class Skip(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear = torch.nn.Linear(WIDTH, CLASSES)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.linear(x) + x
-
-    dpsgd(crypten.nn.from_pytorch(Skip(), torch.zeros(1, WIDTH)).encrypt())
-
-
-@program
 def model_converted_with_a_mean_over_rows() -> None:
     class Centred(torch.nn.Module):
         def __init__(self) -> None:

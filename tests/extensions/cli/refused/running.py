@@ -11,6 +11,7 @@ _RUN = {
     "--beta1": ("0.5", "1", "inf"),
     "--beta2": ("0.99", "1", "inf"),
     "--adam-floor": ("0.5", "0", "inf"),
+    "--max-weight-norm": ("399", "16385", "inf"),
     "--physical-rows": ("0", "-1"),
     "--average": ("-0.1", "1.5", "inf"),
     "--bias-scale": ("-1", "2", "0.3", "inf"),
