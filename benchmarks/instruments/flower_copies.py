@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from extensions.runs.processes.copies import seed_anew
 
 COMMAND, MODULE = "flwr-clientapp", "benchmarks.instruments.flower_copies"
 _ASKING = """#!{python} -IS
@@ -67,8 +67,7 @@ def _wait_for_orders(listening: socket.socket) -> list[str]:
 
 def _begin(words: list[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    np.random.seed()  # Python's own generator begins anew by itself
-    sys.modules["torch"].seed()
+    seed_anew()
     sys.argv = words
     sys.modules["flwr.supernode.cli.flwr_clientapp"].flwr_clientapp()
 

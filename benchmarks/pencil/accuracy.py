@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.accuracy.records import folder_of
 from benchmarks.accuracy.settings import tuned
 from benchmarks.tables import publish
 from crypten_ext.pencil.account import Account
@@ -21,7 +22,7 @@ from crypten_ext.pencil.model import Model
 from crypten_ext.pencil.terms import Terms
 from crypten_ext.pencil.turn import NoNoise
 from extensions.errors import PeaError
-from extensions.owners.data import Split, find_folder
+from extensions.owners.data import Split
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.pairwise.owned import DATA
 from extensions.privacy.randomness import SystemSource
@@ -202,9 +203,7 @@ def publish_accuracy(*, data: str, repeats: int) -> None:
     for case in CASES[data]:
         features = case.features
         if features == "tflite":
-            features = tuned(
-                data, find_folder(data, None, download=False, files="its files")
-            ).features
+            features = tuned(data, folder_of(data, None, download=False)).features
         extraction = FeatureExtraction(features=features, max_feature_norm=case.norm)
         parts = extraction.extract([one.stated for one in source], lambda *_: None)
         secure = in_processes(case, data, features)

@@ -19,7 +19,7 @@ from crypten_ext.ring.foreseen import is_foreseen
 from extensions.errors import GradientError
 from extensions.network.chain import Network
 from extensions.network.losses import Loss
-from extensions.network.stages.branches import Fork, Join, Turn
+from extensions.network.stages.branches import places
 from extensions.network.stages.stage import Stage
 from extensions.network.stages.trained import Trained
 
@@ -254,9 +254,7 @@ class Provenance:
         if not any(layer.stage.is_trained for layer in two):
             left, right = right, left
         inputs = next((use.stage.inputs for use in (*left, *right)), outputs)
-        fork, turn, join = (
-            StageUse(stage, None) for stage in (Fork(inputs), Turn(outputs, inputs), Join(outputs))
-        )
+        fork, turn, join = (StageUse(stage, None) for stage in places(inputs, outputs))
         return Provenance(self.batch, self.part, (*common, fork, *left, turn, *right, join))
 
     @property

@@ -6,7 +6,7 @@ from typing import Self
 
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear
-from extensions.network.stages.branches import Fork, Join, Turn
+from extensions.network.stages.branches import places
 from extensions.network.stages.grid import Grid, Pair, Window
 from extensions.network.stages.pooling import AveragePool, MaxPool
 from extensions.network.stages.stage import Activation, Reorder, Stage
@@ -129,8 +129,8 @@ class Sketch:
                 f"branches of {one.size} values, {one.grid}, and {other.size}, {other.grid}",
                 "branches that return equally many values, and images alike",
             )
-        between = Turn(one.size, self.size), *other.stages, Join(one.size)
-        for stage in (Fork(self.size), *one.stages, *between):
+        fork, turn, join = places(self.size, one.size)
+        for stage in (fork, *one.stages, turn, *other.stages, join):
             self._add(stage)
         self.grid = one.grid
         return self

@@ -53,25 +53,20 @@ class Digit:
         variance: of x before it is cut.
         high: upper 63 bits of the cumulative probabilities of -largest, ..., largest.
         low: lower 63 bits.
+        by_upper_bits: by a word's upper bits its x, or `UNSETTLED` where an entry of `high` has the
+            same.
     """
 
     weight: int
     variance: Fraction
     high: Integers
     low: Integers
+    by_upper_bits: npt.NDArray[np.int16]
 
     @property
     def largest(self) -> int:
         """The largest x that is in the table."""
         return len(self.high) // 2
-
-    @functools.cached_property
-    def by_upper_bits(self) -> npt.NDArray[np.int16]:
-        """By a word's upper bits its x, or `UNSETTLED` where an entry of `high` has the same."""
-        begins = np.arange(1 << UPPER_BITS, dtype=np.int64) << LOWER_BITS
-        before = np.searchsorted(self.high, begins, side="left")
-        last = np.searchsorted(self.high, begins + ((1 << LOWER_BITS) - 1), side="right")
-        return np.where(before == last, before - self.largest, UNSETTLED).astype(np.int16)
 
     def look_up(self, u: Integers, draw_v: Callable[[], Integers]) -> Integers:
         """Returns x for each pair of uniform words in [0, 2^63); `largest` + 1 if it is beyond.
@@ -154,8 +149,11 @@ def digits(scale: float) -> tuple[Digit, ...]:
 
 
 @functools.lru_cache(maxsize=64)
-def _table(variance: Fraction) -> tuple[Integers, Integers]:
-    """Returns the words of P(X <= x) less P(X < -largest), for all x that are not cut."""
+def _table(variance: Fraction) -> tuple[Integers, Integers, npt.NDArray[np.int16]]:
+    """Returns the words of P(X <= x) less P(X < -largest), for all x that are not cut.
+
+    Behind them is what their upper bits settle.
+    """
     with localcontext() as context:
         context.prec = _PRECISION
         rate = -Decimal(variance.denominator) / Decimal(2 * variance.numerator)
@@ -163,10 +161,14 @@ def _table(variance: Fraction) -> tuple[Integers, Integers]:
         weights = [(rate * x * x).exp() for x in range(edge)]
         total = 2 * sum(weights) - weights[0]
         largest = max(x for x, weight in enumerate(weights) if weight * 2**_CUT_BITS >= total)
-        below, high, low = Decimal(0), [], []
+        below, words = Decimal(0), []
         for x in range(-largest, largest + 1):
             below += weights[abs(x)]
-            word = int(below / total * 4**WORD_BITS)
-            high.append(word >> WORD_BITS)
-            low.append(word & (2**WORD_BITS - 1))
-    return np.array(high, dtype=np.int64), np.array(low, dtype=np.int64)
+            words.append(int(below / total * 4**WORD_BITS))
+    high = np.array([word >> WORD_BITS for word in words], dtype=np.int64)
+    low = np.array([word & (2**WORD_BITS - 1) for word in words], dtype=np.int64)
+    begins = np.arange(1 << UPPER_BITS, dtype=np.int64) << LOWER_BITS
+    before = np.searchsorted(high, begins, side="left")
+    last = np.searchsorted(high, begins + ((1 << LOWER_BITS) - 1), side="right")
+    settled = np.where(before == last, before - largest, UNSETTLED)
+    return high, low, settled.astype(np.int16)

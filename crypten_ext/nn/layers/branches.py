@@ -27,10 +27,12 @@ class Add(crypten.nn.module.Add):
 
     def forward(self, input: Any) -> MPCTensor:
         check_enabled()
-        training = self.training and CrypTensor.AUTOGRAD_ENABLED
-        if not training or not any(map(_is_in_training, input)):
+        if not (self.training and CrypTensor.AUTOGRAD_ENABLED):
             return super().forward(input)
-        one, other = (_origin(branch) for branch in input)
+        origins = [features_of(each) if isinstance(each, MPCTensor) else None for each in input]
+        if not any(origins) and not any(map(_is_of_a_layer, input)):
+            return super().forward(input)
+        one, other = map(_known, input, origins)
         kinds = [(tuple(each.size()), ring_of(each).frac_bits) for each in input]
         if kinds[0] != kinds[1]:
             found = " and ".join(f"{shape} of {bits} fractional bits" for shape, bits in kinds)
@@ -41,15 +43,12 @@ class Add(crypten.nn.module.Add):
         return mark(source.recorded(left.share + right.share), origin)
 
 
-def _is_in_training(branch: Any) -> bool:
-    """Whether it is of a batch, or a layer in private training had a part in it."""
-    if not isinstance(branch, MPCTensor):
-        return False
-    return features_of(branch) is not None or is_recorded(branch)
+def _is_of_a_layer(branch: Any) -> bool:
+    """Whether a layer in private training had a part in it."""
+    return isinstance(branch, MPCTensor) and is_recorded(branch)
 
 
-def _origin(branch: Any) -> Provenance:
-    origin = features_of(branch) if isinstance(branch, MPCTensor) else None
+def _known(branch: Any, origin: Provenance | None) -> Provenance:
     if origin is None:
         raise refusal("A branch of a sum", branch, "what layers of the model made of a batch")
     return origin

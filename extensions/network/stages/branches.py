@@ -40,8 +40,8 @@ class Branching(Stage):
 
 
 @dataclass(frozen=True)
-class Fork(Branching):
-    """Both branches take what comes here; on the way back their gradients are added."""
+class _End(Branching):
+    """Where branches begin or end."""
 
     inputs: int
 
@@ -49,6 +49,10 @@ class Fork(Branching):
     def outputs(self) -> int:  # type: ignore[override]
         """As many as inputs."""
         return self.inputs
+
+
+class Fork(_End):
+    """Both branches take what comes here; on the way back their gradients are added."""
 
     def ahead(self, value: Any, waiting: list[Any]) -> Any:
         """The second branch's input waits."""
@@ -83,16 +87,8 @@ class Turn(Branching):
         return self.ahead(value, waiting)
 
 
-@dataclass(frozen=True)
-class Join(Branching):
+class Join(_End):
     """The sum of what both branches return; either gets its gradient."""
-
-    inputs: int
-
-    @property
-    def outputs(self) -> int:  # type: ignore[override]
-        """As many as inputs."""
-        return self.inputs
 
     def ahead(self, value: Any, waiting: list[Any]) -> Any:
         """Returns the sum of both branches' results."""
@@ -102,6 +98,16 @@ class Join(Branching):
         """The first branch's gradient waits."""
         waiting.append(value)
         return value
+
+
+def places(inputs: int, outputs: int) -> tuple[Fork, Turn, Join]:
+    """Returns what stands before, between and behind two branches.
+
+    Args:
+        inputs: values that both take.
+        outputs: values that both return.
+    """
+    return Fork(inputs), Turn(outputs, inputs), Join(outputs)
 
 
 def check_branches(stages: Iterable[Stage]) -> None:

@@ -21,6 +21,13 @@ import numpy as np
 from extensions.runs.processes.lifetime import die_with
 
 
+def seed_anew() -> None:
+    """In a copy, generators that are drawn from by default begin anew; Python's does by itself."""
+    np.random.seed()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.seed()
+
+
 def _begin(
     orders: Connection, children: dict[int, int], template: int
 ) -> tuple[str, list[str]] | None:
@@ -50,9 +57,7 @@ def _begin(
     os.environ.update(changes)
     for name in without:
         del os.environ[name]
-    np.random.seed()  # Python's own generator begins anew by itself
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.seed()
+    seed_anew()
     return module, [*arguments, *map(str, descriptors[:inherited])]
 
 
