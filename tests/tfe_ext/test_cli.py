@@ -11,6 +11,7 @@ import pytest
 from extensions.ring.fixed_point import encode
 from tests.conftest import SHARED
 from tests.extensions.cli.test_cli import NOISE, F, correct
+from tests.helpers.arrays import arrays_of
 from tests.helpers.commands import KEYS, pea, report_of, started
 from tests.helpers.patience import wait_until
 from tests.helpers.players import SERVERS, digits, free_addresses, running_players, write
@@ -64,7 +65,7 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
     shares = sorted((tmp_path / "model").iterdir())
     assert [path.name for path in shares] == ["party-0.npz", "party-1.npz", "party-2.npz"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in shares} == {0o600}
-    arrays = [np.load(path) for path in shares]
+    arrays = [arrays_of(path) for path in shares]
     assert {int(each["frac_bits"]) for each in arrays} == {F}
     weight, bias = (
         sum(each[name].view(np.uint64) for each in arrays).view(np.int64)

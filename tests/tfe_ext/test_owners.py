@@ -14,6 +14,7 @@ from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import read_shares
 from tests.conftest import SHARED
+from tests.helpers.arrays import arrays_of
 from tests.helpers.players import SERVERS, write
 from tests.helpers.recording import found_in, ports_of, recorded, words_in
 from tests.helpers.tfe_process import TFEProcess
@@ -115,7 +116,7 @@ def test_no_share_that_a_scripts_players_keep_comes_to_the_script(way, client, t
     client.run(f"{TASKS}:kept_by_a_script", **own)
     kept = [files.read(path, rank) for rank in range(3) for path in files.paths_in(tmp_path, rank)]
     assert [each.rank for each in kept] == [0, 1, 2]
-    saved = [np.load(tmp_path / "saved" / f"party-{rank}.npz")["weight_0"] for rank in range(3)]
+    saved = [arrays_of(tmp_path / "saved" / f"party-{rank}.npz")["weight_0"] for rank in range(3)]
     parts = [*(each.shares["weight_0"] for each in kept), *saved]
     words = np.concatenate([part.reshape(-1, 4) for part in parts])
     client.run(f"{TASKS}:released_by_a_script", **own)

@@ -20,6 +20,7 @@ from extensions.owners.data import (
 from extensions.owners.origin import FeatureExtraction
 from extensions.owners.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
+from tests.helpers.arrays import arrays_of
 from tests.helpers.commands import pea
 from tests.helpers.people import SCHEMA
 from tests.helpers.public_data import EXTRACTORS
@@ -178,7 +179,7 @@ def test_another_recipe_of_features_is_refused_and_another_version_told(tmp_path
         *(tmp_path, "--data", f"csv:{own}", "--label", "mood", "--text", "said"),
         *("--features", "hashed:64", "--no-feature-cache"),
     )
-    arrays = dict(np.load(model))
+    arrays = arrays_of(model)
     text = str(arrays["header"])
 
     def asked(changed: str) -> str:

@@ -26,6 +26,7 @@ from extensions.runs.model import (
     write_predictions,
 )
 from extensions.runs.model.export import FORMATS, export
+from tests.helpers.arrays import arrays_of
 from tests.helpers.people import SCHEMA
 
 REPORT = dict.fromkeys(
@@ -103,7 +104,7 @@ def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path)
     expected = logits_of(as_they_are, mapped)
     np.testing.assert_allclose(logits_of(model, records()), expected, rtol=0, atol=1e-12)
     assert np.abs(expected - logits_of(as_they_are, records())).max() > 1.0
-    arrays = dict(np.load(tmp_path / "model.npz"))
+    arrays = arrays_of(tmp_path / "model.npz")
     damaged = {
         "no diagonal": {"whitening_diagonal": None},
         "other numbers": {"whitening_upper": arrays["whitening_upper"] + 1},
@@ -130,7 +131,7 @@ def test_a_whitened_model_keeps_what_was_opened_and_maps_records_by_it(tmp_path)
 )
 def test_a_file_that_is_no_opened_model_is_refused(tmp_path, change, told):
     path = write_opened(tmp_path / "model.npz", model_of())
-    arrays = dict(np.load(path)) | change
+    arrays = arrays_of(path) | change
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
     with pytest.raises(ArgumentError, match=told):
         read_opened(path)

@@ -20,6 +20,7 @@ from extensions.owners.data import load, split_among
 from extensions.runs.clear_training import train
 from extensions.runs.config import TrainConfig
 from tests.conftest import SHARED
+from tests.helpers.arrays import arrays_of
 from tests.helpers.commands import KEYS, pea, report_of
 from tests.helpers.digits import HELD_OUT, F, correct
 
@@ -120,7 +121,7 @@ def assert_shares_of_the_model(folder: Path, accuracy: float) -> None:
     assert [path.name for path in paths] == ["party-0.npz", "party-1.npz", "party-2.npz"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
-    shares = [np.load(path) for path in paths]
+    shares = [arrays_of(path) for path in paths]
     assert {int(each["frac_bits"]) for each in shares} == {F}
     weight, bias = (sum(each[name] for each in shares) for name in ("weight_0", "bias_0"))
     assert 0 < np.abs(weight).max() < 2**40

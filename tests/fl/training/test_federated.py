@@ -19,6 +19,7 @@ from extensions.privacy.accounting import Ledger
 from fl.clients import ClientRound, LocalSGD
 from fl.training.weights import get_weights, set_weights
 from fl.training.workers import Trainer
+from tests.helpers.arrays import arrays_of
 from tests.helpers.federated.tasks import MortalCrossEntropy
 from tests.helpers.paths import ROOT
 
@@ -150,7 +151,7 @@ def test_state_of_another_run_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match=r"lr = 0.2: must be 0.1 as in run.npz"):
         small(lr=0.2).load(path)
     whole = path.read_bytes()
-    entries = dict(np.load(path))
+    entries = arrays_of(path)
     np.savez(path, **{**entries, "weights": entries["weights"][1:]})
     with pytest.raises(ArgumentError, match=r"parameters = \d+: must be \d+ as in run.npz"):
         small().load(path)

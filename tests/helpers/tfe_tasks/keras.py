@@ -18,6 +18,7 @@ from extensions.privacy.gaussian_table import digits
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records
 from extensions.privacy.units import by_unit
+from tests.helpers.arrays import arrays_of
 from tests.helpers.tfe_tasks.session import (
     CONFIG,
     DEVICES,
@@ -334,7 +335,7 @@ def a_fit_opens_nothing_and_ends_where_it_should():
         paths = model.save_shares(folder)
         assert [path.name for path in paths] == ["party-0.npz", "party-1.npz", "party-2.npz"]
         assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
-        files = [dict(np.load(path)) for path in paths]
+        files = [arrays_of(path) for path in paths]
         total = sum(own["weight_0"] for own in files)
         np.testing.assert_array_equal(total * ULP, weights[0].T)
         assert all(np.abs(own["weight_0"]).max() > 2**40 for own in files)
