@@ -42,22 +42,22 @@ def image_polynomials(plan: Convolution, x: Integers) -> Words:
     return (polynomials[:, :, None] << shifts[:, None]).view(np.uint64)
 
 
-def kernel_polynomials(plan: Convolution, weights: Integers) -> Integers:
-    """Returns W's limbs as integers (kernel blocks, channel blocks, limbs, 8192)."""
+def kernel_polynomials(plan: Convolution, weights: Integers, outputs: int) -> Integers:
+    """Returns limbs of a block of W's kernels as integers (channel blocks, limbs, 8192)."""
     cut = plan.cut
-    _, channels, outputs = cut.blocks(plan)
-    whole = np.zeros((outputs * cut.outputs, channels * cut.channels, *plan.kernel), np.int64)
-    whole[: plan.outputs, : plan.channels] = weights
-    shape = (outputs, cut.outputs, channels, cut.channels, *plan.kernel)
-    parts = whole.reshape(shape).swapaxes(1, 2)
+    channels = cut.blocks(plan)[1]
+    whole = np.zeros((cut.outputs, channels * cut.channels, *plan.kernel), np.int64)
+    held = weights[outputs * cut.outputs : (outputs + 1) * cut.outputs]
+    whole[: len(held), : plan.channels] = held
+    parts = whole.reshape(cut.outputs, channels, cut.channels, *plan.kernel).swapaxes(0, 1)
     pixels = plan.height * plan.width
     rows, columns = np.ogrid[: plan.kernel[0], : plan.kernel[1]]
     pixel = _last(plan) - rows * plan.width - columns
     kernel, channel = np.ogrid[: cut.outputs, : cut.channels]
     start = kernel * (cut.channels * pixels) + (cut.channels - 1 - channel) * pixels
-    result = np.zeros((outputs, channels, cut.limbs, DEGREE), dtype=np.int64)
+    result = np.zeros((channels, cut.limbs, DEGREE), dtype=np.int64)
     for limb, digits in enumerate(_limbs(parts, cut.limbs, cut.limb_bits)):
-        result[:, :, limb, start[..., None, None] + pixel] = digits
+        result[:, limb, start[..., None, None] + pixel] = digits
     return result
 
 

@@ -37,7 +37,7 @@ from extensions.lattice.packing import (
 )
 from extensions.lattice.plan import PUBLIC_KEY_BYTES, SEED_BYTES, Convolution
 from extensions.lattice.residues import Stream, Words
-from extensions.lattice.scheme import DEGREE, decrypted_words, default_scheme
+from extensions.lattice.scheme import DEGREE, PORTION, decrypted_words, default_scheme
 from extensions.ring.fixed_point import Integers
 
 if TYPE_CHECKING:
@@ -70,12 +70,16 @@ class KeyOwner:
         scheme, primes = self._scheme, self._scheme.primes
         messages = image_polynomials(plan, x).reshape(-1, DEGREE)
         seed = os.urandom(SEED_BYTES)
-        halves = Stream(seed).residues(len(messages), primes, DEGREE)
-        errors = residues.centred_binomial(self._stream, len(messages), DEGREE)
-        plain = residues.scaled(messages, primes)
-        plain = residues.add(plain, residues.of_small(errors, primes), primes)
-        hidden = residues.negate(scheme.times(halves, self._secret), primes)
-        total = residues.add(scheme.transform(plain), hidden, primes)
+        halves = Stream(seed)
+        total = np.empty((len(messages), len(primes), DEGREE), dtype=np.uint64)
+        for start in range(0, len(messages), PORTION):
+            part = messages[start : start + PORTION]
+            errors = residues.centred_binomial(self._stream, len(part), DEGREE)
+            plain = residues.scaled(part, primes)
+            plain = residues.add(plain, residues.of_small(errors, primes), primes)
+            half = scheme.times(halves.residues(len(part), primes, DEGREE), self._secret)
+            hidden = residues.add(scheme.transform(plain), residues.negate(half, primes), primes)
+            total[start : start + PORTION] = hidden
         return wire.head("request", plan, scheme) + seed + wire.pack(total, primes)
 
     def decrypt(self, plan: Convolution, answer: bytes) -> Integers:
@@ -153,13 +157,13 @@ class Multiplier:
         """
         self._check(plan, weights)
         inputs = self._inputs(plan, request)
-        kernels = kernel_polynomials(plan, weights)
         self._left -= plan.revealed
         share = self._stream.words(*plan.output_shape).view(np.int64)
         answer = [wire.head("answer", plan, self._scheme)]
         for images, outputs in _answers(plan):
             if images == 0:
-                factors = self._factors(kernels[outputs])
+                kernels = kernel_polynomials(plan, weights, outputs).reshape(-1, DEGREE)
+                factors = self._scheme.factors(kernels)
             places = output_places(plan, images, outputs).ravel()
             mask = share[_block(plan, images, outputs)].ravel().view(np.uint64)
             total = self._sum(inputs[images], factors)
@@ -191,15 +195,12 @@ class Multiplier:
         each = channels * plan.cut.limbs
         shape = (images * each, len(primes), DEGREE)
         totals = wire.unpack("request", left[SEED_BYTES:], shape, primes)
-        halves = Stream(bytes(left[:SEED_BYTES])).residues(images * each, primes, DEGREE)
-        pairs = np.stack([totals, halves], axis=1)
-        held = [scheme.pack(pair, transformed=True) for pair in pairs]
+        halves = Stream(bytes(left[:SEED_BYTES]))
+        held = [
+            scheme.pack(np.stack([total, halves.residues(1, primes, DEGREE)[0]]), transformed=True)
+            for total in totals
+        ]
         return [held[start : start + each] for start in range(0, len(held), each)]
-
-    def _factors(self, kernels: Integers) -> "list[seal.Plaintext]":
-        """Returns the polynomials of a block of kernels, ready to multiply."""
-        small = residues.of_small(kernels.reshape(-1, DEGREE), self._scheme.primes)
-        return [self._scheme.plaintext(one) for one in self._scheme.transform(small)]
 
     def _sum(self, inputs: "list[seal.Ciphertext]", factors: "list[seal.Plaintext]") -> Words:
         """Returns the sum of the products, with a fresh encryption of zero, in residues."""

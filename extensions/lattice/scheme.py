@@ -12,13 +12,15 @@ Nothing that came from another party reaches SEAL's parser: the header is always
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from extensions.errors import CiphertextError, MissingExtraError
-from extensions.lattice.residues import Words
+from extensions.lattice.residues import Words, of_small
+from extensions.ring.fixed_point import Integers
 
 if TYPE_CHECKING:
     import seal
@@ -36,7 +38,9 @@ FRESH, ANSWERED = 4, 2
 """How many of them are the modulus of a request's ciphertexts, and of an answer's."""
 _PLAIN_BITS = 59
 """The largest plaintext modulus that SEAL takes: a product of 64-bit words is decrypted in two."""
-_HEAD, _CIPHER_HEAD, _PLAIN_HEAD, _MOST = 16, 113, 88, 16
+_HEAD, _CIPHER_HEAD, _PLAIN_HEAD = 16, 113, 88
+PORTION = 7
+"""Polynomials that are turned at once, for time and memory; SEAL's ciphertexts have 16 at most."""
 
 
 def sent_bits(bits: int) -> int:
@@ -113,9 +117,12 @@ class Scheme:
         """Returns transforms (primes, 8192) as the factor of a product with a ciphertext."""
         held = self._seal.Plaintext()
         size = struct.pack("<4QQd", *self._levels[len(transformed)], transformed.size, 1.0)
-        body = size + self._array(transformed)
-        held.load_bytes(self.context, self._head(body) + body)
+        held.load_bytes(self.context, self._framed([size, *self._array(transformed)]))
         return held
+
+    def factors(self, x: Integers) -> "list[seal.Plaintext]":
+        """Returns integers (any, 8192) as factors of products with fresh ciphertexts."""
+        return [self.plaintext(one) for one in self.transform(of_small(x, self.primes))]
 
     def keys(self) -> tuple["seal.SecretKey", "seal.PublicKey", Words]:
         """Returns fresh keys from the operating system, and the secret one's transforms."""
@@ -144,27 +151,33 @@ class Scheme:
 
     def _in_portions(self, residues: Words, turn: Any, transformed: bool) -> Words:
         # SEAL refuses ciphertexts of one polynomial, and those of which all but the first are zero.
-        guard, done = np.ones((1, *residues.shape[1:]), dtype=np.uint64), []
-        for start in range(0, len(residues), _MOST - 1):
-            portion = residues[start : start + _MOST - 1]
-            held = self.pack(np.concatenate([portion, guard]), transformed=transformed)
+        filled = np.ones((PORTION + 1, *residues.shape[1:]), dtype=np.uint64)
+        result = np.empty_like(residues)
+        for start in range(0, len(residues), PORTION):
+            into = result[start : start + PORTION]
+            filled[: len(into)] = residues[start : start + PORTION]
+            filled[len(into)] = 1
+            held = self.pack(filled[: len(into) + 1], transformed=transformed)
             turn(held)
-            done.append(self.unpack(held)[: len(portion)])
-        return np.concatenate(done)
+            into[:] = self.unpack(held)[: len(into)]
+        return result
 
     def _serialised(self, residues: Words, *, transformed: bool) -> bytes:
         count, primes, degree = residues.shape
         fields = [*self._levels[primes], transformed, count, degree, primes, 1.0, 1]
-        body = struct.pack("<4Q?QQQdQ", *fields) + self._array(residues)
-        return self._head(body) + body
+        head = struct.pack("<4Q?QQQdQ", *fields)
+        return self._framed([head, *self._array(residues)])
 
-    def _array(self, words: Words) -> bytes:
-        body = struct.pack("<Q", words.size) + words.astype("<u8", copy=False).tobytes()
-        return self._head(body) + body
+    def _array(self, words: Words) -> list[bytes]:
+        head = self._head(8 + words.nbytes) + struct.pack("<Q", words.size)
+        return [head, words.astype("<u8", copy=False).tobytes()]
 
-    def _head(self, body: bytes) -> bytes:
+    def _framed(self, parts: Sequence[bytes]) -> bytes:
+        return b"".join([self._head(sum(map(len, parts))), *parts])
+
+    def _head(self, size: int) -> bytes:
         version: bytes = self._version
-        return version + struct.pack("<Q", _HEAD + len(body))
+        return version + struct.pack("<Q", _HEAD + size)
 
 
 @lru_cache(maxsize=1)

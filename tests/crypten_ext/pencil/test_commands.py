@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from crypten_ext.pencil import local
 from crypten_ext.pencil.__main__ import app
 from crypten_ext.pencil.files import accuracy, read_model, write_model
 from crypten_ext.pencil.meeting import federation_of
@@ -115,6 +116,17 @@ def test_a_model_is_read_as_it_was_written(folder: Path):
     with pytest.raises(ArgumentError, match="^start = .* of layers"):
         read_model(folder / "wrong.npz")
     (folder / "wrong.npz").unlink()
+
+
+def test_those_who_are_started_together_wait_for_each_other_as_long_as_all_may_take(monkeypatch):
+    """A turn may take longer than strangers are waited for, and the next owner begins after it."""
+    typed: list[list[str]] = []
+    monkeypatch.setattr(local, "run_together", lambda commands, *_: typed.extend(commands))
+    given = [word for name, value in TRAIN.items() for word in (f"--{name}", value)]
+    result = CliRunner().invoke(app, ["train", "--data", "digits", "--timeout", "7000", *given])
+    assert result.exception is None, result.exception
+    waits = [command[command.index("--join-timeout") + 1] for command in typed]
+    assert waits == ["7000.0"] * 3
 
 
 @pytest.mark.long
