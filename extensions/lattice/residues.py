@@ -4,6 +4,7 @@ Products are Montgomery's (Math. Comp. 44, 1985): x y 2^-64 modulo an odd prime 
 multiplications of words and no division.
 """
 
+import math
 import os
 from functools import lru_cache
 
@@ -107,7 +108,7 @@ class Stream:
 
     def words(self, *shape: int) -> Words:
         """Returns the next words of that shape."""
-        count = 8 * int(np.prod(shape))
+        count = 8 * math.prod(shape)
         return np.frombuffer(self._cipher.update(bytes(count)), dtype="<u8").reshape(shape)
 
     def residues(self, polynomials: int, primes: tuple[int, ...], degree: int) -> Words:

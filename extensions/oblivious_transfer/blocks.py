@@ -5,6 +5,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from extensions.errors import TransferError
+from extensions.lattice.residues import Words
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -12,7 +13,13 @@ BLOCK = 16
 """Bytes of a block."""
 BITS = 8 * BLOCK
 """The security parameter: bits of a block, and transfers by public keys."""
-_SWAPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
+_SIDE = 64
+_SWAPS = tuple(
+    (distance, np.uint64(sum(1 << bit for bit in range(_SIDE) if not bit & distance)))
+    for distance in (32, 16, 8, 4, 2, 1)
+)
+_PORTION = 128
+"""Words of a row that are turned at once: what fits in a processor's nearest caches."""
 
 
 class Hash:
@@ -34,26 +41,38 @@ class Hash:
         return np.frombuffer(encrypted, dtype=np.uint8).reshape(blocks.shape) ^ blocks
 
 
-def transposed(rows: Bytes) -> Bytes:
+def transposed(rows: Words) -> Bytes:
     """Returns the columns of a bit matrix as blocks.
 
     Args:
-        rows: (128, n / 8) bytes; bit k of byte c is column 8 c + k.
+        rows: (128, n / 64) words; bit k of word c is column 64 c + k.
 
     Returns:
         (n, 16) bytes; bit k of byte c is row 8 c + k.
     """
-    columns = rows.shape[1]
-    squares = np.ascontiguousarray(rows.reshape(BLOCK, 8, columns).transpose(2, 0, 1))
-    words = squares.view("<u8")[..., 0]
-    for shift, mask in _SWAPS:
-        swapped = words >> np.uint64(shift)
-        swapped ^= words
-        swapped &= np.uint64(mask)
-        words ^= swapped
-        words ^= swapped << np.uint64(shift)
-    turned = words[..., None].view(np.uint8).transpose(0, 2, 1)
-    return np.ascontiguousarray(turned).reshape(8 * columns, BLOCK)
+    turned = np.empty((rows.shape[1], _SIDE, 2), dtype="<u8")
+    for start in range(0, rows.shape[1], _PORTION):
+        part = rows[:, start : start + _PORTION].copy()
+        _turn_squares(part)
+        squares = part.reshape(2, _SIDE, part.shape[1])
+        turned[start : start + _PORTION] = squares.transpose(2, 1, 0)
+    return turned.view(np.uint8).reshape(-1, BLOCK)
+
+
+def _turn_squares(words: Words) -> None:
+    """Turns squares of 64 x 64 bits: bit c of row r becomes bit r of row c.
+
+    Hacker's Delight (Warren, 2013), section 7-3: halves are swapped, then halves of those.
+    """
+    for distance, mask in _SWAPS:
+        pairs = words.reshape(-1, 2, distance, words.shape[1])
+        upper, lower = pairs[:, 0], pairs[:, 1]
+        swapped = upper >> np.uint64(distance)
+        swapped ^= lower
+        swapped &= mask
+        lower ^= swapped
+        swapped <<= np.uint64(distance)
+        upper ^= swapped
 
 
 def check_size(what: str, message: bytes, size: int) -> None:

@@ -27,7 +27,7 @@ from extensions.oblivious_transfer.blocks import BITS, BLOCK, Bytes, check_size,
 from extensions.oblivious_transfer.tree import DEPTH, LEAVES, TREES, grow, puncture
 
 WORD = 64
-_PORTION = 1 << 10
+_PORTION = 1 << 12
 """Words of a stream that are worked on at once: what fits in a processor's cache."""
 
 
@@ -82,7 +82,7 @@ class Receiver:
             for tree, streams in enumerate(self._streams):
                 total = _folded(_drawn(streams, stop - start), rows[tree])
                 message[tree, start:stop] = total ^ chosen[start:stop]
-            blocks.append(transposed(rows.reshape(BITS, -1).view(np.uint8)))
+            blocks.append(transposed(rows.reshape(BITS, -1)))
         return message.tobytes(), np.concatenate(blocks)[: choices.size]
 
 
@@ -145,7 +145,7 @@ class Sender:
             for tree, streams in enumerate(self._streams):
                 _folded([np.zeros(stop - start, "<u8"), *_drawn(streams, stop - start)], rows[tree])
             rows ^= masks[..., None] & sent[:, None, start:stop]
-            blocks.append(transposed(rows.reshape(BITS, -1).view(np.uint8)))
+            blocks.append(transposed(rows.reshape(BITS, -1)))
         return np.concatenate(blocks)[:count]
 
 
