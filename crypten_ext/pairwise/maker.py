@@ -16,6 +16,7 @@ from crypten_ext.dealer.messages import LONGEST_STEP
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.pairwise.rounds import run
+from extensions.errors import ArgumentError
 from extensions.pairwise import tuples
 from extensions.pairwise.costs import cost_of
 from extensions.pairwise.peers import Peers, meet
@@ -62,6 +63,9 @@ class Maker:
         parties: their number.
         group: torch's, of all of them.
 
+    Attributes:
+        peers: its end of all pairs.
+
     Raises:
         ArgumentError: fewer than 2 parties, or more than 4.
         MissingExtraError: `seal-python` is not installed.
@@ -72,7 +76,7 @@ class Maker:
     def __init__(self, rank: int, parties: int, group: Any) -> None:
         self.parties, self.group = parties, group
         self.effort = Effort()
-        self._peers: Peers = run(meet(rank, parties), group)
+        self.peers: Peers = run(meet(rank, parties), group)
         self._stock: deque[tuple[Request, Shares]] = deque()
         self._asked: list[Request] | None = None
 
@@ -108,7 +112,7 @@ class Maker:
         for request in requests:
             recipe_of(request)  # or parties would stop at different places
         started = time.process_time()
-        makings = [tuples.made(self._peers, one.kind, one.parameters) for one in requests]
+        makings = [tuples.made(self.peers, one.kind, one.parameters) for one in requests]
         found = run(together(makings), self.group)
         self.effort.tuples += len(requests)
         self.effort.seconds += time.process_time() - started
@@ -146,6 +150,19 @@ def current() -> Source:
     if _source is None:
         _source = Maker(world.get_rank(), world.get_world_size(), world.main_group)
     return _source
+
+
+def peers() -> Peers:
+    """Returns this party's end of all pairs; the parties meet if they have not.
+
+    Raises:
+        ArgumentError, MissingExtraError, PartyLostError: as `Maker` says; or tuples that were
+            prepared are in use, with which nobody meets.
+    """
+    source = current()
+    if not isinstance(source, Maker):
+        raise ArgumentError("material", type(source).__name__, "left out: the parties must meet")
+    return source.peers
 
 
 def use(source: Source) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from crypten_ext.pairwise.maker import peers
 from crypten_ext.pairwise.rounds import run
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor, Operand, share_of
+from extensions.pairwise.online import times_flags, truncated
 from extensions.pairwise.owned import End, meet, multiplied, weighed
 from extensions.pairwise.rounds import Making, together
 from extensions.protocols.pencil.step import weight_bits
@@ -50,9 +52,15 @@ class Inputs(Factor):
         super().__init__(share)
         self.whole = whole
 
+    def reshape(self, *shape: int) -> Inputs:
+        """Returns them in another shape."""
+        return Inputs(self.share.reshape(*shape), whole=self.whole)
+
 
 class PencilRing(CrypTenRing):
     """As `CrypTenRing`; products with a `Weight` are Algorithm 1, with `Inputs` Algorithm 2.
+
+    Truncations and products by bits are of the shares themselves, since both parties are there.
 
     Raises:
         MissingExtraError: `seal-python` is not installed.
@@ -62,6 +70,7 @@ class PencilRing(CrypTenRing):
         super().__init__(frac_bits)
         self._group = communicator.get().main_group
         self._end: End = self.run(meet(self.rank))
+        self._peers = peers()
 
     def run(self, making: Making[Any]) -> Any:
         """Returns what both parties make, over the connection that they have."""
@@ -74,6 +83,17 @@ class PencilRing(CrypTenRing):
         rows = self.gather(x, places).reshape(-1, places.shape[1])
         return Inputs(rows, whole=isinstance(x, Inputs) and x.whole)
 
+    def truncate(self, items: Sequence[tuple[torch.Tensor, Any]]) -> list[torch.Tensor]:
+        """Returns what every ring does, by `extensions.pairwise.online.truncated`; two rounds."""
+        return self._at_once([truncated(self._peers, z.numpy(), shift) for z, shift in items])
+
+    def mul_flags(self, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
+        """Returns what every ring does, by `extensions.pairwise.online.times_flags`; two rounds."""
+        return self._at_once([times_flags(self._peers, x.numpy(), b.numpy()) for x, b in pairs])
+
+    def _at_once(self, makings: Sequence[Making[Integers]]) -> list[torch.Tensor]:
+        return [torch.from_numpy(share) for share in self.run(together(makings))]
+
     def matmul(self, pairs: Sequence[tuple[Any, Any]]) -> list[torch.Tensor]:
         makings = [self._making(x, y) for x, y in pairs]
         made = iter(self.run(together([one for one in makings if one is not None])))
@@ -85,7 +105,7 @@ class PencilRing(CrypTenRing):
             for one in makings
         ]
 
-    def _making(self, x: Any, y: Any) -> Making[Integers] | None:
+    def _making(self, x: Any, y: Any) -> Making[Any] | None:
         whole = any(isinstance(one, Inputs) and one.whole for one in (x, y))
         if isinstance(y, Weight):
             own, columns = share_of(x).numpy(), y.shape[1]
@@ -94,4 +114,7 @@ class PencilRing(CrypTenRing):
             )
         if isinstance(y, Inputs) and x.ndim == 2:
             return multiplied(self._end, x.numpy(), y.share.numpy(), whole=whole)
+        if isinstance(y, Inputs) and whole:
+            pairs = zip(x.numpy(), y.share.numpy(), strict=True)
+            return together([multiplied(self._end, *pair, whole=True) for pair in pairs])
         return None

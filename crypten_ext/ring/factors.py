@@ -115,7 +115,7 @@ class Factor:
         """(rows, columns)."""
         return self.share.shape
 
-    def reshape(self, *shape: int) -> torch.Tensor:
+    def reshape(self, *shape: int) -> "Operand":
         """Returns this party's share of x in another shape."""
         return self.share.reshape(*shape)
 

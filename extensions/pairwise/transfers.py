@@ -28,6 +28,11 @@ def all_pairs(chooser: int, sender: int) -> bool:
     return True
 
 
+def downwards(chooser: int, sender: int) -> bool:
+    """Every two parties, once."""
+    return sender < chooser
+
+
 class Form(Protocol):
     """How differences are shared: bitwise or additively."""
 

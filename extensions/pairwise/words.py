@@ -18,6 +18,7 @@ from extensions.pairwise.transfers import (
     Pairs,
     all_pairs,
     bits_of_words,
+    downwards,
     products,
 )
 from extensions.ring.fixed_point import RING_BITS, Integers
@@ -106,7 +107,7 @@ def squares(peers: Peers, x: Integers) -> Making[Integers]:
     Cost:
         Two rounds; of each two parties one sends 256 bytes a word, the other 288.
     """
-    found = yield from _by_all_bits(peers, x, 2 * x[None], _downwards)
+    found = yield from _by_all_bits(peers, x, 2 * x[None], downwards)
     total: Integers = x * x + found[0]
     return total
 
@@ -125,7 +126,3 @@ def _only(one: int, chooser: int, sender: int) -> bool:
 
 def _before(one: int, chooser: int, sender: int) -> bool:
     return sender < chooser == one
-
-
-def _downwards(chooser: int, sender: int) -> bool:
-    return sender < chooser

@@ -31,6 +31,9 @@ class Composed(ABC):
     def unfold(self, x: Share, places: Integers) -> Share:
         return self.gather(x, places).reshape(-1, places.shape[1])
 
+    def mul_flags(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
+        return self.mul(pairs)
+
     def select(
         self,
         x: Share,

@@ -100,6 +100,9 @@ class Ring(Protocol):
     def mul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the element-wise (broadcast) products, not truncated; one round for all."""
 
+    def mul_flags(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
+        """Returns the same for pairs of one shape, the second of which are 0 or 1 everywhere."""
+
     def matmul(self, pairs: Sequence[tuple[Share, Share]]) -> list[Share]:
         """Returns the matrix products, not truncated; one round for all.
 

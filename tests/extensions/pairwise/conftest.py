@@ -1,10 +1,15 @@
-"""Parties that have met, three of them once for all tests: keys and transfers take a second."""
+"""Parties that have met, two and three once for all tests: keys and transfers take a second."""
 
 import pytest
 
 pytest.importorskip("seal", reason="seal-python is not installed: there is no wheel here.")
 
 from tests.helpers.pairwise import Parties
+
+
+@pytest.fixture(scope="session")
+def two():
+    return Parties(2)
 
 
 @pytest.fixture(scope="session")
@@ -16,4 +21,5 @@ def three():
     scope="module", params=[3, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 4))]
 )
 def parties(request):
-    return request.getfixturevalue("three") if request.param == 3 else Parties(request.param)
+    name = {2: "two", 3: "three"}.get(request.param)
+    return Parties(request.param) if name is None else request.getfixturevalue(name)
