@@ -1,16 +1,26 @@
 """Matrix products modulo 2^64 by floating-point ones, which processors are far better at."""
 
 from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.ring.fixed_point import RING_BITS, Integers
 
+Place = Any
+"""An index of an array."""
 EXACT_BITS = 53
 """Integers of at most so many bits, and their sums, are exact in double precision."""
 SMALL = 2**16
 """Below so many products of entries NumPy's own loop is as fast."""
+
+
+BLOCK = 2**16
+"""Entries of an operand that are worked on at once, where there are more: what caches hold."""
+_INNER = 512
+"""Columns of a block at least, so that adding blocks up costs little beside their products."""
 
 
 def matmul(x: Integers, y: Integers) -> Integers:
@@ -20,18 +30,44 @@ def matmul(x: Integers, y: Integers) -> Integers:
     in which floating-point sums are exact. Their number follows the size of the entries.
     """
     if x.size * y.shape[-1] < SMALL:
-        product: Integers = x @ y
-        return product
+        found: Integers = x @ y
+        return found
+    total = np.zeros((*_batch(x, y), x.shape[-2], y.shape[-1]), dtype=np.int64)
+    for into, left, right in _blocks(x, y):
+        total[into] += _product(x[left], y[right])
+    return total
+
+
+def _blocks(x: Integers, y: Integers) -> Iterator[tuple[Place, Place, Place]]:
+    """Yields where a product of blocks belongs, and the blocks of x and y."""
+    rows, inner, columns = *x.shape[-2:], y.shape[-1]
+    if x.shape[:-2] == y.shape[:-2] != ():
+        count = max(1, BLOCK // max(rows * inner, inner * columns, rows * columns))
+        for start in range(0, len(x), count):
+            part = slice(start, start + count)
+            yield part, part, part
+        return
+    width = max(_INNER, BLOCK // columns)
+    height = max(BLOCK // min(width, inner), columns)
+    for row, column in product(range(0, rows, height), range(0, inner, width)):
+        own, shared = slice(row, row + height), slice(column, column + width)
+        yield (..., own, slice(None)), (..., own, shared), (..., shared, slice(None))
+
+
+def _product(x: Integers, y: Integers) -> Integers:
     room = EXACT_BITS - int(x.shape[-1]).bit_length()
     width = _first_width(_bits(x), _bits(y), room)
     right = list(_limbs(y, room - width))
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    total = np.zeros((*batch, x.shape[-2], y.shape[-1]), dtype=np.int64)
+    total: Integers = np.zeros((*_batch(x, y), x.shape[-2], y.shape[-1]), dtype=np.int64)
     for i, a in _limbs(x, width):
         for j, b in right:
             if i + j < RING_BITS:
                 total += (a @ b).astype(np.int64) << (i + j)
     return total
+
+
+def _batch(x: Integers, y: Integers) -> tuple[int, ...]:
+    return np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
 
 
 def _bits(x: Integers) -> int:
