@@ -59,11 +59,7 @@ def test_options_without_a_use_are_refused(words, said):
 @pytest.mark.long
 def test_a_step_is_measured_on_every_network():
     """Of a small model; rows pad the batch, and all that is told is more than nothing."""
-    networks = {
-        "loopback": link("loopback"),
-        "LAN": link("loopback"),
-        "WAN": link("loopback", delay_ms=50.0),
-    }
+    networks = {"LAN": link("loopback"), "WAN": link("loopback", delay_ms=50.0)}
     case = Case("a task", "mlp:4", 8, 1.0, 1.0, 1.0)
     row, states = row_of_step(case, batch=16, steps=1, samples=160, networks=networks)
     assert row["rows"] > row["batch"] == 16
