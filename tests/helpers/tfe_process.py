@@ -16,6 +16,9 @@ from typing import Any
 
 from tests.helpers.paths import ROOT
 
+WARNINGS = ("-W", "error", "-W", "ignore:'click:DeprecationWarning")
+"""As pytest has them: errors, but for click's to the typer that flwr pins."""
+
 
 class TFEProcess:
     """The parent's side: it starts the process with the first task.
@@ -68,7 +71,7 @@ class TFEProcess:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.helpers.tfe_process"],
+            [sys.executable, *WARNINGS, "-m", "tests.helpers.tfe_process"],
             env=self._environment,
             cwd=ROOT,
             stdin=subprocess.PIPE,
