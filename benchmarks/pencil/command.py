@@ -94,7 +94,7 @@ def main(
         if accuracy:
             publish_accuracy(data=data or "digits", repeats=5)
             return
-        publish_training(batch=batch, steps=steps, samples=60_000)
+        publish_training(batch=batch, steps=steps)
         return
     counts = masks or [*PUBLISHED]
     kinds = [(FRAC_BITS, False), (RING_BITS, False), (FRAC_BITS, True)]

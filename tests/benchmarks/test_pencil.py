@@ -60,15 +60,13 @@ def test_options_without_a_use_are_refused(words, said):
 def test_a_step_is_measured_on_every_network():
     """Of a small model; rows pad the batch, and all that is told is more than nothing."""
     networks = {"LAN": link("loopback"), "WAN": link("loopback", delay_ms=50.0)}
-    case = Case("a task", "mlp:4", 8, 1.0, 1.0, 1.0)
-    row, states = row_of_step(case, batch=16, steps=1, samples=160, networks=networks)
+    case = Case("a task", "mlp:4", 8, 1.0, 1.0, 1.0, records=160)
+    row, states = row_of_step(case, batch=16, steps=1, networks=networks)
     assert row["rows"] > row["batch"] == 16
     assert row["samples/h, LAN"] > row["samples/h, WAN"] > 0
     assert row["epsilon of these steps"] == pytest.approx(2.0, abs=0.01)
     assert states["WAN"]["round trip ms"] > 100
-    plain, _ = row_of_step(
-        case._replace(clips=False), batch=16, steps=1, samples=160, networks=networks
-    )
+    plain, _ = row_of_step(case._replace(clips=False), batch=16, steps=1, networks=networks)
     assert plain["epsilon of these steps"] == "none"
     assert plain["MB a sample"] < row["MB a sample"]
     assert plain["rounds a step"] < row["rounds a step"]
