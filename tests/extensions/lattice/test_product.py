@@ -1,5 +1,7 @@
 """Shares of a product add up to it exactly, messages have the stated lengths, and hide."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,20 @@ def test_shares_add_up_to_the_product_and_bytes_to_the_plan(key_owner, multiplie
     np.testing.assert_array_equal(own + other, convolved(x, weights, plan.stride))
     assert len(request) == plan.cut.request_bytes(plan)
     assert len(answer) == plan.cut.answer_bytes(plan)
+
+
+def test_a_product_holds_one_block_of_kernels(key_owner, multiplier, words):
+    """All kernels of this one would be 67 MB, twice that with its residues."""
+    plan = matrices(64, 2048, 64, weight_bits=26)
+    request = key_owner.encrypt(plan, words(plan.input_shape))
+    weights = words(plan.weight_shape, 26)
+    tracemalloc.start()
+    try:
+        multiplier.multiply(plan, weights, request)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 << 20
 
 
 def test_matrices_are_images_of_one_pixel(key_owner, multiplier, words):
