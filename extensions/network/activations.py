@@ -211,10 +211,8 @@ def activation_gradient(
     ring: Ring, gradient: Share, slope: Share, function: PiecewiseLinear
 ) -> Share:
     """Returns the gradient at the input, given that at the output; 1 round or 2."""
-    if not function.slope_bits and {0, 1}.issuperset(function.slopes):
-        (product,) = ring.mul_flags([(gradient, slope)])
-        return product
-    (product,) = ring.mul([(gradient, slope)])
+    is_flag = not function.slope_bits and {0, 1}.issuperset(function.slopes)
+    (product,) = (ring.mul_flags if is_flag else ring.mul)([(gradient, slope)])
     if function.slope_bits:
         (product,) = ring.truncate([(product, function.slope_bits)])
     return product

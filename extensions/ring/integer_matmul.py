@@ -15,8 +15,6 @@ EXACT_BITS = 53
 """Integers of at most so many bits, and their sums, are exact in double precision."""
 SMALL = 2**16
 """Below so many products of entries NumPy's own loop is as fast."""
-
-
 BLOCK = 2**16
 """Entries of an operand that are worked on at once, where there are more: what caches hold."""
 _INNER = 512
@@ -32,9 +30,10 @@ def matmul(x: Integers, y: Integers) -> Integers:
     if x.size * y.shape[-1] < SMALL:
         found: Integers = x @ y
         return found
-    total = np.zeros((*_batch(x, y), x.shape[-2], y.shape[-1]), dtype=np.int64)
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    total = np.zeros((*batch, x.shape[-2], y.shape[-1]), dtype=np.int64)
     for into, left, right in _blocks(x, y):
-        total[into] += _product(x[left], y[right])
+        _add_product(total[into], x[left], y[right])
     return total
 
 
@@ -54,20 +53,14 @@ def _blocks(x: Integers, y: Integers) -> Iterator[tuple[Place, Place, Place]]:
         yield (..., own, slice(None)), (..., own, shared), (..., shared, slice(None))
 
 
-def _product(x: Integers, y: Integers) -> Integers:
+def _add_product(total: Integers, x: Integers, y: Integers) -> None:
     room = EXACT_BITS - int(x.shape[-1]).bit_length()
     width = _first_width(_bits(x), _bits(y), room)
     right = list(_limbs(y, room - width))
-    total: Integers = np.zeros((*_batch(x, y), x.shape[-2], y.shape[-1]), dtype=np.int64)
     for i, a in _limbs(x, width):
         for j, b in right:
             if i + j < RING_BITS:
                 total += (a @ b).astype(np.int64) << (i + j)
-    return total
-
-
-def _batch(x: Integers, y: Integers) -> tuple[int, ...]:
-    return np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
 
 
 def _bits(x: Integers) -> int:

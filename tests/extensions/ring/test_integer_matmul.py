@@ -12,6 +12,8 @@ SHAPES = {
     "transposed": ((10, 700), (700, 90)),
     "stacked": ((5, 40, 70), (70, 30)),
     "both stacked": ((5, 40, 70), (5, 70, 30)),
+    "blocks of both sides": ((150, 1100), (1100, 140)),
+    "blocks of a stack": ((50, 40, 70), (50, 70, 30)),
     "one column": ((400, 257), (257, 1)),
 }
 
