@@ -8,8 +8,13 @@ A SuperExec starts ``flwr-clientapp`` for every message, which imports everythin
 on few cores do not answer within the 30 s after which Flower gives a task to another process, and
 then there are ever more of them. `stand_in` writes a command of that name that has the work done by
 a copy, and ends.
+
+A copy keeps its task by heartbeats from its first moment, and waits for its turn before it takes
+its message: as many work at a time as there are cores. Else fifty that compute at once leave a new
+one no moment for its first heartbeat, due 30 s after the task was given.
 """
 
+import fcntl
 import gc
 import importlib
 import json
@@ -24,6 +29,7 @@ from typing import Any
 from extensions.runs.processes.copies import seed_anew
 
 COMMAND, MODULE = "flwr-clientapp", "benchmarks.instruments.flower_copies"
+_RUNNING = "flwr.supernode.runtime.run_clientapp"
 _ASKING = """#!{python} -IS
 import json, socket, sys
 with socket.socket(socket.AF_UNIX) as asking:
@@ -46,6 +52,7 @@ def main() -> None:
     address, *modules = sys.argv[1:]
     for module in ("flwr.supernode.cli.flwr_clientapp", *modules):
         importlib.import_module(module)
+    _take_turns(Path(address).parent)
     gc.freeze()
     signal.signal(signal.SIGCHLD, _reap)
     with socket.socket(socket.AF_UNIX) as listening:
@@ -70,6 +77,21 @@ def _begin(words: list[str]) -> None:
     seed_anew()
     sys.argv = words
     sys.modules["flwr.supernode.cli.flwr_clientapp"].flwr_clientapp()
+
+
+def _take_turns(folder: Path) -> None:
+    """Makes copies wait before they take their message, for one of as many files as cores."""
+    running = importlib.import_module(_RUNNING)
+    pull = running.pull_task_input
+
+    def pull_in_turn(client: Any) -> Any:
+        turn = os.open(
+            folder / f"turn-{os.getpid() % (os.cpu_count() or 1)}", os.O_CREAT | os.O_RDWR
+        )
+        fcntl.flock(turn, fcntl.LOCK_EX)  # the kernel opens it again when this process ends
+        return pull(client)
+
+    vars(running)["pull_task_input"] = pull_in_turn
 
 
 def _reap(*_: Any) -> None:

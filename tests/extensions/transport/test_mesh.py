@@ -135,7 +135,7 @@ def test_an_object_above_its_limit_is_refused_before_memory_is_taken(two):
         first.receive_any(1, 10)
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.long)])
 def test_no_frames_break_a_receiver(tmp_path, number):
     draws = np.random.default_rng(11)
     own, (place, other) = identities(tmp_path, "p0", "p1"), listeners(2)
