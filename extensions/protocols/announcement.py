@@ -61,8 +61,20 @@ class Announced:
     def rows(self, config: Settings) -> list[int]:
         """Returns each party's public number of rows in a batch, k for each person.
 
-        Over all steps a sample exceeds its rows with the settings' overflow probability.
+        Over all steps a sample exceeds its rows with the settings' overflow probability. Pieces
+        have equally many.
         """
+        pieces = self.pieces(config)
+        return [-(-n // pieces) * pieces for n in self._needed(config)]
+
+    def pieces(self, config: Settings) -> int:
+        """Returns in how many pieces a batch is computed: each has some rows of every party's."""
+        if config.physical_rows is None:
+            return 1
+        rows = self._needed(config)
+        return min(-(-sum(rows) // config.physical_rows), *(n for n in rows if n))
+
+    def _needed(self, config: Settings) -> list[int]:
         each = config.overflow_probability / (config.steps * len(self.sizes))
         k = config.rows_per_unit
         return [k * capacity(size, config.sample_rate, each) for size in self.sizes]

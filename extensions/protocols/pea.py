@@ -19,10 +19,10 @@ from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
-from extensions.protocols.dpsgd import added, clipped_sums, with_noise
+from extensions.protocols.dpsgd import SampledStep, Sums, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
-from extensions.protocols.host import Arrays, Batch, Host, Step, pairs, share_public
+from extensions.protocols.host import Arrays, Batch, Host, pairs, share_public
 from extensions.protocols.initialization import MAX_NORM, initialize
 from extensions.protocols.optimizer import Mean, State, rule_of
 from extensions.protocols.settings import (
@@ -31,7 +31,6 @@ from extensions.protocols.settings import (
     account,
     largest_weight,
     network_of,
-    pieces_of,
     plan_of,
 )
 from extensions.ring.fixed_point import Integers, encode
@@ -277,8 +276,8 @@ def descend(
     return State.of(finish(state.parts), config).model
 
 
-def step_of(host: Host, config: Settings, records: Announced) -> Step:
-    """Returns one step on the host, given its state's parts and public integers.
+def step_of(host: Host, config: Settings, records: Announced) -> SampledStep:
+    """Returns one step on the host.
 
     Args:
         host: whose parties own the records.
@@ -289,23 +288,21 @@ def step_of(host: Host, config: Settings, records: Announced) -> Step:
         ArgumentError: steps for which the bounds are not proven.
     """
     network, plan, _ = plans(config, records)
-    rows, placed = records.rows(config), host.place(records.records)
-    pieces = pieces_of(config, rows)
-    rule = rule_of(config, plan)
+    placed, rule = host.place(records.records), rule_of(config, plan)
 
-    def step(parts: Parameters, counted: int, *public: int) -> Parameters:
-        state, sums = State.of(parts, config), None
-        for batch in host.samples(placed, rows, config.sample_rate, pieces):  # 3.1, 3.4
-            gradients, weights = gradients_of(
-                host.ring, network, state.model, batch, config, plan
-            )  # 3.5
-            clipped = clipped_sums(host.ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
-            sums = added(sums, clipped, plan)
-        assert sums is not None
+    def clipped(parts: Parameters, batch: Batch) -> Sums:
+        model = State.of(parts, config).model
+        gradients, weights = gradients_of(host.ring, network, model, batch, config, plan)  # 3.5
+        return clipped_sums(host.ring, gradients, plan, batch.padding, weights)  # 3.6-3.13
+
+    def finish(parts: Parameters, sums: Sums, counted: int, *public: int) -> Parameters:
         noisy = with_noise(host.ring, sums, plan, host.noise)  # 3.14-3.16
+        state = State.of(parts, config)
         return rule.after(host.ring, noisy, state, public, counted).parts  # 3.17
 
-    return step
+    rows, pieces = records.rows(config), records.pieces(config)
+    drawn = placed, rows, config.sample_rate, pieces  # 3.1, 3.4
+    return SampledStep(host, *drawn, plan, clipped, finish)
 
 
 def gradients_of(

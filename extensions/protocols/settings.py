@@ -194,18 +194,6 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
     return plan
 
 
-def pieces_of(config: Settings, rows: Sequence[int]) -> int:
-    """Returns in how many pieces a step's rows are computed: each has some of every party's.
-
-    Args:
-        config: of the run.
-        rows: of each party, padding included.
-    """
-    if config.physical_rows is None:
-        return 1
-    return min(-(-sum(rows) // config.physical_rows), *(n for n in rows if n))
-
-
 def _moved(config: Settings, plan: StepPlan) -> float:
     """A bound of the norm by which all steps move all weights together."""
     if config.optimizer == "adam":

@@ -77,6 +77,26 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
     assert abs(report["accuracy"] * 359 - count) <= close + 1e-9
 
 
+def test_pieces_make_the_run(tmp_path, tfe_process):
+    """Of a step's 19 rounds 17 are a piece's; rows are rounded apart, noise is the same."""
+    shared, rounds = [], []
+    for name, options in (("whole", ()), ("pieces", ("--physical-rows", 100))):
+        path, model = tmp_path / f"{name}.json", tmp_path / name
+        run = ("train", *PRIVATE, *FIXED, "--sample-rate", 0.2, "--steps", 4, *options)
+        outputs = ("--backend", "tfe", "--json", path, "--save", model, "--momentum", 0.5)
+        status, _, err = tfe_process.run(
+            "tests.helpers.tfe_tasks.command:typed", arguments=[*map(str, (*run, *outputs))]
+        )
+        assert status == 0, err
+        rounds.append(report_of(path)["rounds"])
+        parts = [arrays_of(each)["weight_0"].view(np.uint64) for each in model.iterdir()]
+        shared.append(sum(parts).view(np.int64) / 2.0**F)
+    assert rounds == [4 * 19, 4 * (17 * 5 + 2)]
+    whole, pieces = shared
+    assert np.abs(whole).max() > 0.1
+    np.testing.assert_allclose(pieces, whole, atol=2e-4)
+
+
 @pytest.mark.long
 def test_momentum_and_falling_rates_take_no_round_and_no_byte(tmp_path, tfe_process):
     """The velocity is the difference of two models that the servers store in their own form."""

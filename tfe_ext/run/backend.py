@@ -46,10 +46,6 @@ def check(config: TrainConfig, options: RunOptions) -> None:
         raise ArgumentError(
             "provider", config.provider, "left out with the backend tfe", "ABY3 needs no dealer."
         )
-    if config.physical_rows is not None:
-        allowed = "left out with the backend tfe"
-        advice = "A step is one graph, whose parts run beside each other."
-        raise ArgumentError("physical_rows", config.physical_rows, allowed, advice)
     if config.dealer_noise:
         allowed = "left out with the backend tfe"
         raise ArgumentError("dealer_noise", True, allowed, "ABY3 has no dealer.")

@@ -8,6 +8,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.dpsgd import SampledStep
 from extensions.protocols.host import (
     Arrays,
     Batch,
@@ -23,10 +24,11 @@ from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.checkpoints import at_once
 from tfe_ext.aby3.protocol import ABY3
-from tfe_ext.cost.cost import cost_of_graph
 from tfe_ext.keras.optimizers import noise_failure
+from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords
 from tfe_ext.keras.records.datasets import PlacedRecords
+from tfe_ext.keras.steps.pieces import InPieces, Pieces
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.inputs import share_from
@@ -80,13 +82,13 @@ class ABY3Host(Host):
     def samples(
         self, records: Placed, rows: Sequence[int], rate: float, pieces: int
     ) -> Iterator[Batch]:
-        """Yields the sample as one piece: the parts of a graph run beside each other.
+        """Yields the sample as one piece: several are graphs of their own (`compile`).
 
         Raises:
             ArgumentError: several pieces.
         """
         if pieces != 1:
-            raise ArgumentError("pieces", pieces, "1 on ABY3")
+            raise ArgumentError("pieces", pieces, "1 in one graph, whose parts run beside others")
         yield self.sample(records, rows, rate)
 
     def everything(self, records: Placed, rows: Sequence[int]) -> Batch:
@@ -149,35 +151,44 @@ class ABY3Host(Host):
         return Replicated(self._on, parts)
 
     def compile(self, step: Step) -> Step:
-        """Returns the step as one graph, which is traced when it is first called.
+        """Returns the step as one graph, or in pieces as three; traced when it is first called.
 
-        Its traffic is that of the graph. Public integers are variables on the servers.
+        Its traffic is that of the graphs. Public integers are variables on the servers.
         """
-        traced: Any = None
-        each = Traffic()
-        public: Any = None
+        found: tuple[Program | InPieces, ScalarVariables] | None = None
 
         def run(model: Parameters, *integers: int) -> Parameters:
-            nonlocal traced, each, public
-            if traced is None:
-                traced, public = self._graph_of(step, model, integers)
-                each = cost_of_graph(traced.graph).traffic
+            nonlocal found
+            found = found or self._program(step, model, integers)
+            program, public = found
             public.assign(integers)
-            traced()
-            self._traffic = self._traffic.plus(each)
+            program()
+            self._traffic = self._traffic.plus(program.cost.traffic)
             return model
 
         return run
 
     def foreseen(self, step: Step, model: Parameters, integers: Sequence[int]) -> Traffic:
         """Returns the traffic of a step that is traced and not run."""
-        traced, _ = self._graph_of(step, model, integers)
-        return cost_of_graph(traced.graph).traffic
+        program, _ = self._program(step, model, integers)
+        return program.cost.traffic
 
-    def _graph_of(self, step: Step, model: Parameters, integers: Sequence[int]) -> tuple[Any, Any]:
+    def _program(
+        self, step: Step, model: Parameters, integers: Sequence[int]
+    ) -> tuple[Program | InPieces, ScalarVariables]:
         public = ScalarVariables(self._on, integers)
-        graph = _traced(lambda: self._store(model, step(_read(model), *public.read())))
-        return graph, public
+        if not isinstance(step, SampledStep) or step.pieces == 1:
+            return Program(lambda: self._store(model, step(_read(model), *public.read()))), public
+        pieces = Pieces(step.placed, step.pieces, tuple(n // step.pieces for n in step.rows))
+        program = InPieces(
+            pieces,
+            self.ring,
+            step.plan,
+            lambda: step.placed.draw(list(step.rows), step.rate, self.noise),
+            lambda batch: step.clipped(_read(model), batch),
+            lambda sums: self._store(model, step.finish(_read(model), sums, *public.read())),
+        )
+        return program, public
 
     def _store(self, model: Parameters, after: Parameters) -> None:
         for kept, share in zip(flat(model), self.ring.replicate(flat(after)), strict=True):

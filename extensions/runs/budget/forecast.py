@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from extensions.errors import ArgumentError
 from extensions.protocols.announcement import Announced
 from extensions.protocols.pea import plans
-from extensions.protocols.settings import pieces_of
 from extensions.runs.config import TrainConfig
 
 
@@ -58,8 +57,6 @@ def forecast(
     """
     records = announced(config, sizes, features)
     network, plan, _ = plans(config, records)
-    rows = records.rows(config)
-    pieces = pieces_of(config, rows)
     each = zip(network.parameter_shapes, plan.layers, plan.ways, strict=True)
     return {
         "backend": config.backend,
@@ -70,8 +67,8 @@ def forecast(
             {"inputs": n, "outputs": m, "positions": shape.positions, "norms": way}
             for (m, n), shape, way in each
         ],
-        "rows": rows,
-        "pieces": pieces,
+        "rows": records.rows(config),
+        "pieces": records.pieces(config),
         "sensitivity": plan.max_grad_norm * (1 + plan.eta),
         "steps": config.steps,
         "step": step._asdict(),

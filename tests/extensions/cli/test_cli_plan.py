@@ -38,8 +38,9 @@ def test_a_plan_says_what_is_public_of_a_run(tmp_path: Path):
     [
         ("crypten", 2, ("--provider", "tfp", "--model", "mlp:8")),
         ("crypten", 3, ("--provider", "tfp", "--optimizer", "adam", "--physical-rows", 700)),
-        pytest.param(
-            *("tfe", 3, ("--momentum", 0.5)), marks=pytest.mark.xdist_group(SHARED["tfe_process"])
+        *(
+            pytest.param("tfe", 3, options, marks=pytest.mark.xdist_group(SHARED["tfe_process"]))
+            for options in (("--momentum", 0.5), ("--model", "mlp:8", "--physical-rows", 300))
         ),
     ],
 )

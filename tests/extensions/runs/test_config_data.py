@@ -108,13 +108,7 @@ def refuse_at_host(name: str, **settings: Any) -> None:
 @needs_tensorflow
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("parties", 2),
-        ("parties", 4),
-        ("provider", "ttp"),
-        ("dealer_noise", True),
-        ("physical_rows", 64),
-    ],
+    [("parties", 2), ("parties", 4), ("provider", "ttp"), ("dealer_noise", True)],
 )
 def test_aby3_has_three_servers_and_no_dealer(name, value):
     refuse_at_host(name, backend="tfe", **{name: value})
