@@ -3,6 +3,7 @@
 from tfe_ext.keras.adaptive import Adam, DPAdam
 from tfe_ext.keras.averaging import MeanOfIterates
 from tfe_ext.keras.checkpoints import Checkpoints
+from tfe_ext.keras.layers import Residual
 from tfe_ext.keras.losses import BinaryCrossentropy, CategoricalCrossentropy
 from tfe_ext.keras.optimizers import DPSGD, SGD
 from tfe_ext.keras.records.vouching import vouch_for
@@ -17,6 +18,7 @@ __all__ = [
     "Checkpoints",
     "DPAdam",
     "MeanOfIterates",
+    "Residual",
     "Sequential",
     "vouch_for",
 ]

@@ -31,10 +31,10 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     """The host's Sequential, with private training in place of the host's.
 
     Layers are the host's Dense and Conv2D (activation None, "relu", "sigmoid" or "tanh"),
-    AveragePooling2D, MaxPooling2D, Activation, ReLU and Flatten; images are (rows, height, width,
-    channels). Activations are the piecewise-linear ones of `extensions.network.activations`: the
-    sigmoid is at most 0.0107 from the true one, tanh 0.0214, and ReLU ends at 8, which bounds the
-    norms that rounding depends on.
+    AveragePooling2D, MaxPooling2D, Activation, ReLU and Flatten, and `tfe_ext.keras.Residual` of
+    these; images are (rows, height, width, channels). Activations are the piecewise-linear ones of
+    `extensions.network.activations`: the sigmoid is at most 0.0107 from the true one, tanh 0.0214,
+    and ReLU ends at 8, which bounds the norms that rounding depends on.
 
     Args:
         layers: the first one needs ``batch_input_shape=[rows, features]``; the number of rows has

@@ -51,7 +51,8 @@ class Weighted:
         """Returns the model without its weights, as JSON can hold it: name and layers.
 
         It is a configuration of Keras: ``tf_keras.Sequential.from_config`` makes a model of it too,
-        whose activations are not these piecewise-linear ones.
+        whose activations are not these piecewise-linear ones, but for a `Residual`, which that
+        Sequential has not.
         """
         return {"name": self.name, "layers": config_of(self.layers)}
 

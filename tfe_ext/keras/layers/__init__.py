@@ -2,5 +2,6 @@
 
 from tfe_ext.keras.layers.chain import Chain, chain_of
 from tfe_ext.keras.layers.kinds import check_layer, check_place, config_of, layers_of
+from tfe_ext.keras.layers.residual import Residual
 
-__all__ = ["Chain", "chain_of", "check_layer", "check_place", "config_of", "layers_of"]
+__all__ = ["Chain", "Residual", "chain_of", "check_layer", "check_place", "config_of", "layers_of"]

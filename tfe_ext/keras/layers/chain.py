@@ -1,7 +1,7 @@
 """A model of the host's layers as a network, beside the variables that it trains."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extensions.errors import UnsupportedLayerError
@@ -17,6 +17,7 @@ from tfe_ext.keras.layers.kinds import (
     activation_of,
     check_layer,
     check_place,
+    inner_of,
     unsupported,
 )
 
@@ -70,13 +71,12 @@ def chain_of(layers: Sequence[Any], loss: Loss = "sigmoid") -> Chain:
     building = _Building(_input(layers[0]) if layers else Sketch(1))
     for layer in layers:
         check_layer(layer)
-        check_place(layer, building.sizes)
-        building.add(layer)
+    building.add_all(layers)
     if not building.variables:
         raise UnsupportedLayerError(
             f"The model has no Dense layer, so nothing to train. Supported are {SUPPORTED}."
         )
-    if not any(layer.trainable for layer in layers if isinstance(layer, TRAINED)):
+    if not building.is_trained:
         raise UnsupportedLayerError(
             "All layers of the model have trainable=False, so there is nothing to train. Leave one."
         )
@@ -101,11 +101,13 @@ class _Building:
         sketch: of the network.
         variables: so far.
         is_open: whether what a layer with weights returned has met no activation yet.
+        is_trained: whether a step changes some of the variables.
     """
 
     sketch: Sketch
     variables: list[tuple[Any, Any]] = field(default_factory=list)
     is_open: bool = False
+    is_trained: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -113,8 +115,16 @@ class _Building:
         grid = self.sketch.grid
         return (self.sketch.size,) if grid is None else (grid.height, grid.width, grid.channels)
 
-    def add(self, layer: Any) -> None:
-        if isinstance(layer, TRAINED):
+    def add_all(self, layers: Sequence[Any]) -> None:
+        """Adds layers, in order."""
+        for layer in layers:
+            check_place(layer, self.sizes)
+            self._add(layer)
+
+    def _add(self, layer: Any) -> None:
+        if inner := inner_of(layer):
+            self._add_residual(inner)
+        elif isinstance(layer, TRAINED):
             self._add_trained(layer)
         elif isinstance(layer, IMAGES):
             self._pool(layer)
@@ -128,6 +138,15 @@ class _Building:
         self.sketch.activation(function)
         self.is_open = False
 
+    def _add_residual(self, layers: Sequence[Any]) -> None:
+        def branch(sketch: Sketch) -> None:
+            inner = replace(self, sketch=sketch)  # of the same variables
+            inner.add_all(layers)
+            self.is_open |= inner.is_open
+            self.is_trained |= inner.is_trained
+
+        self.sketch.beside(lambda same: same, branch)
+
     def _add_trained(self, layer: Any) -> None:
         if self.is_open:
             raise unsupported(
@@ -136,6 +155,7 @@ class _Building:
         if any(kernel is layer.kernel for kernel, _ in self.variables):
             raise unsupported(layer, "it is used twice; give each place a layer of its own")
         trained = layer.trainable, layer.trainable and layer.bias is not None
+        self.is_trained |= layer.trainable
         if isinstance(layer, Dense):
             self.sketch.linear(layer.kernel.shape.as_list()[1], trained=trained)
         else:

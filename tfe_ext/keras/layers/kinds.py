@@ -7,6 +7,7 @@ from tensorflow.python.keras import initializers
 
 from extensions.errors import UnsupportedLayerError
 from extensions.network.activations import PiecewiseLinear, relu, sigmoid, tanh
+from tfe_ext.keras.layers.residual import Residual
 
 from tf_encrypted.keras import activations as host_activations
 from tf_encrypted.keras.layers import (
@@ -24,10 +25,10 @@ from tf_encrypted.keras.layers import (
 TRAINED = Dense | Conv2D
 IMAGES = Conv2D | AveragePooling2D | MaxPooling2D
 _FUNCTIONS = {"relu": relu, "sigmoid": sigmoid, "tanh": tanh}
-_KINDS = (Dense, Conv2D, AveragePooling2D, MaxPooling2D, Activation, ReLU, Flatten)
+_KINDS = (Dense, Conv2D, AveragePooling2D, MaxPooling2D, Activation, ReLU, Flatten, Residual)
 SUPPORTED = (
     "Dense and Conv2D with activation None, 'relu', 'sigmoid' or 'tanh', Activation of these, "
-    "ReLU, AveragePooling2D, MaxPooling2D and Flatten"
+    "ReLU, AveragePooling2D, MaxPooling2D, Flatten and Residual of these"
 )
 
 
@@ -60,6 +61,13 @@ def check_layer(layer: Any) -> None:
     if isinstance(layer, Conv2D) and len(set(layer.strides)) > 1:
         raise unsupported(layer, f"its strides are {layer.strides}, of which the host counts one")
     activation_of(layer)
+    for inner in inner_of(layer):
+        check_layer(inner)
+
+
+def inner_of(layer: Any) -> list[Any]:
+    """Returns the layers of a residual connection; of another layer none."""
+    return layer.layers if isinstance(layer, Residual) else []
 
 
 def check_place(layer: Any, sizes: Sequence[int]) -> None:
@@ -100,6 +108,8 @@ def layers_of(configs: Sequence[Mapping[str, Any]]) -> list[Any]:
                 f"Layer {config.get('name')!r} ({name}) cannot be trained privately. Supported are "
                 f"{SUPPORTED}."
             )
+        if kinds[name] is Residual:
+            config = {**config, "layers": layers_of(config["layers"])}
         layers.append(kinds[name](**shape | config))
         shape = {}
     return layers
@@ -109,6 +119,8 @@ def _settings(layer: Any) -> dict[str, Any]:
     settings = {"name": layer.name, "trainable": layer.trainable}
     if (shape := getattr(layer, "_batch_input_shape", None)) is not None:
         settings["batch_input_shape"] = [None, *(int(size) for size in tuple(shape)[1:])]
+    if isinstance(layer, Residual):
+        settings["layers"] = config_of(layer.layers)
     if isinstance(layer, Dense | Conv2D | Activation):
         settings["activation"] = _function_name(layer)
     if isinstance(layer, Dense):
@@ -139,7 +151,8 @@ def _kind(layer: Any) -> type:
 def _is_own(layer: Any, name: str) -> bool:
     """Whether the layer computes by something else than the host's class of its kind."""
     host = _kind(layer)
-    return name in vars(layer) or getattr(type(layer), name) is not getattr(host, name)
+    written, expected = (getattr(kind, name, None) for kind in (type(layer), host))
+    return name in vars(layer) or written is not expected
 
 
 def activation_of(layer: Any) -> PiecewiseLinear | None:

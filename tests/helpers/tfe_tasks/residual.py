@@ -1,0 +1,134 @@
+"""Tasks on models of the host's Keras layers with residual connections."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from extensions.errors import ArgumentError, UnsupportedLayerError
+from extensions.network.passes import forward
+from extensions.protocols.dpsgd import dpsgd_step
+from extensions.ring.clear import ClearRing
+from extensions.ring.fixed_point import decode, encode
+from tests.helpers.tfe_tasks.session import OWNER, private
+from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Residual, Sequential
+from tfe_ext.keras.steps.kernels import to_matrix
+
+from tf_encrypted.keras import layers
+
+F, ROWS, CLASSES = 20, 9, 3
+SHAPE = (4, 4, 2)
+
+
+def residual(optimizer):
+    """A compiled model of images, one of whose layers stands in a residual connection."""
+    model = Sequential(
+        [
+            layers.Conv2D(2, 3, padding="same", activation="relu", batch_input_shape=[1, *SHAPE]),
+            Residual([layers.Conv2D(2, 3, padding="same", use_bias=False)]),
+            layers.Activation("relu"),
+            layers.Flatten(),
+            layers.Dense(CLASSES),
+        ]
+    )
+    model.compile(optimizer, BinaryCrossentropy())
+    draws = np.random.default_rng(4)
+    shapes = [variable.shape.as_list() for variable in model.chain.flat]
+    weights = [np.rint(draws.normal(0, 0.3, shape) * 2**12) / 2**12 for shape in shapes]
+    model.set_weights(weights)
+    return model, weights
+
+
+def records():
+    """Images of norm 2, and labels."""
+    draws = np.random.default_rng(5)
+    x = draws.standard_normal((ROWS, *SHAPE))
+    x *= 2 / np.linalg.norm(x.reshape(ROWS, -1), axis=1).reshape(-1, 1, 1, 1)
+    return np.trunc(x * 2**12) / 2**12, draws.integers(0, CLASSES, ROWS)
+
+
+def of_keras(x, weights):
+    """What TensorFlow's own operations make of the images; no value comes to the end of a ReLU."""
+    kernel, bias, second, last, end = (tf.constant(w, tf.float64) for w in weights)
+    images = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME") + tf.reshape(bias, [-1]))
+    images = tf.nn.relu(images + tf.nn.conv2d(images, second, 1, "SAME"))
+    return (tf.reshape(images, [len(x), -1]) @ last + end).numpy()
+
+
+def matrices_of(weights):
+    """Weights and biases of each layer, as the network has them."""
+    first, bias, second, last, end = (encode(to_matrix(weight), F) for weight in weights)
+    return [(first, bias), (second, None), (last, end)]
+
+
+def it_adds_what_came_to_what_a_branch_makes_of_it():
+    """As TensorFlow does, and so does a model of its configuration."""
+    model, weights = residual(SGD(1.0))
+    x, _ = records()
+    network = model.chain.network
+    trace = forward(ClearRing(F), network, matrices_of(weights), encode(x.reshape(ROWS, -1), F))
+    np.testing.assert_allclose(decode(trace.logits, F), of_keras(x, weights), rtol=0, atol=1e-4)
+    again = Sequential.from_config(model.get_config())
+    assert again.chain.network == network
+    assert again.get_config() == model.get_config()
+    assert [len(own) for own in again.weights] == [2, 1, 0, 0, 2]
+    model.layers[0].trainable = model.layers[-1].trainable = False
+    assert model.chain.trained == [False, False, True, False, False]
+
+
+def called_by_itself_it_is_the_sum_too():
+    """By the host's own layers."""
+    connection, x = Residual([layers.Dense(3)]), np.array([[0.5, -0.25, 1.0]])
+    found = connection(private(x)).reveal().to_native().numpy()
+    kernel = connection.layers[0].kernel.reveal().to_native().numpy()
+    np.testing.assert_allclose(found, x + x @ kernel, atol=1e-4)
+    assert np.abs(x @ kernel).max() > 0.01
+
+
+def a_step_is_that_of_the_clear_ring():
+    """On all records, without noise; norms are rounded up by 2 % at most."""
+    x, y = records()
+    optimizer = DPSGD(1.0, 1.1, 0.0, 1.0, max_feature_norm=2.0)
+    model, weights = residual(optimizer)
+    model.fit({OWNER: x}, {OWNER: y}, steps=1, verbose=False)
+    moved = [before - after for before, after in zip(weights, model.get_weights(), strict=True)]
+    chain, ring = model.chain, ClearRing(F, rounding="floor")
+    plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
+    trace = forward(ring, chain.network, matrices_of(weights), encode(x.reshape(ROWS, -1), F))
+    gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
+    updates = dpsgd_step(ring, gradients, plan, optimizer.source)
+    wanted = [decode(part, F) for pair in updates for part in pair if part is not None]
+    for own, want in zip(moved, wanted, strict=True):
+        length = np.linalg.norm(want)
+        assert length > 0.01
+        assert np.linalg.norm(to_matrix(own) - want) < 0.02 * length
+
+
+def what_does_not_fit_is_refused():
+    """With the name of the layer, or of the connection."""
+
+    def stack(*inner, before="tanh", behind="tanh"):
+        first = layers.Dense(4, activation=before, batch_input_shape=[1, 5])
+        middle = [layers.Activation(behind)] if behind else []
+        return [first, Residual(inner, name="sum"), *middle, layers.Dense(2)]
+
+    fitting = layers.Dense(4)
+    for words, layers_ in {
+        r"'batch_norm\w*' \(BatchNormalization\) .* mixes": stack(layers.BatchNormalization()),
+        "bounds the norms of its inputs": stack(layers.Dense(4), behind=None),
+        "an activation must come before it": stack(layers.Dense(4), before=None),
+        r"'depthwise\w*'": stack(layers.DepthwiseConv2D(3)),
+        "'inner' .* must come before it, which": stack(fitting, layers.Dense(4, name="inner")),
+    }.items():
+        with pytest.raises(UnsupportedLayerError, match=words):
+            Sequential(layers_).compile(SGD(1.0), BinaryCrossentropy())
+    with pytest.raises(
+        ArgumentError, match=r"layers of sum = 'records of \[4\] to \[3\]': must be"
+    ):
+        Sequential(stack(layers.Dense(3)))
+    with pytest.raises(
+        ArgumentError, match=r"layers = \[\]: must be at least one. Leave the Resid"
+    ):
+        Residual([])
+    nothing = [Residual([layers.Activation("tanh")], batch_input_shape=[1, 4]), layers.Dense(2)]
+    with pytest.raises(UnsupportedLayerError, match="does not stand behind a linear layer"):
+        Sequential(nothing).compile(SGD(1.0), BinaryCrossentropy())
