@@ -13,6 +13,7 @@ import pytest
         "shares_stay_where_they_are",
         "conditionals_count_as_their_dearer_branch",
         "others_are_counted_apart",
+        "memory_is_what_is_waited_for",
         "unsuitable_functions_are_refused",
     ],
 )

@@ -1,5 +1,6 @@
 """The tensors that pass from device to device in a TensorFlow graph, in the order they must."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,7 +66,7 @@ class Walk:
 
     def _graph(self, graph: Any, inputs: Sequence[_Value], default: str) -> list[_Value]:
         known = {id(t): value for t, value in zip(graph.inputs, inputs, strict=True)}
-        needed = _needed(graph)
+        needed = needed_of(graph)
         for op in graph.get_operations():
             if op in needed and not all(id(output) in known for output in op.outputs):
                 device = canonical(op.device) or default
@@ -145,6 +146,7 @@ class Walk:
         return results
 
 
+@functools.cache
 def canonical(device: str) -> str:
     """Returns the device's name in the one form that TensorFlow's own names have."""
     return tf.DeviceSpec.from_string(device).to_string() if device else ""
@@ -162,7 +164,19 @@ def _copies(values: Sequence[_Value]) -> list[_Value]:
     return [replace(value, arrived=dict(value.arrived)) for value in values]
 
 
-def _needed(graph: Any) -> set[Any]:
+def inner_graphs(op: Any) -> list[Any]:
+    """Returns the graphs of the functions that an operation runs: a call, a loop, a conditional."""
+    for kinds, names in (
+        (_CALLS, ("f",)),
+        (_LOOPS, ("cond", "body")),
+        (_CONDITIONALS, ("then_branch", "else_branch")),
+    ):
+        if op.type in kinds:
+            return [_inner(op, name) for name in names]
+    return []
+
+
+def needed_of(graph: Any) -> set[Any]:
     """Returns the operations that outputs or side effects depend on."""
     found: set[Any] = set()
     waiting = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfe_ext.cost.cost import Cost, cost_of_graph
+from tfe_ext.cost.cost import Cost, cost_of_graph, memory_of_graph
 
 
 class Program:
@@ -36,6 +36,11 @@ class Program:
     def cost(self) -> Cost:
         """What a run costs, read from the graph."""
         return cost_of_graph(self.graph)
+
+    @functools.cached_property
+    def memory(self) -> int:
+        """Bytes that a server's process takes for it, as `Cost` says."""
+        return memory_of_graph(self.graph)
 
 
 class Kept:

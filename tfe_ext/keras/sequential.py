@@ -225,13 +225,16 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     def _count(self, use: str, data: tuple[Any, Any], noise: float | None) -> Count:
         return self._trainer.count(self.chain, data, self._optimizer, noise, use)
 
-    def step_cost(self) -> Cost:
+    def step_cost(self, *, memory: bool = False) -> Cost:
         """Returns what a step of the last `fit` costs, read from its graph.
+
+        Args:
+            memory: whether to say of memory, too, which takes some tenths of a second.
 
         Raises:
             GradientError: there was none.
         """
-        return self._trainer.cost()
+        return self._trainer.cost(memory=memory)
 
     def evaluate(self, x: Any, y: Any = None, *, count_noise: float | None = None) -> float:
         """Returns the part of the records that the model gets right; opens that number only.

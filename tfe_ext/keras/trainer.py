@@ -162,15 +162,19 @@ class Trainer:
         found = self._program(key, within)().numpy().tolist()
         check_start({f"parameter {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
 
-    def cost(self) -> Cost:
+    def cost(self, *, memory: bool = False) -> Cost:
         """Returns what the last step costs, read from its graph.
+
+        Args:
+            memory: whether to say of memory, too.
 
         Raises:
             GradientError: there was none.
         """
         if self._step is None:
             raise GradientError("No step was traced yet: call fit() before step_cost().")
-        return self._step.cost
+        cost = self._step.cost
+        return dataclasses.replace(cost, memory=self._step.memory) if memory else cost
 
     def count(
         self,

@@ -1,6 +1,7 @@
 """ABY3 as a host: one program directs three servers, on whose devices their records lie."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import tensorflow as tf
@@ -24,6 +25,7 @@ from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.checkpoints import at_once
 from tfe_ext.aby3.protocol import ABY3
+from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords
@@ -168,10 +170,10 @@ class ABY3Host(Host):
 
         return run
 
-    def foreseen(self, step: Step, model: Parameters, integers: Sequence[int]) -> Traffic:
-        """Returns the traffic of a step that is traced and not run."""
+    def foreseen(self, step: Step, model: Parameters, integers: Sequence[int]) -> Cost:
+        """Returns what a step costs that is traced and not run, its memory too."""
         program, _ = self._program(step, model, integers)
-        return program.cost.traffic
+        return replace(program.cost, memory=program.memory)
 
     def _program(
         self, step: Step, model: Parameters, integers: Sequence[int]

@@ -18,7 +18,7 @@ import tf_encrypted as tfe
 
 
 def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForecast:
-    """Returns what a step of a run takes of a server on the average; of its memory nothing.
+    """Returns what a step of a run takes of a server on the average.
 
     Args:
         config: resolved settings.
@@ -43,5 +43,5 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
     model = share_public(host, public_start(config, features))
     parts = State.begin(host, config, model).parts
     public = rule_of(config, step_plan).public(1)
-    traffic = host.foreseen(step_of(host, config, records), parts, (1, *public))
-    return StepForecast(traffic.rounds, traffic.mean)
+    cost = host.foreseen(step_of(host, config, records), parts, (1, *public))
+    return StepForecast(cost.rounds, cost.traffic.mean, cost.memory)

@@ -16,8 +16,8 @@ class StepForecast(NamedTuple):
         rounds: among the parties.
         bytes: that a party sends to and receives from the others on the average, headers not
             counted; None where nobody can tell.
-        memory: bound of the bytes that a party's process takes beside records and model; None
-            likewise.
+        memory: bound of the bytes that a party's process takes beside records and model, about;
+            None likewise.
     """
 
     rounds: int

@@ -4,12 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from benchmarks.instruments.memory import peak_memory
+from extensions.owners.data import Split, write_parts
 from tests.conftest import SHARED
 from tests.helpers.commands import pea
+from tests.helpers.players import SERVERS, free_addresses, running_players, write
+from tests.tfe_ext.test_compat import needs_tensorflow
 
-RUN = ("--noise-multiplier", 4, "--delta", 1e-5, "--sample-rate", 1, "--lr", 0.01)
+RECORDS = 300
+"""Of each owner on players."""
+NOISE = ("--noise-multiplier", 4, "--delta", 1e-5, "--lr", 0.01)
+RUN = (*NOISE, "--sample-rate", 1)
 
 
 def told(path: Path, *arguments: object) -> dict[str, Any]:
@@ -30,6 +38,34 @@ def test_a_plan_says_what_is_public_of_a_run(tmp_path: Path):
     assert found["step"] == {"rounds": 0, "bytes": 0, "memory": None}
     assert found["run"] == {"rounds": 0, "bytes": 0}
     assert 1.0 < found["sensitivity"] < 1.002
+
+
+@needs_tensorflow
+@pytest.mark.long
+@pytest.mark.xdist_group(SHARED["tfe_process"])
+@pytest.mark.parametrize("options", [(), ("--physical-rows", 48)])
+def test_a_player_of_aby3_takes_the_memory_that_its_plan_says(tmp_path: Path, options):
+    """LeNet-5 on three players: what the largest takes more than it did for a linear model."""
+    draws = np.random.default_rng(3)
+    parts = []
+    for _ in SERVERS:
+        x, y = draws.uniform(0, 1 / 28, (RECORDS, 784)), np.arange(RECORDS) % 10
+        parts.append(Split(train_x=x, train_y=y, test_x=x[:10], test_y=y[:10]))
+    write_parts(parts, tmp_path / "records", classes=10)
+    file = write(tmp_path / "players.json", free_addresses(SERVERS))
+    run = (*NOISE, "--sample-rate", 0.15, "--backend", "tfe", "--steps", 2)
+    sizes = ",".join([str(RECORDS)] * 3)
+    facts = ("--records", sizes, "--columns", 784, "--model", "lenet", *options)
+    planned = told(tmp_path / "plan.json", "plan", *run, *facts)["step"]["memory"]
+    with running_players(file, "--records", tmp_path / "records") as (_, processes):
+        taken = []
+        for model in (("--model", "logistic"), ("--model", "lenet", *options)):
+            train = ("train", *run, "--players", file, "--evaluate", "none", *model)
+            told(tmp_path / "run.json", *train)
+            taken.append({name: peak_memory(process) for name, process in processes.items()})
+    more = max(taken[1][name] - taken[0][name] for name in SERVERS)
+    assert planned > 2e8
+    assert 0.6 < more / planned < 1.4
 
 
 @pytest.mark.long

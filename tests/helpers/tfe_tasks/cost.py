@@ -15,6 +15,7 @@ from tests.helpers.tfe_tasks.session import (
     private,
     share_values,
 )
+from tfe_ext.cost.memory import peaks
 from tfe_ext.streams.devices import HERE
 
 import tf_encrypted as tfe
@@ -197,3 +198,39 @@ def unsuitable_functions_are_refused():
             tfe_ext.cost(lambda: tf.constant(1))
     finally:
         tfe.set_protocol(PROTOCOL)
+
+
+def memory_is_what_is_waited_for():
+    """Of 8,000 bytes each: what is needed later, on its own device, once where it is shared."""
+    own, other = DEVICES[:2]
+    with tf.device(own):
+        given = tf.Variable(tf.ones([1000], tf.int64))
+
+    def chain():
+        with tf.device(own):
+            first = given.read_value() + 1
+            second = tf.reshape(first, [10, 100]) * 2
+            return tf.reduce_sum(tf.reshape(second, [-1]) - 3)
+
+    def parted():
+        with tf.device(own):
+            first = given.read_value() + 1
+            found = (first * 2) + (first * 3)
+        with tf.device(other):
+            return tf.reduce_sum(tf.negative(found))
+
+    def called():
+        with tf.device(own):
+            first = given.read_value() + 1
+            twice = tf.function(lambda: first * 2 - 3 * first, autograph=False)()
+            return tf.reduce_sum(twice + first)
+
+    traced = [graph(function).get_concrete_function() for function in (chain, parted, called)]
+    kept = [peaks(each.graph) for each in traced]
+    assert [each[own] for each in kept] == [16_000, 24_000, 32_000]
+    assert kept[1][other] == 8_000 + 8
+    x = unscaled([1000])
+    cost = tfe_ext.cost(lambda: x * x)
+    assert cost.memory is not None
+    assert 3 * 8_000 < cost.memory < 20 * 8_000
+    assert cost.then(cost).memory is None

@@ -159,6 +159,11 @@ class InPieces:
         """What a step costs, read from the graphs."""
         return self._begin.cost.then(self._add.cost, self._pieces.count).then(self._end.cost)
 
+    @property
+    def memory(self) -> int:
+        """Bytes that a server's process takes for it, as `Cost` says."""
+        return max(each.memory for each in (self._begin, self._add, self._end))
+
     def _begun(self) -> None:
         for sample, drawn in zip(self._samples, self._draw(), strict=True):
             sample.take(drawn)
