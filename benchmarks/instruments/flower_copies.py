@@ -81,17 +81,16 @@ def _begin(words: list[str]) -> None:
 
 def _take_turns(folder: Path) -> None:
     """Makes copies wait before they take their message, for one of as many files as cores."""
-    running = importlib.import_module(_RUNNING)
+    running: Any = importlib.import_module(_RUNNING)
     pull = running.pull_task_input
 
     def pull_in_turn(client: Any) -> Any:
-        turn = os.open(
-            folder / f"turn-{os.getpid() % (os.cpu_count() or 1)}", os.O_CREAT | os.O_RDWR
-        )
+        core = os.getpid() % (os.cpu_count() or 1)
+        turn = os.open(folder / f"turn-{core}", os.O_CREAT | os.O_RDWR)
         fcntl.flock(turn, fcntl.LOCK_EX)  # the kernel opens it again when this process ends
         return pull(client)
 
-    vars(running)["pull_task_input"] = pull_in_turn
+    running.pull_task_input = pull_in_turn
 
 
 def _reap(*_: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
+from extensions.protocols.host import pieces_of
 from extensions.protocols.settings import Settings
 
 
@@ -64,15 +65,13 @@ class Announced:
         Over all steps a sample exceeds its rows with the settings' overflow probability. Pieces
         have equally many.
         """
-        pieces = self.pieces(config)
-        return [-(-n // pieces) * pieces for n in self._needed(config)]
+        needed = self._needed(config)
+        pieces = pieces_of(needed, config.physical_rows)
+        return [-(-n // pieces) * pieces for n in needed]
 
     def pieces(self, config: Settings) -> int:
         """Returns in how many pieces a batch is computed: each has some rows of every party's."""
-        if config.physical_rows is None:
-            return 1
-        rows = self._needed(config)
-        return min(-(-sum(rows) // config.physical_rows), *(n for n in rows if n))
+        return pieces_of(self._needed(config), config.physical_rows)
 
     def _needed(self, config: Settings) -> list[int]:
         each = config.overflow_probability / (config.steps * len(self.sizes))

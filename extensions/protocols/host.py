@@ -323,6 +323,16 @@ def unnamed(arrays: Mapping[str, Integers]) -> list[Integers]:
     return [arrays[f"{kind}_{i}"] for i in layers for kind in ("weight", "bias")]
 
 
+def pieces_of(rows: Sequence[int], most: int | None) -> int:
+    """Returns in how many pieces a step's rows are computed: each has some of every party's.
+
+    Args:
+        rows: of each party.
+        most: about how many rows a piece may have; None for all.
+    """
+    return 1 if most is None else min(-(-sum(rows) // most), *(n for n in rows if n))
+
+
 def part_of(size: int, i: int, count: int) -> slice:
     """The i-th of that many parts."""
     return slice(size * i // count, size * (i + 1) // count)

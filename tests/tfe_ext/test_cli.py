@@ -30,6 +30,12 @@ FIXED = ("--insecure-fixed-randomness", 7)
 DESCENT = ("--momentum", 0.5, "--average", 0.25, "--lr-schedule", "linear", "--bias-scale", 0.5)
 
 
+def typed(process, *words):
+    """What `pea` returns, prints, and says of errors, in a process that has TensorFlow already."""
+    arguments = [*map(str, words)]
+    return process.run("tests.helpers.tfe_tasks.command:typed", arguments=arguments)
+
+
 @pytest.mark.parametrize(
     ("steps", "options"), [(12, DESCENT), pytest.param(120, (), marks=pytest.mark.long)]
 )
@@ -39,10 +45,8 @@ def test_with_the_same_noise_it_trains_like_the_clear_backend(
     """A run on digits, its report, and the shares that it leaves; a mean takes two rounds more."""
     paths = {name: tmp_path / f"{name}.json" for name in ("tfe", "clear")}
     secure = ("--backend", "tfe", "--json", paths["tfe"], "--save", tmp_path / "model")
-    status, out, err = tfe_process.run(
-        "tests.helpers.tfe_tasks.command:typed",
-        arguments=[*map(str, ("train", *PRIVATE, *FIXED, *secure, *options, "--steps", steps))],
-    )
+    run = ("train", *PRIVATE, *FIXED, *secure, *options, "--steps", steps)
+    status, out, err = typed(tfe_process, *run)
     assert status == 0, err
     assert " ".join(err.split()).count("could read every share and record") == 1
     for word in ("Traceback", "WARNING", "absl", "insecure randomness"):
@@ -84,9 +88,7 @@ def test_pieces_make_the_run(tmp_path, tfe_process):
         path, model = tmp_path / f"{name}.json", tmp_path / name
         run = ("train", *PRIVATE, *FIXED, "--sample-rate", 0.2, "--steps", 4, *options)
         outputs = ("--backend", "tfe", "--json", path, "--save", model, "--momentum", 0.5)
-        status, _, err = tfe_process.run(
-            "tests.helpers.tfe_tasks.command:typed", arguments=[*map(str, (*run, *outputs))]
-        )
+        status, _, err = typed(tfe_process, *run, *outputs)
         assert status == 0, err
         rounds.append(report_of(path)["rounds"])
         parts = [arrays_of(each)["weight_0"].view(np.uint64) for each in model.iterdir()]
@@ -104,10 +106,7 @@ def test_momentum_and_falling_rates_take_no_round_and_no_byte(tmp_path, tfe_proc
     for options in ((), ("--momentum", 0.5, "--lr-schedule", "cosine", "--bias-scale", 0.5)):
         path = tmp_path / f"{len(found)}.json"
         run = ("train", *NOISE, *options, "--steps", 2, "--evaluate", "none", "--json", path)
-        status, _, err = tfe_process.run(
-            "tests.helpers.tfe_tasks.command:typed",
-            arguments=[*map(str, (*run, "--backend", "tfe"))],
-        )
+        status, _, err = typed(tfe_process, *run, "--backend", "tfe")
         assert status == 0, err
         report = report_of(path)
         found.append([report[key] for key in ("rounds", "sent_bytes", "received_bytes")])

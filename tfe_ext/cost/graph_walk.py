@@ -77,7 +77,8 @@ class Walk:
 
     def _operation(self, op: Any, operands: list[_Value], device: str) -> list[_Value]:
         if op.type in _CALLS:
-            return self._graph(_inner(op, "f"), operands, device)
+            (inner,) = inner_graphs(op)
+            return self._graph(inner, operands, device)
         if op.type in _LOOPS:
             return self._loop(op, operands, device)
         if op.type in _CONDITIONALS:
@@ -120,7 +121,7 @@ class Walk:
         return value.arrived[device]
 
     def _loop(self, op: Any, operands: list[_Value], device: str) -> list[_Value]:
-        condition, body = _inner(op, "cond"), _inner(op, "body")
+        condition, body = inner_graphs(op)
 
         def turn(walk: Walk, state: list[_Value]) -> list[_Value]:
             walk._graph(condition, state, device)
@@ -136,11 +137,11 @@ class Walk:
         return state
 
     def _conditional(self, op: Any, operands: list[_Value], device: str) -> list[_Value]:
-        def branch(name: str) -> tuple[Walk, list[_Value]]:
+        def branch(graph: Any) -> tuple[Walk, list[_Value]]:
             walk = Walk()
-            return walk, walk._graph(_inner(op, name), _copies(operands[1:]), device)
+            return walk, walk._graph(graph, _copies(operands[1:]), device)
 
-        branches = [branch("then_branch"), branch("else_branch")]
+        branches = [branch(graph) for graph in inner_graphs(op)]
         walk, results = max(branches, key=lambda one: sum(m.size for m in one[0].messages))
         self.messages += walk.messages
         return results
@@ -156,10 +157,6 @@ def _outer(captured: Any) -> _Value:
     return _Value(canonical(captured.device))
 
 
-def _inner(op: Any, name: str) -> Any:
-    return op.graph._get_function(op.get_attr(name).name).graph
-
-
 def _copies(values: Sequence[_Value]) -> list[_Value]:
     return [replace(value, arrived=dict(value.arrived)) for value in values]
 
@@ -172,7 +169,7 @@ def inner_graphs(op: Any) -> list[Any]:
         (_CONDITIONALS, ("then_branch", "else_branch")),
     ):
         if op.type in kinds:
-            return [_inner(op, name) for name in names]
+            return [op.graph._get_function(op.get_attr(name).name).graph for name in names]
     return []
 
 
@@ -188,13 +185,19 @@ def needed_of(graph: Any) -> set[Any]:
     return found
 
 
-def _size(tensor: tf.Tensor) -> int:
+def bytes_of(tensor: tf.Tensor) -> int | None:
+    """Returns the bytes of a tensor, None if its shape is not known."""
     count = tensor.shape.num_elements()
-    if count is None:
+    return None if count is None else int(count) * int(tensor.dtype.size)
+
+
+def _size(tensor: tf.Tensor) -> int:
+    size = bytes_of(tensor)
+    if size is None:
         raise ArgumentError(
             "function", tensor.name, "a graph whose messages have static shapes", "Fix the shapes."
         )
-    return int(count) * int(tensor.dtype.size)
+    return size
 
 
 def _turns(op: Any, condition: Any, body: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfe_ext.cost.graph_walk import canonical, inner_graphs, needed_of
+from tfe_ext.cost.graph_walk import bytes_of, canonical, inner_graphs, needed_of
 
 _SHARING = frozenset({"ExpandDims", "Identity", "IdentityN", "Reshape", "Squeeze", "StopGradient"})
 """What they return lies where their operand does."""
@@ -75,7 +75,7 @@ class _Buffers:
             for tensor, given in zip(op.outputs, op.inputs, strict=False):
                 self._shared[tensor.name] = self.of(given)
         elif op.type not in _STANDING:
-            self.sizes.update((tensor.name, _bytes(tensor)) for tensor in op.outputs)
+            self.sizes.update((tensor.name, bytes_of(tensor) or 0) for tensor in op.outputs)
 
     def of(self, tensor: tf.Tensor) -> str:
         """Returns the name of the tensor that lies there."""
@@ -92,8 +92,3 @@ def _in_order(graph: Any) -> list[Any]:
     for op in TopologicalSorter(before).static_order():
         depth[op] = 1 + max((depth[each] for each in before[op]), default=0)
     return sorted(depth, key=depth.__getitem__)
-
-
-def _bytes(tensor: tf.Tensor) -> int:
-    count = tensor.shape.num_elements()
-    return 0 if count is None or tensor.dtype == tf.resource else int(count) * tensor.dtype.size

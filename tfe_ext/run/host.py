@@ -1,6 +1,6 @@
 """ABY3 as a host: one program directs three servers, on whose devices their records lie."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -124,7 +124,7 @@ class ABY3Host(Host):
             shares = [share.additive3() for share in compute(_read(model))]
             return [[_whole(share, rank) for share in shares] for rank in self.holders]
 
-        found: list[list[tf.Tensor]] = _traced(parts)()
+        found: list[list[tf.Tensor]] = Program(parts)()
         return found
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
@@ -226,10 +226,6 @@ class FarHost(ABY3Host):
     def open(self, summands: Sequence[Sequence[Any]]) -> list[Integers]:
         """Returns what the summands add up to, which come here."""
         return super().open([[part.numpy() for part in own] for own in summands])
-
-
-def _traced(body: Callable[[], object]) -> Any:
-    return tf.function(body, autograph=False).get_concrete_function()
 
 
 def _whole(share: Additive3, rank: int) -> tf.Tensor:

@@ -1,11 +1,13 @@
 """What CrypTen parties plan for a step, and what the same step takes."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.instruments.memory import peak_memory
 from crypten_ext import in_pieces, nn, optim
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
@@ -101,7 +103,7 @@ def memory_in_pieces(context: Context, records: int, rows: int) -> dict[str, Any
         optimizer = optim.DPSGD(network, 0.01, 1.0, 1.0, 1.0)
         loss, planned, total = nn.BCEWithLogitsLoss(), 0, 0
         Path("/proc/self/clear_refs").write_text("5")  # forgets what was the most before
-        before = _peak()
+        before = peak_memory(os.getpid())
         for x, y in in_pieces(batches(records, 1, 1.0), rows=rows):
             if not planned and context.rank == 0:
                 planned = optimizer.plan(x, y).memory
@@ -109,11 +111,9 @@ def memory_in_pieces(context: Context, records: int, rows: int) -> dict[str, Any
             loss(network(x), y).backward()
             optimizer.step()
             total += x.size(0)
-        return {"before": before, "after": _peak(), "planned": planned, "rows": total}
-
-
-def _peak() -> int:
-    """The most bytes of memory that this process has had."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = (each for each in lines if each.startswith("VmHWM"))
-    return int(line.split()[1]) << 10
+        return {
+            "before": before,
+            "after": peak_memory(os.getpid()),
+            "planned": planned,
+            "rows": total,
+        }

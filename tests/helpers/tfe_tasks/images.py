@@ -41,17 +41,22 @@ def convolutional(optimizer, frozen=()):
     for place in frozen:
         model.layers[place].trainable = False
     model.compile(optimizer, BinaryCrossentropy())
+    return model, drawn(model, 0.4)
+
+
+def drawn(model, spread):
+    """The weights that a model gets, biases too; they fit the ring."""
     draws = np.random.default_rng(4)
     shapes = [variable.shape.as_list() for variable in model.chain.flat]
-    weights = [np.rint(draws.normal(0, 0.4, shape) * 2**12) / 2**12 for shape in shapes]
+    weights = [np.rint(draws.normal(0, spread, shape) * 2**12) / 2**12 for shape in shapes]
     model.set_weights(weights)
-    return model, weights
+    return weights
 
 
-def records():
+def records(shape=SHAPE):
     """Images of norm 2, and labels."""
     draws = np.random.default_rng(5)
-    x = draws.standard_normal((ROWS, *SHAPE))
+    x = draws.standard_normal((ROWS, *shape))
     x *= 2 / np.linalg.norm(x.reshape(ROWS, -1), axis=1).reshape(-1, 1, 1, 1)
     return np.trunc(x * 2**12) / 2**12, draws.integers(0, CLASSES, ROWS)
 
@@ -76,11 +81,8 @@ def a_model_of_images_is_that_of_keras():
     model, weights = convolutional(SGD(1.0))
     chain, ring = model.chain, PROTOCOL.ring
     assert chain.network.guarded
-    matrices = [encode(to_matrix(weight), F) for weight in weights]
-    pairs = [(matrices[0], matrices[1]), (matrices[2], None), (matrices[3], matrices[4])]
     x, _ = records()
-    trace = forward(ClearRing(F), chain.network, pairs, encode(x.reshape(ROWS, -1), F))
-    np.testing.assert_allclose(decode(trace.logits, F), of_keras(x, weights), rtol=0, atol=1e-4)
+    assert_network_is(of_keras(x, weights), chain, weights, x)
     for weight, (kernel, _) in zip((weights[0], weights[2]), chain.variables, strict=False):
         share = kernel_share(kernel)
         matrix = matrix_of(ring, share)
@@ -88,6 +90,18 @@ def a_model_of_images_is_that_of_keras():
         back = kernel_of(ring, matrix, weight.shape)
         np.testing.assert_array_equal(value(back), encode(weight, F))
         np.testing.assert_array_equal(from_matrix(to_matrix(weight), weight.shape), weight)
+
+
+def assert_network_is(wanted, chain, weights, x):
+    """A model's network returns these logits, in the clear."""
+    trace = forward(ClearRing(F), chain.network, pairs_of(weights), encode(x.reshape(ROWS, -1), F))
+    np.testing.assert_allclose(decode(trace.logits, F), wanted, rtol=0, atol=1e-4)
+
+
+def pairs_of(weights):
+    """Weights and biases of three layers as the network has them; the second has no bias."""
+    first, bias, second, last, end = (encode(to_matrix(weight), F) for weight in weights)
+    return [(first, bias), (second, None), (last, end)]
 
 
 def kernel_share(variable):
@@ -106,22 +120,10 @@ def a_step_on_images_is_that_of_the_clear_ring(frozen=(), rounds=49):
     optimizer = DPSGD(1.0, 1.1, 0.0, 1.0, max_feature_norm=2.0)
     model, weights = convolutional(optimizer, frozen)
     model.fit({OWNER: x}, {OWNER: y}, steps=1, verbose=False)
-    moved = [before - after for before, after in zip(weights, model.get_weights(), strict=True)]
-    chain, ring = model.chain, ClearRing(F, rounding="floor")
+    chain = model.chain
     plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
     assert {"frozen" if frozen else "materialised", "linear"} <= set(plan.ways)
-    matrices = [encode(to_matrix(weight), F) for weight in weights]
-    pairs = [(matrices[0], matrices[1]), (matrices[2], None), (matrices[3], matrices[4])]
-    trace = forward(ring, chain.network, pairs, encode(x.reshape(ROWS, -1), F))
-    gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
-    updates = dpsgd_step(ring, gradients, plan, optimizer.source)
-    wanted = [decode(part, F) for pair in updates for part in pair if part is not None]
-    trained = list(itertools.compress(moved, chain.trained))
-    assert [bool(own.any()) for own in moved] == chain.trained
-    for own, want in zip(trained, wanted, strict=True):
-        length = np.linalg.norm(want)
-        assert length > 0.01
-        assert np.linalg.norm(to_matrix(own) - want) < 0.02 * length
+    assert_made_the_step(model, weights, x, y)
     cost = model.step_cost()
     assert cost.rounds == rounds
     parts = model.training_shares()
@@ -132,6 +134,23 @@ def a_step_on_images_is_that_of_the_clear_ring(frozen=(), rounds=49):
     assert [part["weight_0"].shape for part in parts] == [(4, 18)] * 3
     again = Sequential.from_config(model.get_config())
     assert again.chain.network == chain.network
+
+
+def assert_made_the_step(model, weights, x, y):
+    """A model has made the first step from these weights, as the clear ring makes it."""
+    moved = [before - after for before, after in zip(weights, model.get_weights(), strict=True)]
+    chain, optimizer, ring = model.chain, model.optimizer, ClearRing(F, rounding="floor")
+    plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
+    trace = forward(ring, chain.network, pairs_of(weights), encode(x.reshape(ROWS, -1), F))
+    gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
+    updates = dpsgd_step(ring, gradients, plan, optimizer.source)
+    wanted = [decode(part, F) for pair in updates for part in pair if part is not None]
+    trained = list(itertools.compress(moved, chain.trained))
+    assert [bool(own.any()) for own in moved] == chain.trained
+    for own, want in zip(trained, wanted, strict=True):
+        length = np.linalg.norm(want)
+        assert length > 0.01
+        assert np.linalg.norm(to_matrix(own) - want) < 0.02 * length
 
 
 def a_step_of_the_last_layer_is_that_of_the_clear_ring():

@@ -5,17 +5,18 @@ import pytest
 import tensorflow as tf
 
 from extensions.errors import ArgumentError, UnsupportedLayerError
-from extensions.network.passes import forward
-from extensions.protocols.dpsgd import dpsgd_step
-from extensions.ring.clear import ClearRing
-from extensions.ring.fixed_point import decode, encode
+from tests.helpers.tfe_tasks.images import (
+    CLASSES,
+    assert_made_the_step,
+    assert_network_is,
+    drawn,
+    records,
+)
 from tests.helpers.tfe_tasks.session import OWNER, private
 from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Residual, Sequential
-from tfe_ext.keras.steps.kernels import to_matrix
 
 from tf_encrypted.keras import layers
 
-F, ROWS, CLASSES = 20, 9, 3
 SHAPE = (4, 4, 2)
 
 
@@ -31,19 +32,7 @@ def residual(optimizer):
         ]
     )
     model.compile(optimizer, BinaryCrossentropy())
-    draws = np.random.default_rng(4)
-    shapes = [variable.shape.as_list() for variable in model.chain.flat]
-    weights = [np.rint(draws.normal(0, 0.3, shape) * 2**12) / 2**12 for shape in shapes]
-    model.set_weights(weights)
-    return model, weights
-
-
-def records():
-    """Images of norm 2, and labels."""
-    draws = np.random.default_rng(5)
-    x = draws.standard_normal((ROWS, *SHAPE))
-    x *= 2 / np.linalg.norm(x.reshape(ROWS, -1), axis=1).reshape(-1, 1, 1, 1)
-    return np.trunc(x * 2**12) / 2**12, draws.integers(0, CLASSES, ROWS)
+    return model, drawn(model, 0.3)
 
 
 def of_keras(x, weights):
@@ -54,21 +43,13 @@ def of_keras(x, weights):
     return (tf.reshape(images, [len(x), -1]) @ last + end).numpy()
 
 
-def matrices_of(weights):
-    """Weights and biases of each layer, as the network has them."""
-    first, bias, second, last, end = (encode(to_matrix(weight), F) for weight in weights)
-    return [(first, bias), (second, None), (last, end)]
-
-
 def it_adds_what_came_to_what_a_branch_makes_of_it():
     """As TensorFlow does, and so does a model of its configuration."""
     model, weights = residual(SGD(1.0))
-    x, _ = records()
-    network = model.chain.network
-    trace = forward(ClearRing(F), network, matrices_of(weights), encode(x.reshape(ROWS, -1), F))
-    np.testing.assert_allclose(decode(trace.logits, F), of_keras(x, weights), rtol=0, atol=1e-4)
+    x, _ = records(SHAPE)
+    assert_network_is(of_keras(x, weights), model.chain, weights, x)
     again = Sequential.from_config(model.get_config())
-    assert again.chain.network == network
+    assert again.chain.network == model.chain.network
     assert again.get_config() == model.get_config()
     assert [len(own) for own in again.weights] == [2, 1, 0, 0, 2]
     model.layers[0].trainable = model.layers[-1].trainable = False
@@ -86,21 +67,11 @@ def called_by_itself_it_is_the_sum_too():
 
 def a_step_is_that_of_the_clear_ring():
     """On all records, without noise; norms are rounded up by 2 % at most."""
-    x, y = records()
+    x, y = records(SHAPE)
     optimizer = DPSGD(1.0, 1.1, 0.0, 1.0, max_feature_norm=2.0)
     model, weights = residual(optimizer)
     model.fit({OWNER: x}, {OWNER: y}, steps=1, verbose=False)
-    moved = [before - after for before, after in zip(weights, model.get_weights(), strict=True)]
-    chain, ring = model.chain, ClearRing(F, rounding="floor")
-    plan = optimizer.plan(chain.network, frac_bits=F, rows=ROWS, expected=ROWS)
-    trace = forward(ring, chain.network, matrices_of(weights), encode(x.reshape(ROWS, -1), F))
-    gradients = trace.backward(encode(np.eye(CLASSES)[y], F), None, plan.guard_shifts)
-    updates = dpsgd_step(ring, gradients, plan, optimizer.source)
-    wanted = [decode(part, F) for pair in updates for part in pair if part is not None]
-    for own, want in zip(moved, wanted, strict=True):
-        length = np.linalg.norm(want)
-        assert length > 0.01
-        assert np.linalg.norm(to_matrix(own) - want) < 0.02 * length
+    assert_made_the_step(model, weights, x, y)
 
 
 def what_does_not_fit_is_refused():

@@ -9,7 +9,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
-from extensions.protocols.host import Batch
+from extensions.protocols.host import Batch, pieces_of
 from extensions.ring.interface import NoiseSource
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.programs import Program
@@ -52,7 +52,7 @@ class Pieces:
             raise ArgumentError(
                 "physical_rows", most, "None for records that are shared already, as one batch"
             )
-        count = min(-(-sum(rows) // most), *(n for n in rows if n))
+        count = pieces_of(rows, most)
         return cls(records, count, tuple(-(-n // count) for n in rows)) if count > 1 else None
 
 
