@@ -121,7 +121,7 @@ class CrossEntropyLoss(_SummedCrossEntropy):
         reduction: "sum", the only one that keeps each example's gradient apart.
 
     Cost:
-        11 rounds, with two classes 5: the gradient is softmax(logits) - targets, with the error
+        13 rounds, with two classes 5: the gradient is softmax(logits) - targets, with the error
         that `extensions.network.softmax` states.
 
     Raises:

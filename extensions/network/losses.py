@@ -39,7 +39,7 @@ def residual(ring: Ring, loss: Loss, logits: Share, targets: Share) -> Share:
         and 12 or more fractional bits. Only that of "least-squares" depends on the logits' norm.
 
     Cost:
-        5 rounds for "sigmoid" and "hard-sigmoid", 11 for "softmax" (two classes: 5), 4 for
+        5 rounds for "sigmoid" and "hard-sigmoid", 13 for "softmax" (two classes: 5), 4 for
         "squared"; "least-squares" has none. In CrypTen that is with whoever deals selections.
 
     Deviation:
@@ -84,9 +84,9 @@ def middle(loss: Loss, outputs: int) -> float:
 def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> float:
     """Returns a bound of the Euclidean norm of a row of `residual`, for targets in [0, 1].
 
-    Probabilities that are not negative and sum to s are farthest from targets where one of them is
-    s, its target 0 and all other targets 1: sqrt(outputs - 1 + s^2), with s at most
-    `softmax.LARGEST_SUM`, 1.022. One quarter more under the root covers s and the roundings. A
+    Probabilities that are not negative and sum to 1 are farthest from targets where one of them is
+    1, its target 0 and all other targets 1: sqrt(outputs). One quarter more under the root covers
+    an ulp of each of them. A
     logit itself is within its norm, and a target within 1 of the middle.
 
     Args:

@@ -41,20 +41,20 @@ def test_two_classes_take_one_sigmoid(arena: Arena):
 
 def test_cost_in_crypten(crypten_arena: CrypTenArena):
     cost = crypten_arena.cost("probabilities", zeros((ROWS, CLASSES)))
-    entry = TRUNCATE.words + 1 + TRUNCATE.words
-    row = 1
+    entry = 3 * TRUNCATE.words + 2  # and factors of two products
+    row = 2
     words = compared(ROWS * CLASSES, FIRST).converted + compared(ROWS, SECOND).converted
-    assert cost == Cost(11, words + ROWS * (CLASSES * entry + row))
+    assert cost == Cost(13, words + ROWS * (CLASSES * entry + row))
     assert (FIRST, SECOND) == (16, 23)
     assert crypten_arena.cost("probabilities", zeros((ROWS, 2))).rounds == 5
 
 
 def test_cost_in_aby3(aby3_arena: ABY3Arena):
-    entry = ABY3_TRUNCATE.words + CONVERT.words + TRUNCATE_PRODUCT.words
-    row = CONVERT.words  # the reciprocal
+    entry = ABY3_TRUNCATE.words + 2 * (CONVERT.words + TRUNCATE_PRODUCT.words)
+    row = 2 * CONVERT.words  # the reciprocal, and what is missing
     words = selection(ROWS * CLASSES, FIRST).words + selection(ROWS, SECOND).words
     cost = aby3_arena.cost("probabilities", [(ROWS, CLASSES)])
-    assert cost == (11, 8 * (words + ROWS * (CLASSES * entry + row)))
+    assert cost == (13, 8 * (words + ROWS * (CLASSES * entry + row)))
     assert aby3_arena.cost("probabilities", [(ROWS, 2)])[0] == 5
 
 

@@ -35,7 +35,18 @@ def softmax_interval(logits: Integers, frac_bits: int, error: float = 0.0) -> tu
         for total in sums
     )
     ulp = 2.0**-frac_bits
-    return least * smallest - ulp, most * largest + ulp
+    lowest = np.minimum(
+        newton(smallest, most.sum(1)[:, None]), newton(largest, most.sum(1)[:, None])
+    )
+    total = least.sum(1)[:, None]
+    highest = newton(np.clip(1 / total, smallest, largest), total)
+    rounded = (2 + classes) * ulp
+    return least * lowest - rounded, most * highest + rounded
+
+
+def newton(inverse: Reals, total: Reals) -> Reals:
+    """Returns the inverse of a sum after one step of Newton's iteration: never above 1 / total."""
+    return inverse * (2 - inverse * total)
 
 
 def true_softmax(logits: Reals, largest: float = math.inf) -> Reals:
