@@ -1,10 +1,10 @@
-"""The benchmark of optimizers learns, and leaves out what bounds refuse."""
+"""The benchmarks of optimizers and losses learn, and leave out what bounds refuse."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.steps.losses_accuracy import inner
+from benchmarks.steps.losses_accuracy import COMPARED, accuracy_rows, inner
 from benchmarks.steps.optimizers import EVERY, accuracy, chosen, curve
 from extensions.owners.data import load
 from extensions.privacy.sampling import check_records
@@ -33,3 +33,11 @@ def test_rates_beyond_bounds_are_left_out():
     split = inner(load("digits", None, 0))
     config = replace(CONFIG, model="mlp:2", steps=EVERY)
     assert chosen(config, split, (1e3, 0.5, 2e3), trials=1).lr == 0.5
+
+
+def test_each_compared_loss_has_a_row_and_learns():
+    split = inner(load("digits", None, 0))
+    config = replace(CONFIG, noise_multiplier=1.0)
+    rows = accuracy_rows("digits", split, config, rates=(4.0,), runs=2, trials=1)
+    assert [row["loss"] for row in rows] == [*COMPARED]
+    assert all(row["accuracy, %"] > 60.0 for row in rows)
