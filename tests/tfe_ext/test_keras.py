@@ -276,9 +276,17 @@ def test_a_sample_that_does_not_fit_is_cut_at_random(tfe_process):
     assert 40 * min(count_p_value(n, runs, 0.25) for n in often) > ALARM
 
 
-def test_a_person_is_drawn_with_all_records_or_with_none(tfe_process):
+def test_more_rows_than_there_are_records_are_padded(tfe_process):
+    """Equal pieces may take a few more."""
+    often, sizes = tfe_process.run(f"{TASKS}:samples", count=10, rate=1.0, rows=13, runs=2)
+    assert (often, sizes) == ([2] * 10, [10, 10])
+
+
+@pytest.mark.parametrize("rows", [9, 11])
+def test_a_person_is_drawn_with_all_records_or_with_none(tfe_process, rows):
+    """Rows need not be a whole number of persons', nor as few as all have."""
     who = [7, 7, 4, 9, 7, 4]
-    drawn = tfe_process.run(f"{TASKS}:samples_of_people", who=who, most=3, rows=9, runs=200)
+    drawn = tfe_process.run(f"{TASKS}:samples_of_people", who=who, most=3, rows=rows, runs=200)
     people = {number: {i for i, one in enumerate(who) if one == number} for number in who}
     seen = set()
     for places in map(set, drawn):

@@ -84,19 +84,27 @@ class RecordTable:
             else:
                 words = _ask(source, party, sample_rate, len(self), self.device)
                 threshold = 1
-            smallest, units = tf.math.top_k(-words, k=rows // self._per_unit)
+            drawable = min(rows // self._per_unit, len(self))
+            beyond = rows - drawable * self._per_unit
+            smallest, units = tf.math.top_k(-words, k=drawable)
             # No word reaches 2^63, which no integer here holds: at a rate of 1 all are chosen.
             last = np.int64(min(threshold - 1, 2**WORD_BITS - 1))
             real = tf.repeat(tf.cast(-smallest <= last, tf.int64), self._per_unit)
             places = units[:, None] * self._per_unit + tf.range(self._per_unit, dtype=units.dtype)
-            places = tf.reshape(places, [rows])
+            places = tf.reshape(places, [rows - beyond])
             if self._empty is not None:
                 real *= 1 - tf.gather(self._empty.read_value(), places)
             drawn = []
             for column in self._columns:
                 chosen = tf.gather(column.read_value(), places)
-                drawn.append(chosen * tf.reshape(real, [rows] + [1] * (chosen.shape.rank - 1)))
-            return [*drawn, 1 - real]
+                drawn.append(chosen * tf.reshape(real, [-1] + [1] * (chosen.shape.rank - 1)))
+            return [*(_longer(one, beyond, 0) for one in drawn), _longer(1 - real, beyond, 1)]
+
+
+def _longer(rows: tf.Tensor, more: int, value: int) -> tf.Tensor:
+    """Returns the rows, and as many more that hold the value."""
+    ends = [[0, more]] + [[0, 0]] * (rows.shape.rank - 1)
+    return tf.pad(rows, ends, constant_values=value) if more else rows
 
 
 def _columns(records: OwnRecords | PlacedRecords) -> list[Any]:
