@@ -86,8 +86,7 @@ def residual_norm(loss: Loss, outputs: int, logits_norm: float = math.inf) -> fl
 
     Probabilities that are not negative and sum to 1 are farthest from targets where one of them is
     1, its target 0 and all other targets 1: sqrt(outputs). One quarter more under the root covers
-    an ulp of each of them. A
-    logit itself is within its norm, and a target within 1 of the middle.
+    an ulp of each of them. A logit itself is within its norm, and a target within 1 of the middle.
 
     Args:
         loss: which.

@@ -44,11 +44,11 @@ def softmax(ring: Ring, logits: Share) -> Share:
 
     Guarantees:
         Whatever the logits are, no entry is negative, and those of a row sum to 1 at most and
-        to 0.0005 less at least, but for two ulps each. Every entry is within `MAX_ERROR` and an ulp
-        for each class of the softmax of the row whose entries are cut off at `LARGEST` above its
-        mean: of the row's own softmax where none is as large. (The most that was found is 0.019.)
-        Two classes, whose softmax is the sigmoid of their difference, are within 0.0107 and one ulp
-        of it, and at least -2^-13 less an ulp.
+        to 0.0005 less at least, but for two ulps each. Every entry is within `MAX_ERROR` and one
+        ulp of the softmax of the row whose entries are cut off at `LARGEST` above its mean: of the
+        row's own softmax where none is as large. (The most that was found is 0.019.) Two classes,
+        whose softmax is the sigmoid of their difference, are within 0.0107 and one ulp of it, and
+        at least -2^-13 less an ulp.
 
     Edge cases:
         Logits must stay below 2^(60 - f) / classes in magnitude.
@@ -74,8 +74,8 @@ def softmax(ring: Ring, logits: Share) -> Share:
     factor, _ = piecewise(ring, total, inverse, bits)
     (product,) = ring.mul([(factor, weights)])
     (near,) = ring.truncate([(product, 2 * bits + inverse.slope_bits - f)])
-    missing = ring.add_public(-near.sum(-1).reshape(rows, 1), 2 << f)
-    (product,) = ring.mul([(missing, near)])
+    correction = ring.add_public(-near.sum(-1).reshape(rows, 1), 2 << f)
+    (product,) = ring.mul([(correction, near)])
     (result,) = ring.truncate([(product, f)])
     return result
 

@@ -51,7 +51,7 @@ def test_cost_in_crypten(crypten_arena: CrypTenArena):
 
 def test_cost_in_aby3(aby3_arena: ABY3Arena):
     entry = ABY3_TRUNCATE.words + 2 * (CONVERT.words + TRUNCATE_PRODUCT.words)
-    row = 2 * CONVERT.words  # the reciprocal, and what is missing
+    row = 2 * CONVERT.words  # the reciprocal, and its correction
     words = selection(ROWS * CLASSES, FIRST).words + selection(ROWS, SECOND).words
     cost = aby3_arena.cost("probabilities", [(ROWS, CLASSES)])
     assert cost == (13, 8 * (words + ROWS * (CLASSES * entry + row)))

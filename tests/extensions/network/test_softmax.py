@@ -77,7 +77,7 @@ def test_probabilities_are_near_and_their_residual_bounded(classes, frac_bits, r
     near = MAX_ERROR if classes > 2 else 0.0107
     cut = LARGEST if classes > 2 else math.inf
     apart = np.abs(found - true_softmax(decode(logits, frac_bits), cut))
-    assert apart.max() <= near + classes * ulp
+    assert apart.max() <= near + ulp
     total = found.sum(axis=1)
     assert total.max() <= 1 + classes * ulp
     assert total.min() >= 1 - SQUARED_ERROR - 2 * classes * ulp

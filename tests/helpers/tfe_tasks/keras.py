@@ -578,10 +578,7 @@ def wrong_arguments_are_refused():
 
 
 def steps_stay_as_fast_and_memory_as_small():
-    """The quickest steps after 350 take what those after 50 took, and 10 MB at most are added.
-
-    Other work on the machine slows many steps, by less than half, but not all of a hundred.
-    """
+    """300 steps take the time of three times 100 within 15 %, and 10 MB at most are added."""
     x, y = records(300, features=64, classes=10)
     model = model_of([64, 10], optimizer=DPSGD(1.0, 1.0, 1.0, 0.1))
     each = {"server0": (x, y)}
@@ -594,7 +591,7 @@ def steps_stay_as_fast_and_memory_as_small():
         sizes.append(pages * os.sysconf("SC_PAGE_SIZE"))
 
     model.fit(x, y, steps=450, verbose=False, callbacks=[after_steps(note)])
-    times = np.diff(stamps)
-    first, last = (np.quantile(part, 0.1) for part in (times[49:149], times[-100:]))
-    assert last < 1.5 * first, (first, last)
+    times = np.diff(stamps)[49:]
+    first, rest = times[:100].sum(), times[100:400].sum()
+    assert rest < 1.15 * 3 * first, (first, rest)
     assert sizes[-1] - sizes[49] < 10e6, (sizes[49], sizes[-1])

@@ -1,6 +1,7 @@
 """One owner's records on its own device, and the Poisson sample that it draws there each step."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,27 +85,32 @@ class RecordTable:
             else:
                 words = _ask(source, party, sample_rate, len(self), self.device)
                 threshold = 1
-            drawable = min(rows // self._per_unit, len(self))
-            beyond = rows - drawable * self._per_unit
-            smallest, units = tf.math.top_k(-words, k=drawable)
+            most = min(rows // self._per_unit, len(self))
+            smallest, units = tf.math.top_k(-words, k=most)
             # No word reaches 2^63, which no integer here holds: at a rate of 1 all are chosen.
             last = np.int64(min(threshold - 1, 2**WORD_BITS - 1))
             real = tf.repeat(tf.cast(-smallest <= last, tf.int64), self._per_unit)
             places = units[:, None] * self._per_unit + tf.range(self._per_unit, dtype=units.dtype)
-            places = tf.reshape(places, [rows - beyond])
+            places = tf.reshape(places, [most * self._per_unit])
             if self._empty is not None:
                 real *= 1 - tf.gather(self._empty.read_value(), places)
             drawn = []
             for column in self._columns:
                 chosen = tf.gather(column.read_value(), places)
                 drawn.append(chosen * tf.reshape(real, [-1] + [1] * (chosen.shape.rank - 1)))
-            return [*(_longer(one, beyond, 0) for one in drawn), _longer(1 - real, beyond, 1)]
+            return padded([*drawn, 1 - real], rows)
 
 
-def _longer(rows: tf.Tensor, more: int, value: int) -> tf.Tensor:
-    """Returns the rows, and as many more that hold the value."""
-    ends = [[0, more]] + [[0, 0]] * (rows.shape.rank - 1)
-    return tf.pad(rows, ends, constant_values=value) if more else rows
+def padded(drawn: Sequence[tf.Tensor], rows: int) -> list[tf.Tensor]:
+    """Returns what `RecordTable.draw` gave, with rows of padding up to that number."""
+    *values, is_padding = drawn
+    lacking = rows - is_padding.shape[0]
+    if lacking == 0:
+        return list(drawn)
+    more = [
+        tf.pad(column, [[0, lacking]] + [[0, 0]] * (column.shape.rank - 1)) for column in values
+    ]
+    return [*more, tf.pad(is_padding, [[0, lacking]], constant_values=1)]
 
 
 def _columns(records: OwnRecords | PlacedRecords) -> list[Any]:

@@ -14,6 +14,7 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords, Records
+from tfe_ext.keras.records.tables import padded
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.variables import SumVariable
 
@@ -204,9 +205,8 @@ class _Sample:
     def take(self, drawn: Sequence[tf.Tensor]) -> None:
         """Features, labels, squared norms and padding take the place of those before."""
         with tf.device(self._device):
-            for i, (column, part) in enumerate(zip(self._columns, drawn, strict=True)):
-                more = [[0, self._all - part.shape[0]], *[[0, 0]] * (part.shape.rank - 1)]
-                column.assign(tf.pad(part, more, constant_values=int(i == len(drawn) - 1)))
+            for column, part in zip(self._columns, padded(drawn, self._all), strict=True):
+                column.assign(part)
             self._due.assign(tf.zeros([], tf.int64))
 
     def next(self) -> list[tf.Tensor]:
