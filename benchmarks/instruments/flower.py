@@ -246,7 +246,7 @@ class Deployment:
     def node(self, node: int) -> None:
         """Starts a SuperNode, whose key is the one by which it authenticates."""
         key = self.folder / f"node-{node}"
-        config = f'part={node} fl-peers="{self.peers}" fl-key="{key}" '
+        config = f'partition-id={node} fl-peers="{self.peers}" fl-key="{key}" '
         config += f'fl-notes="{self.folder / "notes"}"'
         self._start(
             f"node-{node}",

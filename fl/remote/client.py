@@ -1,5 +1,6 @@
 """A client on a host of its own: it answers requests, and keeps bytes between them."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from extensions.errors import ArgumentError, MessageError, UpdateError
 from fl.clients import ClientTraining
 from fl.remote.envelope import CHALLENGE_BYTES, HELLO, WORK, envelope, packed, signed, unpacked
 from fl.remote.links import Link
+from fl.round.aggregator import Aggregator
 from fl.round.encoding import readable
 from fl.round.identities import Identities
 from fl.round.machines import Machine, Output, Refusal, Round, Timer, Vector
@@ -86,13 +88,12 @@ class RemoteClient:
     def __post_init__(self) -> None:
         if not 0 <= self.client < self.clients:
             raise ArgumentError("client", self.client, f"in 0..{self.clients - 1}")
-        check_remote(self.settings, self.identities)
+        self.settings = copy.copy(self.settings)
+        self.settings.aggregator = own_aggregator(self.settings, self.identities)
         self.settings.check_model(self.model, self.clients)
         named = {f"client {self.client}": self.records}
         ((x, y),) = checked_records(self.model, named, self.settings.loss)
         self._records = x, y
-        if self.identities is not None:
-            self.settings.aggregator.identify(self.identities)
 
     def answer(self, request: bytes, kept: bytes, node: int = 0) -> tuple[bytes, bytes]:
         """Returns the answer to a request, and what to keep until the next; both are bytes.
@@ -272,11 +273,14 @@ class RemoteClient:
             raise ArgumentError("folder", str(self.folder), "one that can be written") from error
 
 
-def check_remote(settings: RunSettings, identities: Identities | None) -> None:
-    """Returns only if the aggregator is for clients on other hosts, with keys where they sign.
+def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggregator:
+    """Returns a copy of the settings' aggregator that knows the clients by these keys.
+
+    The settings stay as they are: where an engine simulates several parties in one process, none
+    finds in them what another put there, and they can be sent to further processes.
 
     Raises:
-        ArgumentError: it is not, or there are none.
+        ArgumentError: it is not for clients on other hosts, or they sign and there are no keys.
     """
     aggregator = settings.aggregator
     if aggregator.hides_model:
@@ -285,9 +289,13 @@ def check_remote(settings: RunSettings, identities: Identities | None) -> None:
     if aggregator.one_process:
         allowed = "'server' where clients are on other hosts and answer its requests"
         raise ArgumentError("led_by", "client", allowed)
-    if settings.aggregator.signs and identities is None:
-        allowed = f"a folder of keys with {type(settings.aggregator).__name__}, whose clients sign"
+    if aggregator.signs and identities is None:
+        allowed = f"a folder of keys with {type(aggregator).__name__}, whose clients sign"
         raise ArgumentError("keys", None, allowed, "Type: ssh-keygen -t ecdsa -b 384 -f 0")
+    own = copy.deepcopy(aggregator)
+    if identities is not None:
+        own.identify(identities)
+    return own
 
 
 def _told(request: Message) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidSignature
 
 from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, MessageError, RoundError
-from fl.remote.client import check_remote
+from fl.remote.client import own_aggregator
 from fl.remote.envelope import CHALLENGE_BYTES, HELLO, envelope, signed
 from fl.remote.post import Answer, Post
 from fl.remote.transport import POLL, RemoteTransport
@@ -68,14 +68,12 @@ class RemoteRun(Course):
         super().__post_init__()
         check_count("clients", self.clients, 1)
         check_positive("patience", self.patience)
-        check_remote(self, self.identities)
+        self.aggregator = own_aggregator(self, self.identities)
         self.check_model(self.model, self.clients)
         probe = self.announced(1, dict.fromkeys(range(self.clients), 1), self.clients)
         if self.aggregator.others(probe):
             advice = "Take edges=0."
             raise ArgumentError("edges", "some", "none: there is no host for them", advice)
-        if self.identities is not None:
-            self.aggregator.identify(self.identities)
         self.keys: dict[int, str] = {}
         self._nodes: dict[int, int] = {}
         self._records: dict[int, int] = {}

@@ -49,7 +49,11 @@ def ours(rounds: int) -> list[float]:
         clients = {
             FIRST + k: (
                 client_app.app,
-                context(FIRST + k, {"part": k, "fl-peers": folder, "fl-key": f"{folder}/{k}"}, {}),
+                context(
+                    FIRST + k,
+                    {"partition-id": k, "fl-peers": folder, "fl-key": f"{folder}/{k}"},
+                    {},
+                ),
             )
             for k in range(task.CLIENTS)
         }
@@ -81,7 +85,8 @@ def fedavg(rounds: int) -> list[float]:
 
     client = _fedavg_client()
     clients = {
-        FIRST + k: (client, context(FIRST + k, {"part": k}, {})) for k in range(task.CLIENTS)
+        FIRST + k: (client, context(FIRST + k, {"partition-id": k}, {}))
+        for k in range(task.CLIENTS)
     }
     serve(app, Loop(clients), {})
     return history
@@ -92,7 +97,7 @@ def _fedavg_client() -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        client = int(context.node_config["part"])
+        client = int(context.node_config["partition-id"])
         number = int(message.content["config"]["server-round"])
         model = task.new_model()
         own = {"client": task.own_records(context)}

@@ -37,7 +37,7 @@ from benchmarks.federated.flower.setting import (
     Setting,
 )
 
-PART = "part"
+PART = "partition-id"
 """Name of a client's number in the configuration of its node."""
 WEIGHT = 1000
 

@@ -1,5 +1,6 @@
 """Clients on other hosts: the same models as a simulation, whatever stops, lies or comes back."""
 
+import pickle
 import secrets
 import tracemalloc
 from collections.abc import Iterable
@@ -428,6 +429,17 @@ def test_a_greeting_that_another_node_repeats_makes_it_no_client():
 
 
 # --- arguments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*AGGREGATORS, *MECHANISMS])
+def test_settings_go_to_another_process_after_a_run_and_have_no_partys_keys(name):
+    """A simulation of the engine has all parties' settings in one process, and sends them on."""
+    given = of(name)() if name in AGGREGATORS else noisy(name)()
+    before = pickle.dumps(given["aggregator"])
+    run, post = remote(lambda: given)
+    run.fit(post)
+    assert pickle.dumps(given["aggregator"]) == before
+    assert pickle.loads(pickle.dumps(given)).keys() == given.keys()
 
 
 def test_links_open_what_was_sealed_for_them_alone():

@@ -36,7 +36,9 @@ def test_records() -> tuple[object, object]:
 def own_records(context: Context) -> Records:
     """Returns the digits of this SuperNode; an owner reads files of its own here."""
     x, y = load_digits(return_X_y=True)
-    return fl.partition((x[:TRAIN] / 16, y[:TRAIN]), CLIENTS)[int(context.node_config["part"])]
+    return fl.partition((x[:TRAIN] / 16, y[:TRAIN]), CLIENTS)[
+        int(context.node_config["partition-id"])
+    ]
 
 
 def train(model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:

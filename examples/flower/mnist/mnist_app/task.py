@@ -45,7 +45,7 @@ def test_records() -> Records:
 
 def own_records(context: Context) -> Records:
     """Returns the images of this SuperNode; an owner reads files of its own here."""
-    return fl.partition(_split("train"), CLIENTS)[int(context.node_config["part"])]
+    return fl.partition(_split("train"), CLIENTS)[int(context.node_config["partition-id"])]
 
 
 def train(model: nn.Module, records: TensorDataset, round: fl.ClientRound) -> None:

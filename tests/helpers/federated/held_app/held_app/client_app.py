@@ -14,7 +14,7 @@ SGD = LocalSGD(epochs=1, batch_size=10, lr=0.1, loss=cross_entropy)
 
 def own_records(context):
     """Returns the client's records; it is called at every message, before it is answered."""
-    part = int(context.node_config["part"])
+    part = int(context.node_config["partition-id"])
     hold = HOOKS / f"hold-{part}"
     if hold.exists():
         left = int(hold.read_text()) - 1
