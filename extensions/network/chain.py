@@ -136,6 +136,11 @@ class Network:
         return self.stages[0].inputs, *(stage.outputs for stage in self.trained)
 
     @property
+    def comparisons(self) -> int:
+        """Values of a record that are compared at once, of the stage that has most of them."""
+        return max(stage.comparisons for stage in self.stages)
+
+    @property
     def has_bias(self) -> tuple[bool, ...]:
         """Of each layer, whether it has a bias that is trained."""
         return tuple(stage.has_bias for stage in self.trained for _ in range(stage.layers))

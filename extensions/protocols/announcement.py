@@ -1,15 +1,20 @@
 """Owners' records whose public sizes all parties know before anything is shared."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
-from extensions.protocols.host import pieces_of
+from extensions.protocols.host import part_of, pieces_of
 from extensions.protocols.settings import Settings
+
+BLOCK = 1 << 25
+"""Words of features at a time where records may come in blocks, at most: 256 MB a copy."""
+COMPARED = 1 << 22
+"""Comparisons at a time there, at most: each takes some dozens of words."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,22 @@ class Announced:
         each = config.overflow_probability / (config.steps * len(self.sizes))
         k = config.rows_per_unit
         return [k * capacity(size, config.sample_rate, each) for size in self.sizes]
+
+    def blocks(self, comparisons: int) -> Iterator["Announced"]:
+        """Yields all in turn, in parts as equal as they can be, of which memory holds one.
+
+        Args:
+            comparisons: that are made at once for each record.
+        """
+        most = min(BLOCK // self.features, COMPARED // max(1, comparisons))
+        count = max(1, min(-(-sum(self.sizes) // max(1, most)), max(self.sizes)))
+        for i in range(count):
+            parts = []
+            for each in self.records:
+                own = part_of(len(each.features), i, count)
+                parts.append(replace(each, features=each.features[own], labels=each.labels[own]))
+            sizes = tuple(len(range(n)[part_of(n, i, count)]) for n in self.sizes)
+            yield replace(self, records=parts, sizes=sizes)
 
     def padding(self, config: Settings) -> float:
         """Returns which part of a batch's rows is beyond the expected sample."""

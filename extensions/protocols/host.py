@@ -6,7 +6,7 @@ devices that it directs, or all in one place. A protocol that is written against
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -25,8 +25,6 @@ Compute = Callable[[Parameters], Sequence[Share]]
 Arrays = Sequence[Integers]
 Placed = Any
 """What the parties of this program have, where their host wants it."""
-BLOCK = 1 << 25
-"""Words of features at a time where records may come in blocks, at most: 256 MB a copy."""
 
 
 @dataclass(frozen=True)
@@ -208,26 +206,6 @@ class Host(Protocol):
         """
         x, y = self.share_rows(rows, [[own.features, own.labels] for own in records])
         return Batch(x, y, None, None)
-
-    def blocks(self, records: Placed, rows: Sequence[int]) -> Iterator[Batch]:
-        """Yields all records, unpadded, in as few equal parts as have `BLOCK` words at most.
-
-        Args:
-            records: placed; at least one party's.
-            rows: public number of records of each party.
-        """
-        count = -(-sum(rows) * records[0].features.shape[1] // BLOCK)
-        for i in range(count):
-            part = [
-                replace(
-                    own,
-                    features=own.features[part_of(len(own.features), i, count)],
-                    labels=own.labels[part_of(len(own.labels), i, count)],
-                )
-                for own in records
-            ]
-            sizes = [len(range(n)[part_of(n, i, count)]) for n in rows]
-            yield self.everything(part, sizes)
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns, for each of `holders`, its summand of each share that is computed of a model.

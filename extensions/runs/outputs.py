@@ -1,6 +1,7 @@
 """What is opened at the end of a run: counts of held-out records, the model, or neither."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -11,7 +12,7 @@ from extensions.network.passes import Parameters, forward
 from extensions.network.tally import cells, kind_of, sensitivity, tally
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Host, flat, named, pairs
+from extensions.protocols.host import Compute, Host, named, pairs
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.settings import split_of, whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
@@ -120,23 +121,29 @@ class Outputs:
         """
         if not self._config.hidden:
             return self._of_public(model)
-        host, held_out = self._host, self._held_out
-        counted = _COUNTS in self.names
-        placed = host.place(held_out.records) if counted else None
+        host = self._host
+        shown = host.summands(model) if self._model else [[] for _ in host.holders]
+        if _COUNTS not in self.names:
+            return shown
+        found = [
+            host.summands(model, self._counting(part, is_first=i == 0))
+            for i, part in enumerate(self._held_out.blocks(self._network.comparisons))
+        ]
+        counts = [reduce(add, (words for (words,) in each)) for each in zip(*found, strict=True)]
+        return [[*own, count] for own, count in zip(shown, counts, strict=True)]
 
-        def outputs(model: Parameters) -> list[Share]:
-            shares = flat(model) if self._model else []
-            if counted:
-                counts = [
-                    self._counts(
-                        host.ring, forward(host.ring, self._network, model, one.x).logits, one.y
-                    )
-                    for one in host.blocks(placed, held_out.sizes)
-                ]
-                shares.append(self._noised(reduce(add, counts)))
-            return shares
+    def _counting(self, part: Announced, *, is_first: bool) -> Compute:
+        """What counts the records of a block; the first block's count has the noise of all."""
+        host = self._host
+        placed = host.place(part.records)
 
-        return host.summands(model, outputs)
+        def counts(model: Parameters) -> list[Share]:
+            batch = host.everything(placed, part.sizes)
+            logits = forward(host.ring, self._network, model, batch.x).logits
+            found = self._counts(host.ring, logits, batch.y)
+            return [self._noised(found) if is_first else found]
+
+        return counts
 
     def _of_public(self, model: Parameters) -> list[list[Integers]]:
         """The summands of a public model, and masked words of what owners count alone."""
@@ -149,9 +156,13 @@ class Outputs:
         own = dict(zip(host.ranks, self._held_out.records, strict=True))
 
         def counts(rank: int) -> list[Integers]:
-            records = own[rank]
-            logits = forward(ring, self._network, values, records.features).logits
-            return [self._counts(ring, logits, records.labels)]
+            whole = replace(self._held_out, records=[own[rank]], sizes=(len(own[rank]),))
+            found = []
+            for part in whole.blocks(self._network.comparisons):
+                (records,) = part.records
+                logits = forward(ring, self._network, values, records.features).logits
+                found.append(self._counts(ring, logits, records.labels))
+            return [reduce(add, found)]
 
         sigma = config.count_noise if config.evaluate == "noisy" else 0.0
         counted = noisy_words(

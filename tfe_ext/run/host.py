@@ -98,10 +98,6 @@ class ABY3Host(Host):
         batch: Batch = records.everything()
         return batch
 
-    def blocks(self, records: Placed, rows: Sequence[int]) -> Iterator[Batch]:
-        """Yields all records at once: the parts of a graph run beside each other."""
-        yield self.everything(records, rows)
-
     def share_rows(self, rows: Sequence[int], own: Placed) -> list[Share]:
         """Returns shares of what every server has."""
         shared = []

@@ -96,6 +96,11 @@ class MaxPool(Pooling):
         products backward; each value but one of a window is compared once.
     """
 
+    @property
+    def comparisons(self) -> int:
+        """Those of the first selection, which has most."""
+        return self.outputs * (self.window.points // 2)
+
     def bound(self, before: Bound) -> Bound:
         """Returns a bound by the windows in which each value may be the largest."""
         norm = self.stretch * before.norm

@@ -43,6 +43,11 @@ class Stage(ABC):
     inputs: int
     outputs: int
 
+    @property
+    def comparisons(self) -> int:
+        """Values of a record that are compared at once."""
+        return 0
+
     @abstractmethod
     def bound(self, before: Bound) -> Bound:
         """Returns the bound of what it returns, given that of its input."""
@@ -72,6 +77,11 @@ class Activation(Stage):
     def outputs(self) -> int:  # type: ignore[override]
         """As many as inputs."""
         return self.inputs
+
+    @property
+    def comparisons(self) -> int:
+        """Every value with every threshold."""
+        return self.inputs * len(self.function.thresholds)
 
     def bound(self, before: Bound) -> Bound:
         """Returns the function's own bound, or for ReLU that of what came before if it is less."""

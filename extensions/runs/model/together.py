@@ -178,14 +178,17 @@ class _Asked:
 
 def _predicted(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:
     """Returns the logits of each owner's records, (records, outputs)."""
-    network = asked.header.spec.network
+    network, records = asked.header.spec.network, asked.records
 
     def logits(model: Parameters, x: Share) -> Share:
         return forward(host.ring, network, model, x).logits
 
-    rows = Rows(own=[each.features for each in asked.records.records], sizes=asked.records.sizes)
-    opened = open_to_owners(host, model, rows, logits, network.widths[-1])
-    return [{"logits": decode(words, asked.header.frac_bits)} for words in opened]
+    found = []
+    for part in records.blocks(network.comparisons):
+        rows = Rows(own=[own.features for own in part.records], sizes=part.sizes)
+        found.append(open_to_owners(host, model, rows, logits, network.widths[-1]))
+    whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    return [{"logits": decode(words, asked.header.frac_bits)} for words in whole]
 
 
 def _evaluated(host: Host, asked: _Asked, model: Parameters) -> list[dict[str, Any]]:

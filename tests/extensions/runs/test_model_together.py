@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError
+from extensions.network.passes import forward
 from extensions.owners.data import load_raw
 from extensions.owners.schema import Number, Schema, Target
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
+from extensions.protocols import announcement
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
-from extensions.runs.model import SharedModel, logits_of, read_shares, write_shares
+from extensions.runs.model import SharedModel, logits_of, read_shares, together, write_shares
 from extensions.runs.model.together import Own, Request, perform
 from tests.conftest import SHARED
 from tests.extensions.runs.test_model import model_of, records, whitened_model
@@ -88,6 +90,23 @@ def test_predictions_are_those_of_the_opened_model_and_their_owners_alone(text):
     (seen,) = ours.seen
     assert np.abs(seen).min(axis=0).max() > 2**40, "what is opened is masked"
     assert np.median(np.abs(seen.astype(np.float64))) > 2**60
+
+
+def test_predictions_in_blocks_are_those_of_their_owners(monkeypatch):
+    """Of 40 rows with 10 comparisons each, 100 at a time are 4 blocks, one owner without rows."""
+    model, x = small("mlp:5"), records()
+    own = [Own(shared=each) for each in shared(model)]
+    own[1] = replace(own[1], x=x[:25])
+    own[2] = replace(own[2], x=x[25:])
+    seen = []
+    monkeypatch.setattr(announcement, "COMPARED", 100)
+    monkeypatch.setattr(together, "forward", lambda *given: seen.append(given) or forward(*given))
+    found = perform(host(), Request(task="predict"), own)
+    assert [x.shape[0] for *_, x in seen] == [9, 10, 10, 11]
+    assert [len(each["logits"]) for each in found] == [0, 25, 15]
+    expected = logits_of(model, x)
+    logits = np.concatenate([each["logits"] for each in found])
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-3)
 
 
 def test_new_records_are_whitened_by_their_owner(tmp_path):

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from extensions.protocols import host
-from extensions.runs import entry_points
+from extensions.network.passes import forward
+from extensions.protocols import announcement, host
+from extensions.runs import entry_points, outputs
 from extensions.runs.model import read_opened
 from tests.helpers.commands import pea, report_of
 from tests.helpers.paths import ROOT
@@ -92,9 +93,17 @@ def test_it_is_gone_with_its_distribution():
     assert "pea: backend = 'toy': must be one of ['clear', 'crypten', 'tfe']" in missing.stderr
 
 
-def test_held_out_records_that_are_counted_in_blocks_are_all_counted(toy, tmp_path, monkeypatch):
-    """With a block of 1,000 words, the 359 records of 64 columns come in 23."""
-    whole, _ = trained(tmp_path, "--backend", "toy", "--steps", "6")
+@pytest.mark.parametrize(
+    ("limit", "model", "blocks"),
+    [("BLOCK", (), 24), ("COMPARED", ("--model", "mlp:16"), 12)],
+    ids=["features", "comparisons"],
+)
+def test_held_out_records_that_are_counted_in_blocks_are_all_counted(
+    toy, tmp_path, monkeypatch, limit, model, blocks
+):
+    """Of 359 records 1,000 words hold 15 with 64 columns, or 31 with 32 comparisons."""
+    options = ("--backend", "toy", "--steps", "6", *model)
+    whole, _ = trained(tmp_path, *options)
     seen = []
     everything = host.Host.everything
 
@@ -102,9 +111,27 @@ def test_held_out_records_that_are_counted_in_blocks_are_all_counted(toy, tmp_pa
         seen.append(list(rows))
         return everything(self, records, rows)
 
-    monkeypatch.setattr(host, "BLOCK", 1000)
+    monkeypatch.setattr(announcement, limit, 1000)
     monkeypatch.setattr(host.Host, "everything", noted)
-    parted, _ = trained(tmp_path, "--backend", "toy", "--steps", "6")
-    assert len(seen) == 23
+    parted, _ = trained(tmp_path, *options)
+    assert len(seen) == blocks
     assert [sum(sizes) for sizes in zip(*seen, strict=True)] == whole["held_out_records"]
+    assert parted["accuracy"] == whole["accuracy"]
+
+
+def test_counts_of_a_public_model_are_the_same_in_blocks(toy, tmp_path, monkeypatch):
+    options = ("--backend", "toy", "--steps", "6", "--model", "mlp:16", "--open", "each-step")
+    whole, _ = trained(tmp_path, *options)
+    rows = []
+
+    def noted(ring, network, model, x):
+        rows.append(len(x))
+        return forward(ring, network, model, x)
+
+    monkeypatch.setattr(announcement, "COMPARED", 1000)
+    monkeypatch.setattr(outputs, "forward", noted)
+    parted, _ = trained(tmp_path, *options)
+    assert len(rows) == 12
+    assert max(rows) <= 31
+    assert sum(rows) == sum(whole["held_out_records"])
     assert parted["accuracy"] == whole["accuracy"]
