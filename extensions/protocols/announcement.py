@@ -83,14 +83,18 @@ class Announced:
         k = config.rows_per_unit
         return [k * capacity(size, config.sample_rate, each) for size in self.sizes]
 
-    def blocks(self, comparisons: int) -> Iterator["Announced"]:
-        """Yields all in turn, in parts as equal as they can be, of which memory holds one.
+    def blocks_for(self, comparisons: int) -> int:
+        """Returns in how many parts all are computed, so that memory holds one.
 
         Args:
             comparisons: that are made at once for each record.
         """
         most = min(BLOCK // self.features, COMPARED // max(1, comparisons))
-        count = max(1, min(-(-sum(self.sizes) // max(1, most)), max(self.sizes)))
+        return max(1, min(-(-sum(self.sizes) // max(1, most)), max(self.sizes)))
+
+    def blocks(self, comparisons: int) -> Iterator["Announced"]:
+        """Yields `blocks_for` parts of records that are in this process, as equal as can be."""
+        count = self.blocks_for(comparisons)
         for i in range(count):
             parts = []
             for each in self.records:

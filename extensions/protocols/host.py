@@ -5,9 +5,11 @@ and shares alone. In others one program computes for all parties, whose records 
 devices that it directs, or all in one place. A protocol that is written against `Host` cannot tell.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
 from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
+
+if TYPE_CHECKING:
+    from extensions.protocols.announcement import Announced
 
 Step = Callable[..., Parameters]
 """What it makes of shares, and of public integers that may be others whenever it is called."""
@@ -217,6 +222,33 @@ class Host(Protocol):
             compute: by default each weight and bias in turn.
         """
         ...
+
+    def total(
+        self,
+        model: Parameters,
+        records: "Announced",
+        comparisons: int,
+        count: Callable[[Parameters, Batch], Share],
+        finish: Callable[[Share], Share],
+    ) -> list[list[Integers]]:
+        """Returns, for each of `holders`, its summand of what a function says of all records.
+
+        Args:
+            model: on this host.
+            records: of all parties.
+            comparisons: that are made at once for each record.
+            count: of some records, unpadded; over all of them it is added up.
+            finish: makes of the sum what is returned.
+        """
+
+        def compute(model: Parameters) -> list[Share]:
+            blocks = (
+                self.everything(self.place(part.records), part.sizes)
+                for part in records.blocks(comparisons)
+            )
+            return [finish(functools.reduce(operator.add, (count(model, one) for one in blocks)))]
+
+        return self.summands(model, compute)
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model of which `summands` returned these."""

@@ -12,7 +12,7 @@ from extensions.network.passes import Parameters, forward
 from extensions.network.tally import cells, kind_of, sensitivity, tally
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Compute, Host, named, pairs
+from extensions.protocols.host import Batch, Host, named, pairs
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.settings import split_of, whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
@@ -125,25 +125,14 @@ class Outputs:
         shown = host.summands(model) if self._model else [[] for _ in host.holders]
         if _COUNTS not in self.names:
             return shown
-        found = [
-            host.summands(model, self._counting(part, is_first=i == 0))
-            for i, part in enumerate(self._held_out.blocks(self._network.comparisons))
-        ]
-        counts = [reduce(add, (words for (words,) in each)) for each in zip(*found, strict=True)]
-        return [[*own, count] for own, count in zip(shown, counts, strict=True)]
+        network = self._network
 
-    def _counting(self, part: Announced, *, is_first: bool) -> Compute:
-        """What counts the records of a block; the first block's count has the noise of all."""
-        host = self._host
-        placed = host.place(part.records)
+        def count(model: Parameters, batch: Batch) -> Share:
+            logits = forward(host.ring, network, model, batch.x).logits
+            return self._counts(host.ring, logits, batch.y)
 
-        def counts(model: Parameters) -> list[Share]:
-            batch = host.everything(placed, part.sizes)
-            logits = forward(host.ring, self._network, model, batch.x).logits
-            found = self._counts(host.ring, logits, batch.y)
-            return [self._noised(found) if is_first else found]
-
-        return counts
+        counted = host.total(model, self._held_out, network.comparisons, count, self._noised)
+        return [[*own, *counts] for own, counts in zip(shown, counted, strict=True)]
 
     def _of_public(self, model: Parameters) -> list[list[Integers]]:
         """The summands of a public model, and masked words of what owners count alone."""

@@ -1,7 +1,8 @@
 """ABY3 as a host: one program directs three servers, on whose devices their records lie."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
+from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import SampledStep
 from extensions.protocols.host import (
     Arrays,
@@ -110,6 +112,54 @@ class ABY3Host(Host):
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns x_R of every share, for each server R; what is computed is one graph."""
         return [[part.numpy() for part in own] for own in self._summands(model, compute)]
+
+    def total(
+        self,
+        model: Parameters,
+        records: Announced,
+        comparisons: int,
+        count: Callable[[Parameters, Batch], Share],
+        finish: Callable[[Share], Share],
+    ) -> list[list[Integers]]:
+        """Returns x_R of the sum over all records, for each server R.
+
+        One graph for all blocks, which records leave as little as they leave their owner, and one
+        for what the blocks leave over.
+        """
+        placed, blocks = self.place(records.records), records.blocks_for(comparisons)
+        sizes = [n // blocks for n in records.sizes]
+        first = [n - n % blocks for n in records.sizes]
+        rest = [n % blocks for n in records.sizes]
+        totals: list[tf.Variable] = []
+        index = ScalarVariables(self._on, [0])
+
+        def counted(starts: Sequence[int], sizes: Sequence[int]) -> list[tf.Tensor]:
+            batch = placed.part(index.read()[0], starts, sizes)
+            share = count(_read(model), batch).additive3()
+            return [_whole(share, rank) for rank in self.holders]
+
+        for starts, each, times in (([0] * len(sizes), sizes, blocks), (first, rest, 1)):
+            program = Program(partial(counted, starts, each))
+            for i in range(times if any(each) else 0):
+                index.assign([i])
+                self._add(totals, program())
+        return self.summands(model, lambda _: [finish(self._sum(totals))])
+
+    def _add(self, totals: list[tf.Variable], words: Sequence[tf.Tensor]) -> None:
+        """Adds up on every server what it has, and what stays there."""
+        for rank, (device, word) in enumerate(zip(self._on, words, strict=True)):
+            with tf.device(device):
+                if rank < len(totals):
+                    totals[rank].assign_add(word)
+                else:
+                    totals.append(tf.Variable(word, trainable=False, name="total"))
+
+    def _sum(self, totals: Sequence[tf.Variable]) -> Additive3:
+        parts = []
+        for device, variable in zip(self._on, totals, strict=True):
+            with tf.device(device):
+                parts.append(variable.read_value())
+        return Additive3(self._on, parts)
 
     def _summands(self, model: Parameters, compute: Compute) -> list[list[Any]]:
         """x_R of every share, on server R."""

@@ -16,6 +16,7 @@ from tfe_ext.keras.records.datasets import PlacedRecords, is_dataset, read
 from tfe_ext.keras.records.tables import RecordTable
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
+from tfe_ext.ring.scalars import Scalar
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.ring.variables import ShareVariable
@@ -91,9 +92,25 @@ class OwnersRecords:
 
     def everything(self) -> Batch:
         """Returns all records, in the order of owners."""
+        return self._unpadded([table.everything() for table in self.tables.values()])
+
+    def part(self, index: Scalar, starts: Sequence[int], sizes: Sequence[int]) -> Batch:
+        """Returns so many records of each owner, in the order of owners.
+
+        Args:
+            index: how many such parts come before it, behind the starts; known to each owner.
+            starts: of the first part, by owner.
+            sizes: of a part, by owner.
+        """
+        owners = zip(self.tables.values(), index.parts, starts, sizes, strict=True)
+        return self._unpadded(
+            [table.part(place, start, size) for table, place, start, size in owners]
+        )
+
+    def _unpadded(self, columns: Sequence[Sequence[tf.Tensor]]) -> Batch:
         shared = [
-            share_from(self._servers, table.everything(), table.device)
-            for table in self.tables.values()
+            share_from(self._servers, own, table.device)
+            for table, own in zip(self.tables.values(), columns, strict=True)
         ]
         x, y, norms = (concatenate(column) for column in zip(*shared, strict=True))
         return Batch(x, y, norms, None)
