@@ -102,6 +102,7 @@ def client(file, script, calls=1_000_000):
     [
         "shares_lie_in_four_processes",
         pytest.param("protocols_compute", marks=pytest.mark.long),
+        "a_total_of_blocks_stays_with_the_servers",
         "calls_differ",
         "a_data_set_is_read_by_its_owner",
         "functions_run_after_assignments",

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,12 +20,18 @@ from tf_keras.callbacks import LambdaCallback
 
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
+from extensions.privacy.randomness import SystemSource
+from extensions.protocols import announcement
+from extensions.protocols.announcement import Announced
+from extensions.protocols.host import share_public
 from tests.helpers.memory import private_memory
 from tests.helpers.patience import wait_until
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
 from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
 from tfe_ext.keras.records.batches import OwnersRecords, check_owners
+from tfe_ext.keras.records.datasets import PlacedRecords
 from tfe_ext.players.job import JOB
+from tfe_ext.run.host import FarHost
 from tfe_ext.streams import choice
 from tfe_ext.streams.chacha import keystream_on
 from tfe_ext.streams.native import NativeError
@@ -94,6 +101,34 @@ def a_data_set_is_read_by_its_owner():
         np.testing.assert_array_equal(values.numpy() * 2.0**-bits, reals)
     with pytest.raises(ArgumentError, match="a dataset of server1 on the device of owner"):
         check_owners({"server1": pairs}, None, network, frac_bits=20, max_feature_norm=1.0)
+
+
+def a_total_of_blocks_stays_with_the_servers():
+    """Of records that lie with them: what a block adds, and their sum, do not come here."""
+    devices = PROTOCOL.ring.servers.devices
+    host, records = FarHost(PROTOCOL, SystemSource()), []
+    for i, device in enumerate(devices):
+        with tf.device(device):
+            features = tf.constant([[j + 10 * i] for j in range(3 + i)], tf.int64)
+            labels = tf.zeros([3 + i, 1], tf.int64)
+            records.append(PlacedRecords(features=features, labels=labels))
+    known = Announced(records=records, sizes=(3, 4, 5), features=1)
+    model = share_public(host, [np.zeros((1, 1), np.int64), np.zeros(1, np.int64)])
+    added = []
+
+    def noted(self, totals, words):
+        added.extend(word.backing_device for word in words)
+        total(self, totals, words)
+
+    total = FarHost._add
+    with patch.object(announcement, "COMPARED", 5), patch.object(FarHost, "_add", noted):
+        words = host.total(
+            model, known, 1, lambda model, batch: batch.x.sum(0), lambda share: share + share
+        )
+    assert added == [*devices] * 4
+    assert [part.backing_device for own in words for part in own] == [*devices]
+    (opened,) = host.open(words)
+    assert opened.tolist() == [2 * (3 + 46 + 110)]
 
 
 def calls_differ():
