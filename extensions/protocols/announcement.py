@@ -8,7 +8,7 @@ from typing import Any
 from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords, capacity
 from extensions.protocols.agreement import Exchange, agree
-from extensions.protocols.host import part_of, pieces_of
+from extensions.protocols.host import in_blocks, pieces_of
 from extensions.protocols.settings import Settings
 
 BLOCK = 1 << 25
@@ -89,23 +89,28 @@ class Announced:
         Args:
             comparisons: that are made at once for each record.
         """
-        most = min(BLOCK // self.features, COMPARED // max(1, comparisons))
-        return max(1, min(-(-sum(self.sizes) // max(1, most)), max(self.sizes)))
+        return blocks_for(self.sizes, self.features, comparisons)
 
     def blocks(self, comparisons: int) -> Iterator["Announced"]:
         """Yields `blocks_for` parts of records that are in this process, as equal as can be."""
-        count = self.blocks_for(comparisons)
-        for i in range(count):
-            parts = []
-            for each in self.records:
-                own = part_of(len(each.features), i, count)
-                parts.append(replace(each, features=each.features[own], labels=each.labels[own]))
-            sizes = tuple(len(range(n)[part_of(n, i, count)]) for n in self.sizes)
-            yield replace(self, records=parts, sizes=sizes)
+        for records, sizes in in_blocks(self.records, self.sizes, self.blocks_for(comparisons)):
+            yield replace(self, records=records, sizes=tuple(sizes))
 
     def padding(self, config: Settings) -> float:
         """Returns which part of a batch's rows is beyond the expected sample."""
         return 1.0 - config.sample_rate * sum(self.sizes) / sum(self.rows(config))
+
+
+def blocks_for(sizes: Sequence[int], features: int, comparisons: int) -> int:
+    """Returns in how many parts records are computed, so that memory holds one.
+
+    Args:
+        sizes: number of records of each party.
+        features: of a record.
+        comparisons: that are made at once for each record.
+    """
+    most = min(BLOCK // features, COMPARED // max(1, comparisons))
+    return max(1, min(-(-sum(sizes) // max(1, most)), max(sizes)))
 
 
 def announce(

@@ -8,8 +8,8 @@ devices that it directs, or all in one place. A protocol that is written against
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from extensions.privacy.sampling import OwnRecords, Rows, draw_rows
 from extensions.protocols.agreement import Words
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource, Ring, Share
-
-if TYPE_CHECKING:
-    from extensions.protocols.announcement import Announced
 
 Step = Callable[..., Parameters]
 """What it makes of shares, and of public integers that may be others whenever it is called."""
@@ -107,6 +104,21 @@ def mean(values: Sequence[int]) -> int | None:
 def flat(model: Parameters) -> list[Share]:
     """Returns the weight and the bias of each layer in turn."""
     return [part for pair in model for part in pair]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumOf:
+    """What is added up over records, block by block, and what is made of the sum.
+
+    Attributes:
+        size: of what is added up.
+        count: of the model and some records, unpadded, returns it, (size,).
+        finish: of the sum.
+    """
+
+    size: int
+    count: Callable[[Parameters, Batch], Share]
+    finish: Callable[[Share], Share]
 
 
 class Host(Protocol):
@@ -226,27 +238,28 @@ class Host(Protocol):
     def total(
         self,
         model: Parameters,
-        records: "Announced",
-        comparisons: int,
-        count: Callable[[Parameters, Batch], Share],
-        finish: Callable[[Share], Share],
+        records: Sequence[OwnRecords],
+        rows: Sequence[int],
+        blocks: int,
+        sum_of: SumOf,
     ) -> list[list[Integers]]:
-        """Returns, for each of `holders`, its summand of what a function says of all records.
+        """Returns, for each of `holders`, its summand of what is made of a sum over records.
 
         Args:
             model: on this host.
-            records: of all parties.
-            comparisons: that are made at once for each record.
-            count: of some records, unpadded; over all of them it is added up.
-            finish: makes of the sum what is returned.
+            records: of each of `ranks`.
+            rows: public number of records of each party.
+            blocks: in which they come, one after the other.
+            sum_of: what is added up.
         """
 
         def compute(model: Parameters) -> list[Share]:
-            blocks = (
-                self.everything(self.place(part.records), part.sizes)
-                for part in records.blocks(comparisons)
+            each = (
+                self.everything(self.place(own), sizes)
+                for own, sizes in in_blocks(records, rows, blocks)
             )
-            return [finish(functools.reduce(operator.add, (count(model, one) for one in blocks)))]
+            counts = (sum_of.count(model, batch) for batch in each)
+            return [sum_of.finish(functools.reduce(operator.add, counts))]
 
         return self.summands(model, compute)
 
@@ -341,6 +354,24 @@ def pieces_of(rows: Sequence[int], most: int | None) -> int:
         most: about how many rows a piece may have; None for all.
     """
     return 1 if most is None else min(-(-sum(rows) // most), *(n for n in rows if n))
+
+
+def in_blocks(
+    records: Sequence[OwnRecords], rows: Sequence[int], count: int
+) -> Iterator[tuple[list[OwnRecords], list[int]]]:
+    """Yields that many parts of records in this process, as equal as can be, and their sizes.
+
+    Args:
+        records: of some parties.
+        rows: number of records of each party.
+        count: of parts.
+    """
+    for i in range(count):
+        parts = []
+        for each in records:
+            own = part_of(len(each.features), i, count)
+            parts.append(replace(each, features=each.features[own], labels=each.labels[own]))
+        yield parts, [len(range(n)[part_of(n, i, count)]) for n in rows]
 
 
 def part_of(size: int, i: int, count: int) -> slice:

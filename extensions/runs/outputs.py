@@ -12,7 +12,7 @@ from extensions.network.passes import Parameters, forward
 from extensions.network.tally import cells, kind_of, sensitivity, tally
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.announcement import Announced
-from extensions.protocols.host import Batch, Host, named, pairs
+from extensions.protocols.host import Batch, Host, SumOf, named, pairs
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.protocols.settings import split_of, whole_network_of
 from extensions.protocols.sums.noisy_sum import noisy_words
@@ -131,7 +131,14 @@ class Outputs:
             logits = forward(host.ring, network, model, batch.x).logits
             return self._counts(host.ring, logits, batch.y)
 
-        counted = host.total(model, self._held_out, network.comparisons, count, self._noised)
+        size = cells(network.widths[-1]) if self._config.judged == "all" else 1
+        counted = host.total(
+            model,
+            self._held_out.records,
+            self._held_out.sizes,
+            self._held_out.blocks_for(network.comparisons),
+            SumOf(size=size, count=count, finish=self._noised),
+        )
         return [[*own, *counts] for own, counts in zip(shown, counted, strict=True)]
 
     def _of_public(self, model: Parameters) -> list[list[Integers]]:

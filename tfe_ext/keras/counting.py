@@ -8,13 +8,16 @@ from extensions.checks import check_positive
 from extensions.network.evaluation import count_misses
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
+from extensions.protocols.announcement import blocks_for
+from extensions.protocols.host import Batch
 from extensions.protocols.noise import add_gaussian_noise
 from extensions.ring.fixed_point import decode
 from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import Records
+from tfe_ext.keras.records.batches import OwnersRecords, Records
+from tfe_ext.keras.records.totals import Total
 from tfe_ext.keras.steps.step import logits_of, opened
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Share
@@ -54,7 +57,7 @@ class Count:
     """How many records a model gets right; the number is opened whenever it is asked for.
 
     Attributes:
-        program: opens what `misses` returns.
+        program: opens the number of those it gets wrong (`misses`).
         records: number of those counted.
         frac_bits: of the protocol.
         noise: that the number gets.
@@ -67,7 +70,7 @@ class Count:
         that multiplier.
     """
 
-    program: Program
+    program: Program | Total
     records: int
     frac_bits: int
     noise: Noise
@@ -96,14 +99,27 @@ class Count:
         )
 
 
-def misses(ring: ABY3Ring, chain: Chain, records: Records, noise: Noise) -> tf.Tensor:
-    """Returns the number of records that the model gets wrong, and noise, on the ring's grid."""
-    batch = records.everything()
-    wrong: Share = count_misses(ring, logits_of(ring, chain, batch.x), batch.y, ties="right")
-    count = wrong.reshape(1) * (1 << ring.frac_bits)
-    if noise.deviation is None:
-        return opened(count)
-    (noisy,) = add_gaussian_noise(
-        ring, [count], noise.deviation, frac_bits=ring.frac_bits, source=noise.source
-    )
-    return opened(noisy)
+def misses(ring: ABY3Ring, chain: Chain, records: Records, noise: Noise) -> Program | Total:
+    """Returns what opens the number of records that the model gets wrong, on the ring's grid.
+
+    Records of owners are counted in blocks that memory holds, those that are shared all at once.
+    """
+
+    def wrong(batch: Batch) -> Share:
+        found: Share = count_misses(ring, logits_of(ring, chain, batch.x), batch.y, ties="right")
+        return found.reshape(1) * (1 << ring.frac_bits)
+
+    def finish(count: Share) -> tf.Tensor:
+        if noise.deviation is None:
+            return opened(count)
+        (noisy,) = add_gaussian_noise(
+            ring, [count], noise.deviation, frac_bits=ring.frac_bits, source=noise.source
+        )
+        return opened(noisy)
+
+    if isinstance(records, OwnersRecords):
+        network = chain.network
+        blocks = blocks_for(records.sizes, network.widths[0], network.comparisons)
+        if blocks > 1:
+            return Total(ring.servers.devices, records, blocks, 1, wrong, finish)
+    return Program(lambda: finish(wrong(records.everything())))

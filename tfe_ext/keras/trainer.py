@@ -212,7 +212,7 @@ class Trainer:
         source = SystemSource() if optimizer is None else optimizer.source
         added = Noise(deviation=noise, source=source)
         key = ("count", id(records), noise, _own(source), *_facts(chain))
-        program = self._program(key, lambda: misses(self.ring, chain, records, added))
+        program = self._programs.get(key, lambda: misses(self.ring, chain, records, added))
         return Count(
             program=program,
             records=records.size,

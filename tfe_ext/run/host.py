@@ -1,8 +1,7 @@
 """ABY3 as a host: one program directs three servers, on whose devices their records lie."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import tensorflow as tf
@@ -10,7 +9,6 @@ import tensorflow as tf
 from extensions.errors import ArgumentError
 from extensions.network.passes import Parameters
 from extensions.privacy.sampling import OwnRecords
-from extensions.protocols.announcement import Announced
 from extensions.protocols.dpsgd import SampledStep
 from extensions.protocols.host import (
     Arrays,
@@ -19,6 +17,7 @@ from extensions.protocols.host import (
     Host,
     Placed,
     Step,
+    SumOf,
     Traffic,
     flat,
     pairs,
@@ -32,6 +31,7 @@ from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords
 from tfe_ext.keras.records.datasets import PlacedRecords
+from tfe_ext.keras.records.totals import Total
 from tfe_ext.keras.steps.pieces import InPieces, Pieces
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring
@@ -111,66 +111,42 @@ class ABY3Host(Host):
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
         """Returns x_R of every share, for each server R; what is computed is one graph."""
-        return [[part.numpy() for part in own] for own in self._summands(model, compute)]
+        return self._kept_words(self._summands(model, compute))
 
     def total(
         self,
         model: Parameters,
-        records: Announced,
-        comparisons: int,
-        count: Callable[[Parameters, Batch], Share],
-        finish: Callable[[Share], Share],
+        records: Sequence[OwnRecords | PlacedRecords],
+        rows: Sequence[int],
+        blocks: int,
+        sum_of: SumOf,
     ) -> list[list[Integers]]:
-        """Returns x_R of the sum over all records, for each server R.
+        """Returns x_R of what is made of the sum, for each server R; records stay with owners."""
+        total = Total(
+            self._on,
+            self.place(records),
+            blocks,
+            sum_of.size,
+            lambda batch: sum_of.count(_read(model), batch),
+            lambda found: self._words([sum_of.finish(found)]),
+        )
+        return self._kept_words(total())
 
-        One graph for all blocks, which records leave as little as they leave their owner, and one
-        for what the blocks leave over.
-        """
-        placed, blocks = self.place(records.records), records.blocks_for(comparisons)
-        sizes = [n // blocks for n in records.sizes]
-        first = [n - n % blocks for n in records.sizes]
-        rest = [n % blocks for n in records.sizes]
-        totals: list[tf.Variable] = []
-        index = ScalarVariables(self._on, [0])
+    def _kept_words(self, found: list[list[tf.Tensor]]) -> list[list[Integers]]:
+        """What summands are outside graphs."""
+        return [[part.numpy() for part in own] for own in found]
 
-        def counted(starts: Sequence[int], sizes: Sequence[int]) -> list[tf.Tensor]:
-            batch = placed.part(index.read()[0], starts, sizes)
-            share = count(_read(model), batch).additive3()
-            return [_whole(share, rank) for rank in self.holders]
-
-        for starts, each, times in (([0] * len(sizes), sizes, blocks), (first, rest, 1)):
-            program = Program(partial(counted, starts, each))
-            for i in range(times if any(each) else 0):
-                index.assign([i])
-                self._add(totals, program())
-        return self.summands(model, lambda _: [finish(self._sum(totals))])
-
-    def _add(self, totals: list[tf.Variable], words: Sequence[tf.Tensor]) -> None:
-        """Adds up on every server what it has, and what stays there."""
-        for rank, (device, word) in enumerate(zip(self._on, words, strict=True)):
-            with tf.device(device):
-                if rank < len(totals):
-                    totals[rank].assign_add(word)
-                else:
-                    totals.append(tf.Variable(word, trainable=False, name="total"))
-
-    def _sum(self, totals: Sequence[tf.Variable]) -> Additive3:
-        parts = []
-        for device, variable in zip(self._on, totals, strict=True):
-            with tf.device(device):
-                parts.append(variable.read_value())
-        return Additive3(self._on, parts)
+    def _words(self, shares: Sequence[Share]) -> list[list[tf.Tensor]]:
+        """x_R of every share, on server R."""
+        parts = [share.additive3() for share in shares]
+        return [[_whole(share, rank) for share in parts] for rank in self.holders]
 
     def _summands(self, model: Parameters, compute: Compute) -> list[list[Any]]:
         """x_R of every share, on server R."""
         if compute is flat:
             return [[part.parts[2 * rank] for part in flat(model)] for rank in self.holders]
 
-        def parts() -> list[list[tf.Tensor]]:
-            shares = [share.additive3() for share in compute(_read(model))]
-            return [[_whole(share, rank) for share in shares] for rank in self.holders]
-
-        found: list[list[tf.Tensor]] = Program(parts)()
+        found: list[list[tf.Tensor]] = Program(lambda: self._words(compute(_read(model))))()
         return found
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
@@ -260,14 +236,14 @@ class FarHost(ABY3Host):
     they are.
     """
 
-    def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
-        """Returns x_R of every share, on server R."""
+    def _kept_words(self, found: list[list[tf.Tensor]]) -> list[list[Any]]:
+        """Tensors on their servers' devices."""
 
         def stay(device: str, own: Sequence[Any]) -> list[Any]:
             with tf.device(device):
                 return [tf.identity(part) for part in own]
 
-        return at_once(stay, self._on, self._summands(model, compute))
+        return at_once(stay, self._on, found)
 
     def open(self, summands: Sequence[Sequence[Any]]) -> list[Integers]:
         """Returns what the summands add up to, which come here."""

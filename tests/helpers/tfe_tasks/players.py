@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,9 +20,7 @@ from tf_keras.callbacks import LambdaCallback
 import tfe_ext
 from extensions.errors import ArgumentError, PlayerLostError
 from extensions.privacy.randomness import SystemSource
-from extensions.protocols import announcement
-from extensions.protocols.announcement import Announced
-from extensions.protocols.host import share_public
+from extensions.protocols.host import SumOf, share_public
 from tests.helpers.memory import private_memory
 from tests.helpers.patience import wait_until
 from tests.helpers.tfe_tasks.session import assert_replicated, graph, share_values
@@ -104,7 +101,7 @@ def a_data_set_is_read_by_its_owner():
 
 
 def a_total_of_blocks_stays_with_the_servers():
-    """Of records that lie with them: what a block adds, and their sum, do not come here."""
+    """Of records that lie with them: neither they nor the sum come here before it is opened."""
     devices = PROTOCOL.ring.servers.devices
     host, records = FarHost(PROTOCOL, SystemSource()), []
     for i, device in enumerate(devices):
@@ -112,20 +109,11 @@ def a_total_of_blocks_stays_with_the_servers():
             features = tf.constant([[j + 10 * i] for j in range(3 + i)], tf.int64)
             labels = tf.zeros([3 + i, 1], tf.int64)
             records.append(PlacedRecords(features=features, labels=labels))
-    known = Announced(records=records, sizes=(3, 4, 5), features=1)
     model = share_public(host, [np.zeros((1, 1), np.int64), np.zeros(1, np.int64)])
-    added = []
-
-    def noted(self, totals, words):
-        added.extend(word.backing_device for word in words)
-        total(self, totals, words)
-
-    total = FarHost._add
-    with patch.object(announcement, "COMPARED", 5), patch.object(FarHost, "_add", noted):
-        words = host.total(
-            model, known, 1, lambda model, batch: batch.x.sum(0), lambda share: share + share
-        )
-    assert added == [*devices] * 4
+    summed = SumOf(
+        size=1, count=lambda model, batch: batch.x.sum(0), finish=lambda share: share + share
+    )
+    words = host.total(model, records, (3, 4, 5), 3, summed)
     assert [part.backing_device for own in words for part in own] == [*devices]
     (opened,) = host.open(words)
     assert opened.tolist() == [2 * (3 + 46 + 110)]

@@ -53,6 +53,11 @@ class OwnersRecords:
             table.replace(own)
 
     @property
+    def sizes(self) -> list[int]:
+        """Number of rows of each owner."""
+        return [table.size for table in self.tables.values()]
+
+    @property
     def size(self) -> int:
         """Number of records of all owners."""
         return sum(len(table) for table in self.tables.values())

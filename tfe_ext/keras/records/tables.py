@@ -39,7 +39,12 @@ class RecordTable:
 
     def __len__(self) -> int:
         """Number of persons: of what is drawn together."""
-        return int(self._columns[0].shape[0]) // self._per_unit
+        return self.size // self._per_unit
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return int(self._columns[0].shape[0])
 
     @property
     def widths(self) -> tuple[int, int]:

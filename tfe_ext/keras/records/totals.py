@@ -1,0 +1,77 @@
+"""What is said of all records of their owners, added up block by block."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from extensions.protocols.host import Batch
+from tfe_ext.cost.cost import Cost
+from tfe_ext.keras.programs import Program
+from tfe_ext.keras.records.batches import OwnersRecords
+from tfe_ext.ring.shares import Additive3, Share
+from tfe_ext.ring.variables import ScalarVariables, SumVariable
+
+
+class Total:
+    """A function of records, summed over all of them: one graph for blocks, one for the rest.
+
+    Args:
+        devices: of the servers.
+        records: that stay with their owners; each block has some of every owner's.
+        blocks: number of equal ones.
+        size: of what is added up.
+        count: of some records, unpadded; (size,).
+        finish: what is returned, of the sum; a graph of its own.
+
+    Guarantees:
+        Servers keep their summands of the sum, which nobody else sees.
+
+    Cost:
+        Each block takes the rounds of `count`, and so do the records that equal blocks leave over.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[str],
+        records: OwnersRecords,
+        blocks: int,
+        size: int,
+        count: Callable[[Batch], Share],
+        finish: Callable[[Additive3], Any],
+    ) -> None:
+        self._records, self._count = records, count
+        self._sum = SumVariable(devices, (size,))
+        self._index = ScalarVariables(devices, [0])
+        rows = records.sizes
+        parts = [
+            ([0] * len(rows), [n // blocks for n in rows], blocks),
+            ([n - n % blocks for n in rows], [n % blocks for n in rows], 1),
+        ]
+        self._blocks = [
+            (Program(partial(self._add, starts, sizes)), times)
+            for starts, sizes, times in parts
+            if any(sizes)
+        ]
+        self._end = Program(lambda: finish(self._sum.read()))
+
+    def __call__(self) -> Any:
+        """Adds up all records as they are now."""
+        self._sum.clear()
+        for program, times in self._blocks:
+            for i in range(times):
+                self._index.assign([i])
+                program()
+        return self._end()
+
+    @property
+    def cost(self) -> Cost:
+        """What a call costs, read from the graphs."""
+        (first, times), *rest = self._blocks
+        found = first.cost.then(first.cost, times - 1)
+        for program, times in [*rest, (self._end, 1)]:
+            found = found.then(program.cost, times)
+        return found
+
+    def _add(self, starts: Sequence[int], sizes: Sequence[int]) -> None:
+        (index,) = self._index.read()
+        self._sum.add(self._count(self._records.part(index, starts, sizes)))
