@@ -11,7 +11,7 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import announcement
 from extensions.protocols.host import Batch, SumOf, share_public
 from tests.helpers.tfe_tasks.keras import model_of, owned, records
-from tests.helpers.tfe_tasks.session import PROTOCOL, counted_graphs
+from tests.helpers.tfe_tasks.session import OWNER, PROTOCOL, counted_graphs
 from tfe_ext.run.host import ABY3Host
 
 SIZES = (7, 0, 5)
@@ -55,3 +55,7 @@ def evaluated() -> None:
     assert traced() == 3, "a block, what is left over, and the end"
     assert found == expected
     assert len({*found}) == 2
+    fewer = [{"server2": each["server0"], OWNER: each["server1"]} for each in (x, y)]
+    with patch.object(announcement, "COMPARED", 60):
+        found = [parted.evaluate(*fewer)]
+    assert found == [whole.evaluate(*fewer)]

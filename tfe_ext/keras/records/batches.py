@@ -16,7 +16,6 @@ from tfe_ext.keras.records.datasets import PlacedRecords, is_dataset, read
 from tfe_ext.keras.records.tables import RecordTable
 from tfe_ext.ring.inputs import share_from
 from tfe_ext.ring.placed import concatenate
-from tfe_ext.ring.scalars import Scalar
 from tfe_ext.ring.servers import Servers
 from tfe_ext.ring.shares import Replicated
 from tfe_ext.ring.variables import ShareVariable
@@ -99,15 +98,17 @@ class OwnersRecords:
         """Returns all records, in the order of owners."""
         return self._unpadded([table.everything() for table in self.tables.values()])
 
-    def part(self, index: Scalar, starts: Sequence[int], sizes: Sequence[int]) -> Batch:
+    def part(
+        self, index: Sequence[tf.Tensor], starts: Sequence[int], sizes: Sequence[int]
+    ) -> Batch:
         """Returns so many records of each owner, in the order of owners.
 
         Args:
-            index: how many such parts come before it, behind the starts; known to each owner.
+            index: how many such parts come before it, behind the starts; on each owner's device.
             starts: of the first part, by owner.
             sizes: of a part, by owner.
         """
-        owners = zip(self.tables.values(), index.parts, starts, sizes, strict=True)
+        owners = zip(self.tables.values(), index, starts, sizes, strict=True)
         return self._unpadded(
             [table.part(place, start, size) for table, place, start, size in owners]
         )

@@ -41,7 +41,8 @@ class Total:
     ) -> None:
         self._records, self._count = records, count
         self._sum = SumVariable(devices, (size,))
-        self._index = ScalarVariables(devices, [0])
+        owners = [table.device for table in records.tables.values()]
+        self._index = ScalarVariables(owners, [0])
         rows = records.sizes
         parts = [
             ([0] * len(rows), [n // blocks for n in rows], blocks),
@@ -74,4 +75,4 @@ class Total:
 
     def _add(self, starts: Sequence[int], sizes: Sequence[int]) -> None:
         (index,) = self._index.read()
-        self._sum.add(self._count(self._records.part(index, starts, sizes)))
+        self._sum.add(self._count(self._records.part(index.parts, starts, sizes)))
