@@ -172,6 +172,7 @@ class Requests(Post):
             records=records,
             identities=getattr(self.aggregator, "identities", None),
         )
+        made.settings = settings_of(self.aggregator)  # not a copy: attackers look there for keys
         made.table = self
         return made
 
