@@ -181,11 +181,14 @@ class Deployment:
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
         )
+        self._configure(f'root-certificates = "{self.root}"')
+
+    def _configure(self, trust: str) -> None:
+        """Flower's command knows the SuperLink, and why to trust it, once that listens."""
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
         text = f'[superlink]\ndefault = "{LINK}"\n\n[superlink.{LINK}]\n'
-        text += f'address = "{self.address}"\nroot-certificates = "{self.root}"\n'
-        (home / "config.toml").write_text(text)
+        (home / "config.toml").write_text(text + f'address = "{self.address}"\n{trust}\n')
         until(self._listens, "the SuperLink")
 
     def _listens(self) -> bool:

@@ -128,8 +128,7 @@ class Outputs:
         network = self._network
 
         def count(model: Parameters, batch: Batch) -> Share:
-            logits = forward(host.ring, network, model, batch.x).logits
-            return self._counts(host.ring, logits, batch.y)
+            return self._counts(host.ring, model, batch.x, batch.y)
 
         size = cells(network.widths[-1]) if self._config.judged == "all" else 1
         counted = host.total(
@@ -153,11 +152,11 @@ class Outputs:
 
         def counts(rank: int) -> list[Integers]:
             whole = replace(self._held_out, records=[own[rank]], sizes=(len(own[rank]),))
-            found = []
-            for part in whole.blocks(self._network.comparisons):
-                (records,) = part.records
-                logits = forward(ring, self._network, values, records.features).logits
-                found.append(self._counts(ring, logits, records.labels))
+            found = [
+                self._counts(ring, values, one.features, one.labels)
+                for part in whole.blocks(self._network.comparisons)
+                for one in part.records
+            ]
             return [reduce(add, found)]
 
         sigma = config.count_noise if config.evaluate == "noisy" else 0.0
@@ -166,8 +165,9 @@ class Outputs:
         )
         return [[*one, *other] for one, other in zip(shown, counted, strict=True)]
 
-    def _counts(self, ring: Ring, logits: Share, targets: Share) -> Share:
-        """What is counted, (counts,), with the ring's fractional bits."""
+    def _counts(self, ring: Ring, model: Parameters, x: Share, targets: Share) -> Share:
+        """What is counted of rows, (counts,), with the ring's fractional bits."""
+        logits = forward(ring, self._network, model, x).logits
         if self._config.judged == "all":
             return tally(ring, self._config.loss, logits, targets)
         misses = count_misses(ring, logits, targets, ties="right")

@@ -16,8 +16,8 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.keras.layers import Chain
 from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import OwnersRecords, Records
-from tfe_ext.keras.records.totals import Total
+from tfe_ext.keras.records.batches import Records
+from tfe_ext.keras.records.totals import Total, total_of
 from tfe_ext.keras.steps.step import logits_of, opened
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.shares import Share
@@ -117,9 +117,6 @@ def misses(ring: ABY3Ring, chain: Chain, records: Records, noise: Noise) -> Prog
         )
         return opened(noisy)
 
-    if isinstance(records, OwnersRecords):
-        network = chain.network
-        blocks = blocks_for(records.sizes, network.widths[0], network.comparisons)
-        if blocks > 1:
-            return Total(ring.servers.devices, records, blocks, 1, wrong, finish)
-    return Program(lambda: finish(wrong(records.everything())))
+    sizes, network = records.sizes, chain.network
+    blocks = blocks_for(sizes, network.widths[0], network.comparisons)
+    return total_of(ring.servers.devices, records, blocks, 1, wrong, finish)

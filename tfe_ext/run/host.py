@@ -31,7 +31,7 @@ from tfe_ext.keras.optimizers import noise_failure
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords
 from tfe_ext.keras.records.datasets import PlacedRecords
-from tfe_ext.keras.records.totals import Total
+from tfe_ext.keras.records.totals import total_of
 from tfe_ext.keras.steps.pieces import InPieces, Pieces
 from tfe_ext.players.job import SOFTWARE
 from tfe_ext.ring.aby3_ring import ABY3Ring
@@ -122,7 +122,7 @@ class ABY3Host(Host):
         sum_of: SumOf,
     ) -> list[list[Integers]]:
         """Returns x_R of what is made of the sum, for each server R; records stay with owners."""
-        total = Total(
+        total = total_of(
             self._on,
             self.place(records),
             blocks,

@@ -88,11 +88,7 @@ class OwnersRecords:
 
     def shared(self, drawn: Sequence[Sequence[tf.Tensor]]) -> Batch:
         """Returns the batch of all owners' rows, each on its owner's device."""
-        shares = [
-            share_from(self._servers, own, table.device)
-            for table, own in zip(self.tables.values(), drawn, strict=True)
-        ]
-        return Batch(*(concatenate(column) for column in zip(*shares, strict=True)))
+        return Batch(*self._shared(drawn))
 
     def everything(self) -> Batch:
         """Returns all records, in the order of owners."""
@@ -109,17 +105,20 @@ class OwnersRecords:
             sizes: of a part, by owner.
         """
         owners = zip(self.tables.values(), index, starts, sizes, strict=True)
-        return self._unpadded(
-            [table.part(place, start, size) for table, place, start, size in owners]
-        )
+        parts = [table.part(place, start, size) for table, place, start, size in owners]
+        return self._unpadded(parts)
 
     def _unpadded(self, columns: Sequence[Sequence[tf.Tensor]]) -> Batch:
-        shared = [
+        x, y, norms = self._shared(columns)
+        return Batch(x, y, norms, None)
+
+    def _shared(self, columns: Sequence[Sequence[tf.Tensor]]) -> list[Replicated]:
+        """Shares of each column of all owners, who have these on their devices."""
+        shares = [
             share_from(self._servers, own, table.device)
             for table, own in zip(self.tables.values(), columns, strict=True)
         ]
-        x, y, norms = (concatenate(column) for column in zip(*shared, strict=True))
-        return Batch(x, y, norms, None)
+        return [concatenate(column) for column in zip(*shares, strict=True)]
 
 
 class SharedRecords:
@@ -136,6 +135,11 @@ class SharedRecords:
         x, y = shares
         self.size, self.targets = x.shape[0], y
         self._x, self._y = ShareVariable(x), ShareVariable(y)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of rows, of all owners together."""
+        return [self.size]
 
     def replace(self, shares: tuple[Replicated, Replicated]) -> None:
         """Puts other records of the same shapes in their place."""

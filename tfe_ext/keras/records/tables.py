@@ -65,8 +65,8 @@ class RecordTable:
     def part(self, index: tf.Tensor, start: int, size: int) -> list[tf.Tensor]:
         """Returns what `everything` does of the records from start + index * size on, so many."""
         with tf.device(self.device):
-            places = start + index * size + tf.range(size, dtype=tf.int64)
-            return [tf.gather(column.read_value(), places) for column in self._columns]
+            first = start + index * size
+            return [rows_from(column.read_value(), first, size) for column in self._columns]
 
     def draw(
         self, stream: Stream, *, party: int, sample_rate: float, rows: int, source: NoiseSource
@@ -110,6 +110,13 @@ class RecordTable:
                 chosen = tf.gather(column.read_value(), places)
                 drawn.append(chosen * tf.reshape(real, [-1] + [1] * (chosen.shape.rank - 1)))
             return padded([*drawn, 1 - real], rows)
+
+
+def rows_from(column: tf.Tensor, first: tf.Tensor, count: int) -> tf.Tensor:
+    """Returns so many rows from a place on that is known when the graph runs."""
+    rest = column.shape.as_list()[1:]
+    begin = tf.stack([first, *[tf.zeros([], tf.int64)] * len(rest)])
+    return tf.slice(column, begin, [count, *rest])
 
 
 def padded(drawn: Sequence[tf.Tensor], rows: int) -> list[tf.Tensor]:

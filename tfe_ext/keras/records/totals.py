@@ -7,9 +7,26 @@ from typing import Any
 from extensions.protocols.host import Batch
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.programs import Program
-from tfe_ext.keras.records.batches import OwnersRecords
-from tfe_ext.ring.shares import Additive3, Share
+from tfe_ext.keras.records.batches import OwnersRecords, Records
+from tfe_ext.ring.shares import Share
 from tfe_ext.ring.variables import ScalarVariables, SumVariable
+
+
+def total_of(
+    devices: Sequence[str],
+    records: Records,
+    blocks: int,
+    size: int,
+    count: Callable[[Batch], Share],
+    finish: Callable[[Share], Any],
+) -> "Program | Total":
+    """Returns what sums a function of all records up: one graph if they are one block.
+
+    The arguments are those of `Total`; records that are shared already are one block.
+    """
+    if blocks == 1 or not isinstance(records, OwnersRecords):
+        return Program(lambda: finish(count(records.everything())))
+    return Total(devices, records, blocks, size, count, finish)
 
 
 class Total:
@@ -37,7 +54,7 @@ class Total:
         blocks: int,
         size: int,
         count: Callable[[Batch], Share],
-        finish: Callable[[Additive3], Any],
+        finish: Callable[[Share], Any],
     ) -> None:
         self._records, self._count = records, count
         self._sum = SumVariable(devices, (size,))

@@ -14,7 +14,7 @@ from extensions.ring.interface import NoiseSource
 from tfe_ext.cost.cost import Cost
 from tfe_ext.keras.programs import Program
 from tfe_ext.keras.records.batches import OwnersRecords, Records
-from tfe_ext.keras.records.tables import padded
+from tfe_ext.keras.records.tables import padded, rows_from
 from tfe_ext.ring.aby3_ring import ABY3Ring
 from tfe_ext.ring.variables import SumVariable
 
@@ -212,10 +212,7 @@ class _Sample:
     def next(self) -> list[tf.Tensor]:
         """Returns the next piece of them."""
         with tf.device(self._device):
-            first, found = self._due.read_value() * self._rows, []
-            for column in self._columns:
-                rest = column.shape.as_list()[1:]
-                begin = tf.stack([first, *[tf.zeros([], tf.int64)] * len(rest)])
-                found.append(tf.slice(column.read_value(), begin, [self._rows, *rest]))
+            first = self._due.read_value() * self._rows
+            found = [rows_from(each.read_value(), first, self._rows) for each in self._columns]
             self._due.assign_add(tf.ones([], tf.int64))
             return found
