@@ -1,24 +1,33 @@
 """Protocol 4 in CrypTen: an encrypted model starts from what the parties trained locally."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
+import torch
 
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.world import exchange
 from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, relu, sigmoid
-from extensions.protocols.announcement import Announcement, agree_on_records
+from extensions.network.chain import Network
+from extensions.protocols.announcement import Announcement, agree_on_records, blocks_for
 from extensions.protocols.initialization import (
     STRATEGIES,
+    Stacked,
     Strategy,
     Weighting,
+    average,
+    best,
+    candidates,
     check_weighting,
+    counts_of,
     encode_model,
+    misses,
 )
-from extensions.protocols.initialization import initialize as initialize_shares
 from extensions.ring.fixed_point import Integers, Reals
 
 from crypten.mpc import MPCTensor
@@ -49,7 +58,8 @@ def initialize(
         weighting: of the average: "records" by the parties' numbers of records, or "uniform".
 
     Cost:
-        One round in which numbers of records are exchanged, and those of the protocol.
+        One round in which numbers of records are exchanged, and those of the protocol, whose pass
+        is made for each block of held-out records that memory holds.
 
     Raises:
         ArgumentError: in every party and before anything is shared: a local model of other shapes
@@ -72,19 +82,38 @@ def initialize(
     everybody = agree_on_records(
         exchange, [Announcement(records=max(records, 0))], settings, problem
     )
-    started = initialize_shares(
-        ring,
-        strategy,
-        _shared(ring, pairs, own),
-        [announced.records for announced in everybody],
-        start=[(weight.share, bias.share) for weight, bias in pairs],
-        held_out=None if held_out is None else (held_out[0].share, held_out[1].share),
-        weighting=weighting,
-        activations=functions,
-    )
+    local_models = _shared(ring, pairs, own)
+    sizes = [announced.records for announced in everybody]
+    if strategy == "local-average":
+        started = average(ring, local_models, counts_of(sizes, weighting))
+    else:
+        start = [(weight.share, bias.share) for weight, bias in pairs]
+        tried = candidates(ring, strategy, local_models, sizes, start=start, weighting=weighting)
+        assert held_out is not None
+        started = best(ring, tried, _misses(ring, tried, held_out, functions))
     for pair, values in zip(pairs, started, strict=True):
         for parameter, value in zip(pair, values, strict=True):
             parameter.share = value
+
+
+def _misses(
+    ring: CrypTenRing,
+    tried: Stacked,
+    held_out: tuple[MPCTensor, MPCTensor],
+    functions: Sequence[PiecewiseLinear],
+) -> torch.Tensor:
+    """Returns shares of each candidate's misses, counted in blocks of rows that memory holds."""
+    x, targets = (tensor.share for tensor in held_out)
+    shapes = [tuple(weight.shape) for weight, _ in tried]
+    widths = [shapes[0][2], *(outputs for _, outputs, _ in shapes)]
+    network = Network.dense(
+        widths=tuple(widths), activations=tuple(functions), has_bias=(True,) * len(shapes)
+    )
+    compared = shapes[0][0] * max(network.comparisons, widths[-1])
+    blocks = blocks_for([len(x)], widths[0], compared)
+    each = zip(x.tensor_split(blocks), targets.tensor_split(blocks), strict=True)
+    found: torch.Tensor = reduce(add, (misses(ring, tried, *block, functions) for block in each))
+    return found
 
 
 def _shared(

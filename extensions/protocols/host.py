@@ -101,7 +101,7 @@ def mean(values: Sequence[int]) -> int | None:
     return round(sum(values) / len(values)) if values else None
 
 
-def flat(model: Parameters) -> list[Share]:
+def flat(model: Sequence[tuple[Share, Share]]) -> list[Share]:
     """Returns the weight and the bias of each layer in turn."""
     return [part for pair in model for part in pair]
 
@@ -113,12 +113,12 @@ class SumOf:
     Attributes:
         size: of what is added up.
         count: of the model and some records, unpadded, returns it, (size,).
-        finish: of the sum.
+        finish: of the model and the sum.
     """
 
     size: int
     count: Callable[[Parameters, Batch], Share]
-    finish: Callable[[Share], Share]
+    finish: Callable[[Parameters, Share], Sequence[Share]]
 
 
 class Host(Protocol):
@@ -243,7 +243,7 @@ class Host(Protocol):
         blocks: int,
         sum_of: SumOf,
     ) -> list[list[Integers]]:
-        """Returns, for each of `holders`, its summand of what is made of a sum over records.
+        """Returns, for each of `holders`, its summands of what is made of a sum over records.
 
         Args:
             model: on this host.
@@ -253,19 +253,23 @@ class Host(Protocol):
             sum_of: what is added up.
         """
 
-        def compute(model: Parameters) -> list[Share]:
+        def compute(model: Parameters) -> Sequence[Share]:
             each = (
                 self.everything(self.place(own), sizes)
                 for own, sizes in in_blocks(records, rows, blocks)
             )
             counts = (sum_of.count(model, batch) for batch in each)
-            return [sum_of.finish(functools.reduce(operator.add, counts))]
+            return sum_of.finish(model, functools.reduce(operator.add, counts))
 
         return self.summands(model, compute)
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model of which `summands` returned these."""
         ...
+
+    def reshared(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
+        """Returns the model that summands of a computation make; local where these are shares."""
+        return self.restore(summands)
 
     def with_both_classes(self, model: Parameters) -> Parameters:
         """Returns a model of one output with the other class's too, its negative; local."""

@@ -85,16 +85,65 @@ def initialize(
     if strategy not in STRATEGIES:
         raise ArgumentError("strategy", strategy, f"one of {STRATEGIES}")
     check_weighting(strategy, weighting)
-    counts = [1] * len(records) if weighting == "uniform" else records
     if strategy == "local-average":
-        return average(ring, local, counts)
-    if strategy == "local":
-        local = _between(ring, average(ring, local, counts), local, start)
+        return average(ring, local, counts_of(records, weighting))
+    tried = candidates(ring, strategy, local, records, start=start, weighting=weighting)
     if held_out is None:
         raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
-    x, targets = held_out
-    misses = count_misses(ring, logits_of(ring, local, x, activations), targets, ties="wrong")
-    return choose(ring, local, first_smallest(ring, misses))
+    return best(ring, tried, misses(ring, tried, *held_out, activations))
+
+
+def candidates(
+    ring: Ring,
+    strategy: Strategy,
+    local: Stacked,
+    records: Sequence[int],
+    *,
+    start: Sequence[tuple[Share, Share]],
+    weighting: Weighting = "records",
+) -> Stacked:
+    """Returns the models of which a strategy takes the `best`, in the order of its preference.
+
+    The arguments are those of `initialize`; "local-average" has no candidates.
+    """
+    if strategy != "local":
+        return local
+    return _between(ring, average(ring, local, counts_of(records, weighting)), local, start)
+
+
+def number_of_candidates(strategy: Strategy, owners: int) -> int:
+    """Returns how many `candidates` there are."""
+    return owners + 2 if strategy == "local" else owners
+
+
+def misses(
+    ring: Ring,
+    candidates: Stacked,
+    x: Share,
+    targets: Share,
+    activations: Sequence[PiecewiseLinear] | Network | None = None,
+) -> Share:
+    """Returns shares of how many records each candidate gets wrong, (candidates,).
+
+    Those of several blocks of records add up. A candidate that says the same of all classes is
+    right nowhere.
+    """
+    logits = logits_of(ring, candidates, x, activations)
+    return count_misses(ring, logits, targets, ties="wrong")
+
+
+def best(ring: Ring, candidates: Stacked, misses: Share) -> Parameters:
+    """Returns the first of the candidates with the fewest misses, shared afresh.
+
+    Raises:
+        ArgumentError: more than `FLAGS_OF_A_WORD` candidates.
+    """
+    return choose(ring, candidates, first_smallest(ring, misses))
+
+
+def counts_of(records: Sequence[int], weighting: Weighting) -> Sequence[int]:
+    """Returns what each owner counts in the average."""
+    return [1] * len(records) if weighting == "uniform" else records
 
 
 def check_weighting(strategy: str | None, weighting: str, name: str = "weighting") -> None:

@@ -22,8 +22,16 @@ from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import SampledStep, Sums, clipped_sums, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.protocols.drift import check_start
-from extensions.protocols.host import Arrays, Batch, Host, pairs, share_public
-from extensions.protocols.initialization import MAX_NORM, initialize
+from extensions.protocols.host import Arrays, Batch, Host, SumOf, flat, pairs, share_public
+from extensions.protocols.initialization import (
+    MAX_NORM,
+    average,
+    best,
+    candidates,
+    counts_of,
+    misses,
+    number_of_candidates,
+)
 from extensions.protocols.optimizer import Mean, State, rule_of
 from extensions.protocols.settings import (
     TRAINING,
@@ -192,7 +200,9 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
     """Returns shares of the model that joint training starts from, and what that cost.
 
     Cost:
-        None for a public start. From local models two rounds to agree, and those of `initialize`.
+        None for a public start. From local models two rounds to agree, and those of
+        `extensions.protocols.initialization.initialize`, whose pass is made for each block of
+        held-out records that memory holds.
 
     Source:
         Ruan et al., S&P 2023, Protocol 4.
@@ -203,7 +213,7 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
     Raises:
         ArgumentError: in every party: held-out records or a local model that do not fit.
     """
-    network, ledger = network_of(config, records.features), Ledger()
+    ledger = Ledger()
     own.account(ledger)
     model = share_public(host, public_start(config, records.features))  # 4.3
     if config.strategy is None:
@@ -216,23 +226,51 @@ def start(host: Host, config: Settings, own: Own, records: Announced) -> tuple[P
             "init", strategy, "'local-average', or a public start, without held-out records"
         )
     local = host.place(learnt)
-    placed = host.place(tried.records)
 
-    def aggregate(model: Parameters) -> Parameters:
-        shared = host.share_rows([1] * len(records.sizes), local)  # 4.2
-        batch = None if strategy == "local-average" else host.everything(placed, tried.sizes)
-        return initialize(  # 4.4-4.12
-            host.ring,
-            strategy,
-            pairs(shared),
-            records.sizes,
-            start=model,
-            held_out=None if batch is None else (batch.x, batch.y),
-            weighting=config.init_weighting,
-            activations=network.activations if network.is_dense else network,
-        )
+    def shared() -> Parameters:
+        return pairs(host.share_rows([1] * len(records.sizes), local))  # 4.2
 
-    return host.compile(aggregate)(model), ledger
+    if strategy != "local-average":
+        return _chosen(host, config, model, shared, records, tried), ledger
+    counts = counts_of(records.sizes, config.init_weighting)
+    return host.compile(lambda _: average(host.ring, shared(), counts))(model), ledger
+
+
+def _chosen(
+    host: Host,
+    config: Settings,
+    start: Parameters,
+    shared: Callable[[], Parameters],
+    records: Announced,
+    tried: Announced,
+) -> Parameters:
+    """Returns the best of the local models and what is made of them (4.4-4.12).
+
+    Args:
+        host: as in `start`.
+        config: likewise.
+        start: the public one.
+        shared: returns the local models, stacked.
+        records: that they were trained on.
+        tried: on which candidates are compared.
+    """
+    ring, network, sizes = host.ring, network_of(config, records.features), records.sizes
+    assert config.strategy is not None
+    of, weighting = config.strategy, config.init_weighting
+
+    def stacked(start: Parameters) -> list[Share]:
+        return flat(candidates(ring, of, shared(), sizes, start=start, weighting=weighting))
+
+    models = host.reshared(host.summands(start, stacked))
+    number = number_of_candidates(of, len(sizes))
+    functions = network.activations if network.is_dense else network
+    sum_of = SumOf(
+        size=number,
+        count=lambda models, batch: misses(ring, models, batch.x, batch.y, functions),
+        finish=lambda models, found: flat(best(ring, models, found)),
+    )
+    blocks = tried.blocks_for(number * max(network.comparisons, network.widths[-1]))
+    return host.reshared(host.total(models, tried.records, tried.sizes, blocks, sum_of))
 
 
 def descend(

@@ -173,15 +173,15 @@ class Outputs:
         misses = count_misses(ring, logits, targets, ties="right")
         return misses.reshape(1) * (1 << ring.frac_bits)
 
-    def _noised(self, counts: Share) -> Share:
+    def _noised(self, _: Parameters, counts: Share) -> list[Share]:
         """The counts, with Protocol 2's noise if it is asked for.
 
         The grid of the ring is that fine, so that discrete noise is accounted as continuous.
         """
         ring = self._host.ring
         if self._config.evaluate != "noisy":
-            return counts
-        (noisy,) = add_gaussian_noise(
+            return [counts]
+        return add_gaussian_noise(
             ring,
             [counts],
             self._config.count_noise,
@@ -190,7 +190,6 @@ class Outputs:
             colluders=self._config.colluders,
             noise_shares=self._config.noise_shares,
         )
-        return noisy
 
     def parameters(self, opened: Sequence[Integers]) -> dict[str, Reals]:
         """Returns the opened weights and biases by name; nothing where the model stays shared."""

@@ -198,7 +198,8 @@ def _written(file: TextIO) -> str:
 def report_of(path: Path) -> dict[str, Any]:
     """Returns the report that a run wrote; it has at least the documented keys.
 
-    What its parties sent they received, but for an opening that is on its way.
+    What its parties sent they received, but for an opening that is on its way, and fixed
+    randomness, which players are given.
     """
     report: dict[str, Any] = json.loads(path.read_text())
     assert report.keys() >= KEYS
@@ -206,7 +207,8 @@ def report_of(path: Path) -> dict[str, Any]:
     each = [a + b for a, b in zip(sent, received, strict=True)]
     assert report["bytes_of_largest_party"] == max(each)
     assert report["bytes_per_party"] == round(sum(each) / len(each))
-    assert abs(sum(sent) - sum(received)) <= 0.01 * sum(sent)
+    slack = 0.01 if report["insecure_seed"] is None else 0.02
+    assert abs(sum(sent) - sum(received)) <= slack * sum(sent)
     return report
 
 

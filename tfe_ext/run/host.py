@@ -1,5 +1,6 @@
 """ABY3 as a host: one program directs three servers, on whose devices their records lie."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,6 +14,7 @@ from extensions.protocols.dpsgd import SampledStep
 from extensions.protocols.host import (
     Arrays,
     Batch,
+    Carried,
     Compute,
     Host,
     Placed,
@@ -110,7 +112,10 @@ class ABY3Host(Host):
         return [concatenate(column) for column in zip(*shared, strict=True)]
 
     def summands(self, model: Parameters, compute: Compute = flat) -> list[list[Integers]]:
-        """Returns x_R of every share, for each server R; what is computed is one graph."""
+        """Returns x_R of every share, for each server R; what is computed is one graph.
+
+        Its traffic is that of the graph.
+        """
         return self._kept_words(self._summands(model, compute))
 
     def total(
@@ -121,16 +126,21 @@ class ABY3Host(Host):
         blocks: int,
         sum_of: SumOf,
     ) -> list[list[Integers]]:
-        """Returns x_R of what is made of the sum, for each server R; records stay with owners."""
+        """Returns x_R of what is made of the sum, for each server R; records stay with owners.
+
+        Its traffic is that of the graphs.
+        """
         total = total_of(
             self._on,
             self.place(records),
             blocks,
             sum_of.size,
             lambda batch: sum_of.count(_read(model), batch),
-            lambda found: self._words([sum_of.finish(found)]),
+            lambda found: self._words(sum_of.finish(_read(model), found)),
         )
-        return self._kept_words(total())
+        found = self._kept_words(total())
+        self._traffic = self._traffic.plus(total.cost.traffic)
+        return found
 
     def _kept_words(self, found: list[list[tf.Tensor]]) -> list[list[Integers]]:
         """What summands are outside graphs."""
@@ -146,12 +156,21 @@ class ABY3Host(Host):
         if compute is flat:
             return [[part.parts[2 * rank] for part in flat(model)] for rank in self.holders]
 
-        found: list[list[tf.Tensor]] = Program(lambda: self._words(compute(_read(model))))()
+        program = Program(lambda: self._words(compute(_read(model))))
+        found: list[list[tf.Tensor]] = program()
+        self._traffic = self._traffic.plus(program.cost.traffic)
         return found
 
     def restore(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
         """Returns the model, every part on its server."""
         return pairs([self._stored(column) for column in zip(*summands, strict=True)])
+
+    def reshared(self, summands: Sequence[Sequence[Integers]]) -> Parameters:
+        """Returns the model that summands make; one round, in which a server gets another's."""
+        size = 8 * sum(math.prod(part.shape) for part in summands[0])
+        each = [Carried(sent=size, received=size) for _ in self.holders]
+        self._traffic = self._traffic.plus(Traffic(1, each))
+        return self.restore(summands)
 
     def _stored(self, summands: Sequence[Integers]) -> Replicated:
         parts = []

@@ -125,7 +125,8 @@ def _check(device: str) -> None:
 
 def _trial() -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns a key, a nonce and a number of blocks."""
-    return tf.cast(tf.range(8), tf.uint32), tf.cast(tf.range(3), tf.uint32), tf.constant(3)
+    key, nonce = (tf.constant(range(size), tf.uint32) for size in (8, 3))
+    return key, nonce, tf.constant(3)
 
 
 @functools.cache

@@ -119,6 +119,28 @@ def test_held_out_records_that_are_counted_in_blocks_are_all_counted(
     assert parted["accuracy"] == whole["accuracy"]
 
 
+def test_local_models_are_tried_on_all_held_out_records_in_blocks(toy, tmp_path, monkeypatch):
+    """1,000 comparisons are those of 20 records: each of 5 candidates has 10 outputs."""
+    options = ("--backend", "toy", *SHORT, "--evaluate", "opened")
+    weights, seen = [], []
+    everything = host.Host.everything
+
+    def noted(self, records, rows):
+        seen.append(list(rows))
+        return everything(self, records, rows)
+
+    monkeypatch.setattr(host.Host, "everything", noted)
+    for most in (announcement.COMPARED, 1000):
+        monkeypatch.setattr(announcement, "COMPARED", most)
+        report, model = trained(tmp_path, *options)
+        with np.load(model / "model.npz") as arrays:
+            weights.append(np.concatenate([arrays[n].ravel() for n in ("weight_0", "bias_0")]))
+    assert len(seen) == 2 + 18 + 1
+    for part in (seen[2:20], seen[20:]):
+        assert [sum(sizes) for sizes in zip(*part, strict=True)] == report["held_out_records"]
+    np.testing.assert_allclose(*weights, rtol=0, atol=2.0**-16)
+
+
 def test_counts_of_a_public_model_are_the_same_in_blocks(toy, tmp_path, monkeypatch):
     options = ("--backend", "toy", "--steps", "6", "--model", "mlp:16", "--open", "each-step")
     whole, _ = trained(tmp_path, *options)

@@ -35,7 +35,7 @@ def total(blocks: int) -> dict[str, Any]:
         return batch.x.sum(0)
 
     model = share_public(host, [np.zeros((1, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)])
-    summed = SumOf(size=2, count=count, finish=lambda found: found + found)
+    summed = SumOf(size=2, count=count, finish=lambda _, found: [found + found])
     words = host.total(model, own, SIZES, blocks, summed)
     (opened,) = host.open(words)
     whole = np.concatenate([each.features for each in own]).sum(axis=0)
