@@ -82,6 +82,13 @@ CATALOGUE = (
         command=f"{_RUN} dpsgd-models",
     ),
     Entry(
+        pattern="dpsgd-models-accuracy",
+        part=STEP,
+        title="Models with hidden layers, with the same seeds in the clear",
+        shows="How far sharing moves accuracy and weights of a LeNet-5, a CNN and an MLP.",
+        command=f"{_RUN} dpsgd-models --accuracy",
+    ),
+    Entry(
         pattern="first-step",
         part=STEP,
         title="A session on ABY3 is compiled once",

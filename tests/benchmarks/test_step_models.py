@@ -15,10 +15,12 @@ from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
 from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
+from benchmarks.steps.models import same_seeds
 from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
 from extensions.network.passes import forward
+from extensions.owners.data import Split
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -104,6 +106,33 @@ def test_a_sitting_keeps_what_others_measured(tmp_path, monkeypatch, capsys):
     assert content["settings"]["peers"] == {OPACUS: {"opacus": "1"}}
     assert set(content["settings"]["recorded"]) == {"CNN, CrypTen", f"LeNet-5, {OPACUS}"}
     assert table(Recorded(9, 3)._samples) == []
+
+
+@linux
+def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
+    """Two steps on images in which a bar says the class; other noise would lead elsewhere."""
+    few = same_seeds.SETTINGS | {"steps": 2, "sample_rate": 0.5}
+    monkeypatch.setattr(same_seeds, "SETTINGS", few)
+    draws = np.random.default_rng(4)
+    parts = []
+    for _ in range(3):
+        y = np.arange(30) % CLASSES
+        x = draws.normal(0, 1, (30, 28, 28))
+        for image, label in zip(x, y, strict=True):
+            image[2 * label : 2 * label + 8] += 2.0
+        x = x.reshape(30, -1)
+        x *= same_seeds.NORM / np.linalg.norm(x, axis=1, keepdims=True)
+        parts.append(Split(train_x=x, train_y=y, test_x=x, test_y=y))
+    row = same_seeds.row_of("MLP", "CrypTen", parts)
+    assert 0.0 < row["weights apart, % of their way"] < 1.0
+    assert 0.0 < row["median ulps apart"] <= 2 * row["steps"]
+    between = abs(row["on shares, %"] - row["in the clear, %"])
+    assert row["points apart"] == pytest.approx(between)
+    config = same_seeds.config_of("MLP", "clear")
+    monkeypatch.setattr(same_seeds, "SEED", same_seeds.SEED + 1)
+    _, others = same_seeds.trained(same_seeds.config_of("MLP", "clear"), parts)
+    _, found = same_seeds.trained(config, parts)
+    assert np.median(np.abs(others - found)) > 100
 
 
 @linux

@@ -17,6 +17,7 @@ from benchmarks.steps.dpsgd_step import rows_of
 from benchmarks.steps.hosts import Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
 from benchmarks.steps.model_step import MODELS
+from benchmarks.steps.models.same_seeds import BACKENDS, publish_accuracy
 from benchmarks.tables import publish, published
 from extensions.errors import ArgumentError
 
@@ -81,18 +82,29 @@ def main(
     opacus_python: Annotated[
         str, typer.Option(help="A Python that has Opacus, likewise.")
     ] = sys.executable,
+    accuracy: Annotated[
+        bool,
+        typer.Option(
+            "--accuracy",
+            help="Train each model on MNIST instead, in the clear and on CrypTen and ABY3, with "
+            "the same seeds; an hour and a half.",
+        ),
+    ] = False,
 ) -> None:
     """One step of models with hidden layers on three parties' shares: rounds, bytes and time.
 
     Every host and model is written as soon as it is measured; others stay in the table as they were
     recorded before with the same batch and steps. So it can be done in sittings.
     """
-    models, hosts = model or list(MODELS), host or list(HOSTS)
+    models, hosts = model or list(MODELS), host or list(BACKENDS if accuracy else HOSTS)
     for name in hosts:
-        check_host(name, HOSTS)
+        check_host(name, BACKENDS if accuracy else HOSTS)
     for name in models:
         if name not in MODELS:
             raise ArgumentError("model", name, f"one of {', '.join(MODELS)}")
+    if accuracy:
+        publish_accuracy(models, hosts)
+        return
     found = Recorded(batch, steps)
     versions: dict[str, str] | None
     for name in models:
