@@ -53,6 +53,35 @@ def owners_rows(context: Any, share: Share, values: Integers) -> Share:
     return Factor.of_owners(share, [len(block) for block in blocks], blocks[context.rank])
 
 
+def owners_rows_ahead(
+    context: Any, share: Share, values: Integers, outputs: int
+) -> Callable[[], Share]:
+    """Returns what returns `owners_rows`, those of the next call being on their way, as in runs.
+
+    Args:
+        context: of the party.
+        share: of the rows.
+        values: the rows.
+        outputs: columns of what they are multiplied with.
+    """
+    from crypten_ext.ring.tuples import source
+
+    def begun() -> Share:
+        rows = owners_rows(context, share, values)
+        rows.mask(outputs, source())
+        rows.travel()
+        return rows
+
+    following = begun()
+
+    def take() -> Share:
+        nonlocal following
+        taken, following = following, begun()
+        return taken
+
+    return take
+
+
 def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any]]:
     """Returns one party's rounds, bytes and seconds of each act; in all parties.
 

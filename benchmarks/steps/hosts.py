@@ -17,6 +17,7 @@ from benchmarks.instruments.costs import (
     in_variables,
     over_parties,
     owners_rows,
+    owners_rows_ahead,
     parties_cost,
     servers_cost,
     shared_in_crypten,
@@ -46,8 +47,12 @@ def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, 
     values = step.inputs(**sizes)
     ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
 
+    rows: Callable[[], Share] = partial(owners_rows, context, x, values[0])
+    if "classes" in sizes:  # of a single layer
+        rows = owners_rows_ahead(context, x, values[0], sizes["classes"])
+
     def act(kind: str) -> Any:
-        return step.step_of(ring, kind, [owners_rows(context, x, values[0]), *others], **sizes)
+        return step.step_of(ring, kind, [rows(), *others], **sizes)
 
     return parties_cost({kind: partial(act, kind) for kind in kinds}, steps)
 

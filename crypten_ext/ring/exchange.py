@@ -107,7 +107,7 @@ class OwnersRows:
 
     Args:
         rows: public number of rows of each party.
-        own: this party's, (rows, columns).
+        own: this party's, (rows, columns), which nobody changes from now on.
 
     Cost:
         No round beside an opening; each party sends its rows to every other.
@@ -115,32 +115,58 @@ class OwnersRows:
 
     def __init__(self, rows: Sequence[int], own: torch.Tensor) -> None:
         world = communicator.get()
-        rank, group = world.get_rank(), world.main_group
+        rank, self._group = world.get_rank(), world.main_group
         self._all = torch.empty((sum(rows), own.shape[1]), dtype=torch.int64)
-        blocks = torch.split(self._all, list(rows))
+        blocks = [*torch.split(self._all, list(rows))]
         blocks[rank].copy_(own)
+        self._own = blocks.pop(rank)
         others = [other for other in range(len(rows)) if other != rank]
-        size = WORD * (len(others) * rows[rank] + sum(rows) - rows[rank]) * own.shape[1]
-        self._waiting: list[Any] = []
+        self._theirs = dict(zip(others, blocks, strict=True))
+        self._trail: Any = None
+        self._waiting: list[Any] | None = None
+
+    def trail(self) -> None:
+        """They go piece by piece behind what is opened from now on, where the transport can."""
+        if active() is None and hasattr(self._group, "trail"):
+            self._count()
+            own = self._own.reshape(-1)
+            theirs = {other: block.reshape(-1) for other, block in self._theirs.items()}
+            self._trail = self._group.trail(dict.fromkeys(theirs, own), theirs)
+
+    def begin(self) -> None:
+        """All that is left is on its way."""
+        if self._trail is not None:
+            self._trail.begin_all()
+        elif self._waiting is None:
+            self._count()
+            self._waiting = [] if active() is not None else self._begun()
+
+    def _begun(self) -> list[Any]:
+        group = self._group
+        arriving = [
+            distributed.irecv(block, other, group, tag=_ROWS)
+            for other, block in self._theirs.items()
+            if len(block)
+        ]
+        if not len(self._own):
+            return arriving
+        leaving = [distributed.isend(self._own, other, group, tag=_ROWS) for other in self._theirs]
+        return arriving + leaving
+
+    def _count(self) -> None:
+        """Their bytes are counted as what is sent and received."""
+        own = len(self._theirs) * self._own.numel()
+        size = WORD * (own + sum(block.numel() for block in self._theirs.values()))
         mode = active()
         if mode is not None:
             mode.sent_rows(size)
-            return
-        self._waiting = [
-            distributed.irecv(blocks[other], other, group, tag=_ROWS)
-            for other in others
-            if rows[other]
-        ]
-        if rows[rank]:
-            self._waiting += [
-                distributed.isend(blocks[rank], other, group, tag=_ROWS) for other in others
-            ]
-        if crypten.cfg.communicator.verbose:
-            world.comm_bytes += size
+        elif crypten.cfg.communicator.verbose:
+            communicator.get().comm_bytes += size
 
     def all(self) -> torch.Tensor:
         """Returns the rows of all parties in rank order, once they are here."""
-        for work in self._waiting:
+        self.begin()
+        for work in [self._trail] if self._waiting is None else self._waiting:
             work.wait()
         return self._all
 

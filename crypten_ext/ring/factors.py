@@ -92,7 +92,9 @@ class Factor:
         self.share = share
         self._rows, self._own = rows, own
         self._masks: LayerMasks | None = None
+        self._way: OwnersRows | None = None
         self._opened: torch.Tensor | None = None
+        self._is_used = False
 
     @classmethod
     def of_owners(cls, share: torch.Tensor, rows: Sequence[int], own: Integers | None) -> "Factor":
@@ -122,31 +124,63 @@ class Factor:
     @property
     def is_used(self) -> bool:
         """Whether a product was made of it."""
-        return self._masks is not None
+        return self._is_used
+
+    def mask(self, outputs: int, source: object) -> None:
+        """Masks are dealt now for a product that is made later, where owners can know theirs.
+
+        Args:
+            outputs: columns of w.
+            source: who deals.
+        """
+        if self._rows is not None and isinstance(source, LayerSource) and source.owners_know:
+            self._mask(outputs, source)
+
+    def travel(self) -> None:
+        """Rows that are masked go to the other parties while what else is opened is waited for.
+
+        Where the transport cannot do that, they go with the product.
+
+        Cost:
+            No round.
+        """
+        if self._way is not None:
+            self._way.trail()
 
     def times(self, w: torch.Tensor, source: object) -> Product | None:
         """Returns the product x w; None if it has to be made as any other."""
-        if self._masks is not None or not isinstance(source, LayerSource):
+        if self._is_used or not isinstance(source, LayerSource):
             return None
-        inputs, outputs = w.shape
-        if self._rows is None or not source.owners_know:
-            self._rows = None
-            masks = source.deal_layer([len(self.share)], inputs, outputs)
-            hidden, rows = [self.share - masks.x, w - masks.w], None
+        self._is_used = True
+        if self._masks is None or self._masks.w.shape != w.shape:
+            self._mask(w.shape[1], source)
+        masks, way = self._masks, self._way
+        assert masks is not None
+        hidden = [w - masks.w]
+        if way is None:
+            hidden.insert(0, self.share - masks.x)
         else:
-            masks = source.deal_layer(self._rows, inputs, outputs)
-            own = torch.empty_like(masks.x) if self._own is None else self._own
-            hidden, rows = [w - masks.w], OwnersRows(self._rows, own - masks.x)
-        self._masks = masks
+            way.begin()
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             *of_x, f = opened
-            e = self._opened = rows.all() if rows is not None else of_x[0]
+            e = self._opened = way.all() if way is not None else of_x[0]
             result = masks.xw + e @ (masks.w + f if is_leader() else masks.w)
             result[self._block] += masks.x @ f
             return result
 
         return Product(hidden, finish)
+
+    def _mask(self, outputs: int, source: LayerSource) -> None:
+        """Masks are dealt for this product, and those of owners' rows are put on."""
+        inputs = self.share.shape[1]
+        if self._rows is None or not source.owners_know:
+            self._rows = None
+            self._masks = source.deal_layer([len(self.share)], inputs, outputs)
+            return
+        self._masks = source.deal_layer(self._rows, inputs, outputs)
+        own = torch.empty_like(self._masks.x) if self._own is None else self._own
+        self._way = OwnersRows(self._rows, own - self._masks.x)
 
     def after(self, d: torch.Tensor) -> Product | None:
         """Returns the product d x, once; None if it has to be made as any other."""

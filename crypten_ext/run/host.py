@@ -13,8 +13,10 @@ from crypten_ext.processes.meter import Meter
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
+from crypten_ext.ring.tuples import source
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.network.passes import Parameters
+from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import Arrays, Batch, Compute, Host, Placed, Traffic, flat, pairs
@@ -27,18 +29,20 @@ class CrypTenHost(Host):
 
     Args:
         frac_bits: fractional bits.
-        source: of this party's sampling and noise.
+        noise: source of this party's sampling and noise.
     """
 
     software = SOFTWARE
 
-    def __init__(self, frac_bits: int, source: NoiseSource) -> None:
+    def __init__(self, frac_bits: int, noise: NoiseSource) -> None:
         ring = CrypTenRing(frac_bits)
         self.ring = ring
-        self.noise = source
+        self.noise = noise
         self.ranks = self.holders = (ring.rank,)
         self._masks: PairwiseMasks | None = None
         self._meter: Meter | None = None
+        self._left = self._outputs = 0
+        self._next: Batch | None = None
 
     def begin(self, run: str) -> None:
         """The dealer, if there is one, deals for this run and no other; traffic counts from here.
@@ -58,12 +62,43 @@ class CrypTenHost(Host):
         (arrays,) = own
         return share_rows(rows, [array.shape[1:] for array in arrays], arrays)
 
+    def foresee(self, steps: int, outputs: int) -> None:
+        """Takes note of how many steps follow; each draws the sample of the next one.
+
+        With fixed randomness none does, so that a run that goes on draws what it would have drawn.
+        """
+        self._next = None
+        self._outputs = outputs
+        self._left = steps if isinstance(self.noise, SystemSource) else 0
+
     def samples(
         self, records: Placed, rows: Sequence[int], rate: float, pieces: int
     ) -> Iterator[Batch]:
-        """Yields a fresh sample of all parties' records; a step begins for the dealer."""
+        """Yields a fresh sample of all parties' records; a step begins for the dealer.
+
+        Of steps that were foreseen each has the rows of the next one's sample travel while it
+        waits for its own rounds.
+        """
+        if not self._left or pieces > 1:
+            dealer.begin_step()
+            yield from super().samples(records, rows, rate, pieces)
+            return
+        batch = self._next or self._ahead(records, rows, rate)
         dealer.begin_step()
-        yield from super().samples(records, rows, rate, pieces)
+        self._left -= 1
+        if self._left:
+            self._next = self._ahead(records, rows, rate)
+        else:  # it asks the dealer for what others did, so that this was foreseen
+            self._next = None
+            batch.x.like().mask(self._outputs, source())
+        yield batch
+
+    def _ahead(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
+        """Returns a sample whose rows begin to travel."""
+        (batch,) = super().samples(records, rows, rate, 1)
+        batch.x.mask(self._outputs, source())
+        batch.x.travel()
+        return batch
 
     def batch_of(self, rows: Sequence[int], own: Sequence[Rows]) -> Batch:
         """Returns the batch, of whose features the owners themselves know the masks; local."""

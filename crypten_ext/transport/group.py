@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from crypten_ext.transport.tensors import Combine, combination, room, view
+from crypten_ext.transport.trail import Trail
 from extensions.transport import Mesh
 from extensions.transport.end import Transfer
 
@@ -84,6 +85,7 @@ class Links(_ProcessGroup):
         self._rank = rank
         self._others = [one for one in range(len(ranks)) if one != rank]
         self._queued: list[tuple[torch.Tensor, Combine]] = []
+        self._trails: list[Trail] = []
 
     @property
     def group_name(self) -> str:
@@ -189,6 +191,21 @@ class Links(_ProcessGroup):
         found = self._all_to_all(words, lasting=True)
         return fold(combine, (found.get(one, words) for one in range(len(self.ranks))))
 
+    def trail(self, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]) -> Trail:
+        """Returns tensors on their way, a piece of which goes behind each tensor told to all.
+
+        Args:
+            send: by rank what it is sent, flat; nobody changes it from now on.
+            receive: by rank where what comes from it goes, flat.
+
+        Cost:
+            No round: pieces travel while the words of a round are waited for.
+        """
+        by_rank = ({self.ranks[r]: tensor for r, tensor in own.items()} for own in (send, receive))
+        found = Trail(self.mesh, *by_rank)
+        self._trails.append(found)
+        return found
+
     def send_bytes(self, message: bytes, to: int) -> None:
         """Sends a message of any length."""
         self.mesh.wait([self.mesh.send(self.ranks[to], memoryview(message))])
@@ -210,8 +227,15 @@ class Links(_ProcessGroup):
     def _all_to_all(self, own: torch.Tensor, *, lasting: bool = False) -> dict[int, torch.Tensor]:
         """Returns the others' tensors of the same size."""
         found = {one: torch.empty_like(own) for one in self._others}
-        self._exchange(dict.fromkeys(self._others, own), found, lasting=lasting)
+        own_to_all = dict.fromkeys(self._others, own)
+        self._exchange(own_to_all, found, lasting=lasting, behind=self._go_on)
         return found
+
+    def _go_on(self) -> None:
+        """The next piece of what trails is begun."""
+        self._trails = [trail for trail in self._trails if not trail.is_begun]
+        for trail in self._trails:
+            trail.go_on()
 
     def _to_root(self, own: torch.Tensor, root: int) -> list[torch.Tensor] | None:
         """Returns the tensors of all, at the root alone."""
@@ -262,6 +286,7 @@ class Links(_ProcessGroup):
         receive: Mapping[int, torch.Tensor],
         *,
         lasting: bool = False,
+        behind: Callable[[], None] = lambda: None,
     ) -> None:
         self._run()
         rooms = {one: room(tensor) for one, tensor in receive.items()}
@@ -269,6 +294,7 @@ class Links(_ProcessGroup):
             {self.ranks[one]: view(tensor) for one, tensor in send.items()},
             {self.ranks[one]: view(into) for one, (into, _) in rooms.items()},
             lasting=lasting,
+            behind=behind,
         )
         for _, finish in rooms.values():
             finish()

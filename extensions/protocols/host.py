@@ -169,6 +169,17 @@ class Host(Protocol):
         """
         ...
 
+    def foresee(self, steps: int, outputs: int) -> None:
+        """Takes note that so many steps follow which sample alike.
+
+        A host may begin a sample while the step before it works.
+
+        Args:
+            steps: that will call `samples` with the same arguments, one after the other.
+            outputs: columns of what rows are multiplied with first.
+        """
+        return
+
     def sample(self, records: Placed, rows: Sequence[int], rate: float) -> Batch:
         """Returns a fresh Poisson sample of every owner's records, padded to its number of rows.
 

@@ -3,7 +3,7 @@
 Numbers at the right margin are lines of the paper's protocols: 5.2 is line 2 of Protocol 5.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ class Keep:
         """Returns the state of a run that goes on, and what it cost; None for a new run."""
         return None
 
-    def steps(self, config: Settings) -> Iterable[int]:
+    def steps(self, config: Settings) -> range:
         """Returns the numbers of the steps that are to be made."""
         return range(1, config.steps + 1)
 
@@ -299,11 +299,13 @@ def descend(
     Raises:
         ArgumentError: steps for which the bounds are not proven.
     """
-    _, plan, mean = plans(config, records)
-    rule = rule_of(config, plan)
+    network, plan, mean = plans(config, records)
+    rule, steps = rule_of(config, plan), keep.steps(config)
     compiled, parts = host.compile(step_of(host, config, records)), state.parts
     keep.begin(records)
-    for number in keep.steps(config):  # 3.3
+    if network.is_dense:
+        host.foresee(len(steps), network.widths[1])
+    for number in steps:  # 3.3
         parts = compiled(parts, mean.counts(number), *rule.public(number))
         state = State.of(parts, config)
         account(ledger, TRAINING, config, 1, host.noise_failure(plan.parameters))

@@ -1,7 +1,7 @@
 """Who follows a run: shows its progress, and keeps it, up to its result, where it is asked to."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -164,7 +164,7 @@ class Rehearsing(Following):
         super().__init__(host, config, manifest, lambda event: None)
         self._rehearsed = min(steps, config.steps)
 
-    def steps(self, config: Settings) -> Iterable[int]:
+    def steps(self, config: Settings) -> range:
         """Returns the numbers of the first steps."""
         return range(1, self._rehearsed + 1)
 
@@ -230,7 +230,7 @@ class Keeping(Following):
         if isinstance(self._host.noise, InsecureSeededSource):
             self._host.noise.load_state_dict(source or {})
 
-    def steps(self, config: Settings) -> Iterable[int]:
+    def steps(self, config: Settings) -> range:
         """Returns the numbers of the steps that are left."""
         return range(self._made + 1, config.steps + 1)
 

@@ -150,10 +150,19 @@ class Mesh:
         receive: Mapping[int, memoryview],
         *,
         lasting: bool = False,
+        behind: Callable[[], None] = lambda: None,
     ) -> None:
-        """Sends and receives one message a rank, all at once: one latency."""
+        """Sends and receives one message a rank, all at once: one latency.
+
+        Args:
+            send: by rank.
+            receive: by rank, where its message goes.
+            lasting: whether what is sent stays as it is for as long as anybody has it.
+            behind: begins to send and receive what is not waited for here.
+        """
         waiting = [self.send(rank, data, lasting=lasting) for rank, data in send.items()]
         waiting += [self.receive(rank, into) for rank, into in receive.items()]
+        behind()
         self.wait(waiting)
 
     def wait(self, transfers: Iterable[Transfer]) -> None:

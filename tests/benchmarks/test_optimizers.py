@@ -15,7 +15,8 @@ CONFIG = TrainConfig(backend="clear", noise_multiplier=0.1, delta=1e-5, steps=2 
 
 
 def test_a_curve_has_a_point_every_so_many_steps_and_rises():
-    first, last = curve(CONFIG, load("digits", None, 0))
+    """With all records in each step noise alone tells runs apart: 3.1 points rise, by 0.2."""
+    first, last = curve(replace(CONFIG, sample_rate=1.0), load("digits", None, 0))
     assert 20.0 < first < last < 100.0
     assert last > 60.0
 

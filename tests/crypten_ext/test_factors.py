@@ -50,6 +50,27 @@ def test_both_products_are_dealt_at_once(dealer_pool):
         assert dealt["d x"] == 0
 
 
+@pytest.mark.parametrize("provider", ["DEALER", "TFP"])
+@pytest.mark.parametrize("outputs", [OUTPUTS, OUTPUTS + 1])
+def test_rows_travel_while_another_product_waits(dealer_pool, provider, outputs):
+    """Masked for other columns they go once more, under fresh masks; nobody's secret do they tell.
+
+    The first party of CrypTen deals masks that owners do not know: rows are opened as any words.
+    """
+    found = dealer_pool.run(
+        f"{TASKS}:products_ahead", provider=provider, rows=ROWS, outputs=outputs
+    )
+    for own, ((right, with_first), (also_right, with_second)) in zip(ROWS, found, strict=True):
+        assert right
+        assert also_right
+        of_w, of_x = 2 * 8 * INPUTS * OUTPUTS, 2 * 8 * INPUTS * own
+        if provider == "TFP":
+            assert with_first == with_second == of_w + 2 * 8 * INPUTS * N
+            continue
+        assert with_first == of_w + 2 * of_x
+        assert with_second == of_w + (of_x if outputs != OUTPUTS else 0)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what the kernel counted")
 def test_owners_rows_are_among_what_a_party_carries(dealer_pool):
     """Each owner sends its rows to both others; what else is opened are the inputs' few words."""

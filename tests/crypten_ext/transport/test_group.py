@@ -8,6 +8,7 @@ import torch
 
 from crypten_ext.transport.group import DIRECT_WORDS, Links
 from crypten_ext.transport.tensors import view
+from crypten_ext.transport.trail import PIECE
 from tests.helpers.federations import at_once, cabled
 
 ROUNDS = 30
@@ -71,3 +72,41 @@ def test_what_comes_of_the_first_half_is_sent_before_the_second_half_has_come(tm
     assert torch.equal(result, 2 * words)
     for one, expected in zip(found, (mine, other, 2 * own), strict=True):
         assert torch.equal(one, expected)
+
+
+@pytest.mark.parametrize("sizes", [(2 * PIECE + 5, PIECE), (0, 7), (0, 0)])
+def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, sizes):
+    """A piece of 256 KiB a round, until somebody needs the rest; the rounds' words stay theirs."""
+    draws = np.random.default_rng(1)
+    trailing = [torch.from_numpy(draws.integers(-(2**63), 2**63 - 1, size)) for size in sizes]
+    with cabled(tmp_path) as link:
+
+        def party(rank):
+            try:
+                other, theirs = 1 - rank, torch.zeros_like(trailing[1 - rank])
+                links = Links(link.meshes[rank], [0, 1], rank, "both")
+                trail = links.trail({other: trailing[rank]}, {other: theirs})
+                sent = []
+                for words in (torch.arange(3), torch.arange(DIRECT_WORDS + 1), torch.arange(9)):
+                    assert torch.equal(links.combined(words + rank, torch.add), 2 * words + 1)
+                    sent.append(links.mesh.payload[0])
+                rounds = links.mesh.rounds
+                trail.begin_all()
+                assert trail.is_begun
+                trail.wait()
+                trail.wait()
+                assert torch.equal(links.combined(torch.ones(1), torch.add), 2 * torch.ones(1))
+                assert torch.equal(theirs, trailing[other])
+                assert links.mesh.rounds - rounds <= 2
+                pieces = [min(8 * PIECE, 8 * sizes[rank] - 8 * at) for at in (0, PIECE)]
+                return [
+                    after - before for before, after in zip([0, *sent[:2]], sent, strict=True)
+                ], pieces
+            except BaseException:
+                link.give_up()
+                raise
+
+        for (first, second, third), pieces in at_once(lambda: party(0), lambda: party(1)):
+            assert first == 3 * 8 + max(0, pieces[0])
+            assert second == 8 * (DIRECT_WORDS + 1)
+            assert third == 9 * 8 + max(0, pieces[1])

@@ -173,7 +173,7 @@ def test_a_run_draws_the_summands_that_its_settings_ask_for(
     assert [drawn[party] for party in sorted(drawn)] == pytest.approx(summands)
     source.asked.clear()
     held_out = Announced(records=[], sizes=(1,) * 7, features=3)
-    Outputs(host, config, held_out)._noised(np.zeros(1, dtype=np.int64))
+    Outputs(host, config, held_out)._noised([], np.zeros(1, dtype=np.int64))
     unit = config.count_noise * 2.0**config.frac_bits
     alone = settings_of_seven(**changes | {"dealer_noise": False})
     each = party_variance(7, alone.colluders, alone.noise_shares)

@@ -71,6 +71,47 @@ def products(
     return found
 
 
+def products_ahead(
+    context: Context, *, provider: str, rows: list[int], outputs: int
+) -> list[tuple[bool, int]]:
+    """Returns products of two factors beside the clear ones, and the payload that each sent.
+
+    The rows of the second one begin to travel with the first product.
+
+    Args:
+        context: this party's.
+        provider: who deals.
+        rows: of each party.
+        outputs: columns that the second factor is masked for; the products have 3.
+    """
+    source: Any = use(provider)
+    draws = np.random.default_rng(7)
+    inputs = 5
+    x, y = (draws.integers(-(2**63), 2**63, (sum(rows), inputs)) for _ in range(2))
+    w = draws.integers(-(2**63), 2**63, (inputs, 3))
+    block = slice(sum(rows[: context.rank]), sum(rows[: context.rank + 1]))
+    ring, group = CrypTenRing(16), communicator.get().main_group
+    shares = [_shared(rows, one[block], [w], context.rank) for one in (x, y)]
+    first, second = (
+        Factor.of_owners(share, rows, one[block])
+        for (share, _), one in zip(shares, (x, y), strict=True)
+    )
+    found = []
+    for factor, of_w, expected in (
+        (first, shares[0][1], x @ w),
+        (second, shares[1][1], y @ w),
+    ):
+        before = group.mesh.payload[0]
+        if factor is first:
+            second.mask(outputs, source)
+            second.travel()
+        (result,) = ring.matmul([(factor, of_w)])
+        after = group.mesh.payload[0]
+        (opened,) = open_sum([result])
+        found.append((np.array_equal(opened.numpy(), expected), after - before))
+    return found
+
+
 def carried_by_owners(context: Context, *, rows: list[int], inputs: int) -> Carried:
     """Returns what a product of owners' rows took, once all have sent everything."""
     use("DEALER")
