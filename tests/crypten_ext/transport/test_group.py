@@ -110,3 +110,29 @@ def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, si
             assert first == 3 * 8 + max(0, pieces[0])
             assert second == 8 * (DIRECT_WORDS + 1)
             assert third == 9 * 8 + max(0, pieces[1])
+
+
+def test_a_rounds_words_go_before_what_trails_behind_them(tmp_path):
+    """Party 1 takes by hand what comes, in the order in which it comes."""
+    words, trailing = torch.arange(3), torch.arange(PIECE + 1)
+    with cabled(tmp_path) as link:
+
+        def party_0():
+            links = Links(link.meshes[0], [0, 1], 0, "both")
+            links.trail({1: trailing}, {})
+            return links.combined(words, torch.add)
+
+        def party_1():
+            try:
+                mesh = link.meshes[1]
+                found = [torch.empty_like(one) for one in (words, trailing[:PIECE])]
+                mesh.wait([mesh.send(0, view(words)), *(mesh.receive(0, view(f)) for f in found)])
+            except BaseException:
+                link.give_up()
+                raise
+            return found
+
+        result, (first, second) = at_once(party_0, party_1)
+    assert torch.equal(result, 2 * words)
+    assert torch.equal(first, words)
+    assert torch.equal(second, trailing[:PIECE])
