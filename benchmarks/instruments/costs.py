@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.instruments.child_process import in_child
 from benchmarks.instruments.hosts import ABY3, CRYPTEN, check_host
 from benchmarks.tables import BYTES
+from extensions.privacy.randomness import DrawnAhead
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import Ring, Share
 
@@ -54,28 +55,34 @@ def owners_rows(context: Any, share: Share, values: Integers) -> Share:
 
 
 def owners_rows_ahead(
-    context: Any, share: Share, values: Integers, outputs: int
+    context: Any, share: Share, values: Integers, outputs: int | None, source: DrawnAhead
 ) -> Callable[[], Share]:
-    """Returns what returns `owners_rows`, those of the next call being on their way, as in runs.
+    """Returns what returns `owners_rows` for a step, as the steps of a run have them.
+
+    Those of the next call are on their way then, and noise is drawn, while the step waits.
 
     Args:
         context: of the party.
         share: of the rows.
         values: the rows.
-        outputs: columns of what they are multiplied with.
+        outputs: columns of what they are multiplied with; None if they are not, and do not travel.
+        source: of the noise.
     """
-    from crypten_ext.ring.tuples import source
+    from crypten_ext.ring.exchange import meanwhile
+    from crypten_ext.ring.tuples import source as tuples
 
     def begun() -> Share:
         rows = owners_rows(context, share, values)
-        rows.mask(outputs, source())
-        rows.travel()
+        if outputs is not None:
+            rows.mask(outputs, tuples())
+            rows.travel()
         return rows
 
     following = begun()
 
     def take() -> Share:
         nonlocal following
+        meanwhile(source.draw)
         taken, following = following, begun()
         return taken
 

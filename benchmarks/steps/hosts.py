@@ -16,7 +16,6 @@ from benchmarks.instruments.costs import (
     aby3_ring,
     in_variables,
     over_parties,
-    owners_rows,
     owners_rows_ahead,
     parties_cost,
     servers_cost,
@@ -27,6 +26,7 @@ from benchmarks.instruments.players import local_players
 from benchmarks.instruments.spu import SpuParties
 from benchmarks.steps import linear_step, model_step
 from benchmarks.steps.linear_step import FRAC_BITS, KINDS, Sizes
+from extensions.privacy.randomness import DrawnAhead, SystemSource
 from extensions.ring.interface import Share
 
 HOSTS = (CRYPTEN, GLOO, ABY3, SPU)
@@ -47,12 +47,12 @@ def in_crypten(context: Any, *, steps: int, kinds: Sequence[str], sizes: Sizes, 
     values = step.inputs(**sizes)
     ring, (x, *others) = shared_in_crypten(context, values, FRAC_BITS)
 
-    rows: Callable[[], Share] = partial(owners_rows, context, x, values[0])
-    if "classes" in sizes:  # of a single layer
-        rows = owners_rows_ahead(context, x, values[0], sizes["classes"])
+    source = DrawnAhead(SystemSource())
+    outputs = sizes.get("classes")  # of a single layer
+    rows = owners_rows_ahead(context, x, values[0], outputs, source)
 
     def act(kind: str) -> Any:
-        return step.step_of(ring, kind, [rows(), *others], **sizes)
+        return step.step_of(ring, kind, [rows(), *others], source=source, **sizes)
 
     return parties_cost({kind: partial(act, kind) for kind in kinds}, steps)
 

@@ -12,7 +12,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.ring.fixed_point import Integers, encode
-from extensions.ring.interface import Ring, Share
+from extensions.ring.interface import NoiseSource, Ring, Share
 
 FRAC_BITS = 20
 PLAIN, GHOST, MATERIALISED = "plain SGD", "DPSGD", "DPSGD, materialised"
@@ -47,7 +47,13 @@ def plan_of(network: Network, rows: int, parties: int, *, private: bool = True) 
     )
 
 
-def step_of(ring: Ring, kind: str, shares: Sequence[Share], **sizes: Any) -> list[Share]:
+def step_of(
+    ring: Ring,
+    kind: str,
+    shares: Sequence[Share],
+    source: NoiseSource | None = None,
+    **sizes: Any,
+) -> list[Share]:
     """Returns the weight and the bias after one step, from the rows to the update.
 
     All kinds share the forward pass, the sigmoid and the update; owners supply the norms of their
@@ -60,5 +66,5 @@ def step_of(ring: Ring, kind: str, shares: Sequence[Share], **sizes: Any) -> lis
     trace = forward(ring, network, [(weight, bias)], x)
     gradients = trace.backward(y, norms if kind == GHOST else None)
     step = materialised_step if kind == MATERIALISED else dpsgd_step
-    ((of_weight, of_bias),) = step(ring, gradients, plan, SystemSource())
+    ((of_weight, of_bias),) = step(ring, gradients, plan, source or SystemSource())
     return [weight - of_weight, bias - of_bias]

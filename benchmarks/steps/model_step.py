@@ -13,7 +13,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.host import flat, pairs
 from extensions.ring.fixed_point import Integers, encode
-from extensions.ring.interface import Ring, Share
+from extensions.ring.interface import NoiseSource, Ring, Share
 
 PIXELS, CLASSES = 784, 10
 MODELS = {"LeNet-5": "lenet", "CNN": "cnn", "MLP": "mlp:128"}
@@ -36,7 +36,13 @@ def inputs(batch: int, model: str) -> list[Integers]:
 
 
 def step_of(
-    ring: Ring, kind: str, shares: Sequence[Share], *, model: str, **sizes: Any
+    ring: Ring,
+    kind: str,
+    shares: Sequence[Share],
+    source: NoiseSource | None = None,
+    *,
+    model: str,
+    **sizes: Any,
 ) -> list[Share]:
     """Returns weights and biases after one step, from the rows to the update.
 
@@ -47,6 +53,7 @@ def step_of(
         ring: the host.
         kind: of step.
         shares: of what `inputs` returns.
+        source: of noise; by default the operating system.
         model: of `MODELS`.
         sizes: others, which the shares have.
     """
@@ -57,5 +64,5 @@ def step_of(
     guards = plan.guard_shifts if kind == GHOST else ()
     gradients = trace.backward(y, norms if kind == GHOST else None, guards)
     step = materialised_step if kind == MATERIALISED else dpsgd_step
-    updates = step(ring, gradients, plan, SystemSource())
+    updates = step(ring, gradients, plan, source or SystemSource())
     return [part - taken for part, taken in zip(parts, flat(updates), strict=True)]

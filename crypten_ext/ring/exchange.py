@@ -102,6 +102,15 @@ def _exchanged(communicator: Any, own: torch.Tensor, combine: Combine) -> torch.
     return reduce(combine, theirs, own)
 
 
+def meanwhile(job: Callable[[], None]) -> None:
+    """Has a job done while the next opening is waited for; now, where the transport cannot."""
+    group = communicator.get().main_group
+    if hasattr(group, "meanwhile"):
+        group.meanwhile(job)
+    else:
+        job()
+
+
 class OwnersRows:
     """Rows of all parties on their way from their owners, each of which sends its own to all.
 

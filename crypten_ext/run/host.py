@@ -11,12 +11,13 @@ from crypten_ext.masks.pairwise import PairwiseMasks
 from crypten_ext.nn.batches import share_rows
 from crypten_ext.processes.meter import Meter
 from crypten_ext.ring.crypten_ring import CrypTenRing
+from crypten_ext.ring.exchange import meanwhile
 from crypten_ext.ring.factors import Factor
 from crypten_ext.ring.opening import open_sum
 from crypten_ext.ring.tuples import source
 from crypten_ext.world import SOFTWARE, exchange
 from extensions.network.passes import Parameters
-from extensions.privacy.randomness import SystemSource
+from extensions.privacy.randomness import DrawnAhead, SystemSource
 from extensions.privacy.sampling import Rows
 from extensions.protocols.agreement import Words
 from extensions.protocols.host import Arrays, Batch, Compute, Host, Placed, Traffic, flat, pairs
@@ -41,7 +42,8 @@ class CrypTenHost(Host):
         self.ranks = self.holders = (ring.rank,)
         self._masks: PairwiseMasks | None = None
         self._meter: Meter | None = None
-        self._left = self._outputs = 0
+        self._left = 0
+        self._outputs: int | None = None
         self._next: Batch | None = None
 
     def begin(self, run: str) -> None:
@@ -62,14 +64,16 @@ class CrypTenHost(Host):
         (arrays,) = own
         return share_rows(rows, [array.shape[1:] for array in arrays], arrays)
 
-    def foresee(self, steps: int, outputs: int) -> None:
-        """Takes note of how many steps follow; each draws the sample of the next one.
+    def foresee(self, steps: int, outputs: int | None) -> None:
+        """Takes note of how many steps follow; each draws its noise while it waits.
 
-        With fixed randomness none does, so that a run that goes on draws what it would have drawn.
+        Where rows are multiplied first, it draws the next one's sample as well. With fixed
+        randomness it does neither, so that a run that goes on draws what it would have drawn.
         """
-        self._next = None
-        self._outputs = outputs
-        self._left = steps if isinstance(self.noise, SystemSource) else 0
+        self._next, self._outputs = None, outputs
+        if isinstance(self.noise, SystemSource):
+            self.noise = DrawnAhead(self.noise)
+        self._left = steps if isinstance(self.noise, DrawnAhead) else 0
 
     def samples(
         self, records: Placed, rows: Sequence[int], rate: float, pieces: int
@@ -79,13 +83,16 @@ class CrypTenHost(Host):
         Of steps that were foreseen each has the rows of the next one's sample travel while it
         waits for its own rounds.
         """
-        if not self._left or pieces > 1:
-            dealer.begin_step()
+        foreseen = self._left > 0
+        travels = foreseen and pieces == 1 and self._outputs is not None
+        batch = (self._next or self._ahead(records, rows, rate)) if travels else None
+        dealer.begin_step()
+        if foreseen and isinstance(self.noise, DrawnAhead):
+            meanwhile(self.noise.draw)
+            self._left -= 1
+        if batch is None:
             yield from super().samples(records, rows, rate, pieces)
             return
-        batch = self._next or self._ahead(records, rows, rate)
-        dealer.begin_step()
-        self._left -= 1
         if self._left:
             self._next = self._ahead(records, rows, rate)
         else:  # it asks the dealer for what others did, so that this was foreseen

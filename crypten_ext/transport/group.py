@@ -86,6 +86,7 @@ class Links(_ProcessGroup):
         self._others = [one for one in range(len(ranks)) if one != rank]
         self._queued: list[tuple[torch.Tensor, Combine]] = []
         self._trails: list[Trail] = []
+        self._jobs: list[Callable[[], None]] = []
 
     @property
     def group_name(self) -> str:
@@ -206,6 +207,10 @@ class Links(_ProcessGroup):
         self._trails.append(found)
         return found
 
+    def meanwhile(self, job: Callable[[], None]) -> None:
+        """Has a job done while the words of the next round travel that all tell all."""
+        self._jobs.append(job)
+
     def send_bytes(self, message: bytes, to: int) -> None:
         """Sends a message of any length."""
         self.mesh.wait([self.mesh.send(self.ranks[to], memoryview(message))])
@@ -232,10 +237,13 @@ class Links(_ProcessGroup):
         return found
 
     def _go_on(self) -> None:
-        """The next piece of what trails is begun."""
+        """The next piece of what trails is begun, and jobs are done."""
         self._trails = [trail for trail in self._trails if not trail.is_begun]
         for trail in self._trails:
             trail.go_on()
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            job()
 
     def _to_root(self, own: torch.Tensor, root: int) -> list[torch.Tensor] | None:
         """Returns the tensors of all, at the root alone."""

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from extensions.errors import ArgumentError
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.ring.fixed_point import Integers
+from extensions.ring.interface import NoiseSource
 
 
 def uniform(shape: tuple[int, ...]) -> Integers:
@@ -33,6 +35,39 @@ class SystemSource:
         if probability >= 1.0:
             return np.ones(size, dtype=np.bool_)
         return draws < np.uint64(int(probability * 2.0**64))
+
+
+class DrawnAhead:
+    """A source that draws, while its owner waits, what it was asked for the time before.
+
+    Args:
+        source: of all draws.
+
+    Guarantees:
+        What it draws ahead is used once, for the same party, deviation and shape as it was drawn
+        for; if anything else is asked for first, all of it is dropped, and drawn anew.
+    """
+
+    def __init__(self, source: NoiseSource) -> None:
+        self._source = source
+        self._asked: list[tuple[int, float, tuple[int, ...]]] = []
+        self._drawn: deque[tuple[tuple[int, float, tuple[int, ...]], Integers]] = deque()
+
+    def draw(self) -> None:
+        """Draws what was asked for since it was called last."""
+        asked, self._asked = self._asked, []
+        self._drawn = deque((one, self._source.gaussian(*one)) for one in asked)
+
+    def gaussian(self, party: int, scale: float, shape: tuple[int, ...]) -> Integers:
+        asked = party, scale, shape
+        self._asked.append(asked)
+        if self._drawn and self._drawn[0][0] == asked:
+            return self._drawn.popleft()[1]
+        self._drawn.clear()
+        return self._source.gaussian(party, scale, shape)
+
+    def bernoulli(self, party: int, probability: float, size: int) -> npt.NDArray[np.bool_]:
+        return self._source.bernoulli(party, probability, size)
 
 
 class InsecureSeededSource:

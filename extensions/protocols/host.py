@@ -169,14 +169,14 @@ class Host(Protocol):
         """
         ...
 
-    def foresee(self, steps: int, outputs: int) -> None:
-        """Takes note that so many steps follow which sample alike.
+    def foresee(self, steps: int, outputs: int | None) -> None:
+        """Takes note that so many steps follow which sample alike, and draw the same noise.
 
-        A host may begin a sample while the step before it works.
+        A host may begin a sample while the step before it works, and draw noise while one waits.
 
         Args:
             steps: that will call `samples` with the same arguments, one after the other.
-            outputs: columns of what rows are multiplied with first.
+            outputs: columns of what rows are multiplied with first; None if they are not.
         """
         return
 

@@ -303,8 +303,7 @@ def descend(
     rule, steps = rule_of(config, plan), keep.steps(config)
     compiled, parts = host.compile(step_of(host, config, records)), state.parts
     keep.begin(records)
-    if network.is_dense:
-        host.foresee(len(steps), network.widths[1])
+    host.foresee(len(steps), network.widths[1] if network.is_dense else None)
     for number in steps:  # 3.3
         parts = compiled(parts, mean.counts(number), *rule.public(number))
         state = State.of(parts, config)

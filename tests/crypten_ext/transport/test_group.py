@@ -1,5 +1,6 @@
 """What parties combine comes out right when their connection breaks meanwhile."""
 
+import threading
 import time
 
 import numpy as np
@@ -136,3 +137,29 @@ def test_a_rounds_words_go_before_what_trails_behind_them(tmp_path):
     assert torch.equal(result, 2 * words)
     assert torch.equal(first, words)
     assert torch.equal(second, trailing[:PIECE])
+
+
+def test_a_job_is_done_while_a_round_waits_once(tmp_path):
+    """Party 1 has nothing to say before the job of party 0 is done."""
+    done, numbers = threading.Event(), []
+    with cabled(tmp_path) as link:
+
+        def party_0():
+            links = Links(link.meshes[0], [0, 1], 0, "both")
+
+            def job():
+                numbers.append(len(numbers))
+                done.set()
+
+            links.meanwhile(job)
+            return [links.combined(torch.arange(3), torch.add) for _ in range(2)]
+
+        def party_1():
+            links = Links(link.meshes[1], [0, 1], 1, "both")
+            if not done.wait(30):
+                link.give_up()
+            return [links.combined(torch.arange(3), torch.add) for _ in range(2)]
+
+        for found in at_once(party_0, party_1):
+            assert all(torch.equal(each, 2 * torch.arange(3)) for each in found)
+    assert numbers == [0]
