@@ -150,7 +150,7 @@ def test_with_softmax_secure_and_plaintext_runs_agree(tmp_path):
     for report in (secure, clear):
         check(report)
         assert report["loss"] == "softmax"
-    assert secure["rounds"] == 120 * 24 + 1
+    assert secure["rounds"] == 120 * 26 + 1
     assert abs(secure["accuracy"] - clear["accuracy"]) <= 0.01
 
 
