@@ -110,6 +110,7 @@ def parties_cost(acts: Mapping[str, Act], times: int) -> dict[str, dict[str, Any
         for _ in range(3):
             dealer.begin_step()
             act()
+        world.barrier()
         meter, seconds = Meter(), []
         before = opened(), dealer.corrected_bytes()
         for _ in range(times):

@@ -265,6 +265,7 @@ class Links(_ProcessGroup):
         halves = [torch.tensor_split(half, number) for half in torch.chunk(words, _HALVES)]
         theirs = [[torch.empty_like(parts[self._rank]) for _ in parts] for parts in halves]
         first = [self._begin(*both) for both in zip(halves, theirs, strict=True)]
+        self._go_on()
         last: list[Transfer] = []
         for parts, found, begun, half in zip(
             halves, theirs, first, torch.chunk(result, _HALVES), strict=True

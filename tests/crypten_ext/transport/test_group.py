@@ -75,7 +75,7 @@ def test_what_comes_of_the_first_half_is_sent_before_the_second_half_has_come(tm
         assert torch.equal(one, expected)
 
 
-@pytest.mark.parametrize("sizes", [(2 * PIECE + 5, PIECE), (0, 7), (0, 0)])
+@pytest.mark.parametrize("sizes", [(3 * PIECE + 5, 2 * PIECE), (0, 7), (0, 0)])
 def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, sizes):
     """A piece of 256 KiB a round, until somebody needs the rest; the rounds' words stay theirs."""
     draws = np.random.default_rng(1)
@@ -99,7 +99,8 @@ def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, si
                 assert torch.equal(links.combined(torch.ones(1), torch.add), 2 * torch.ones(1))
                 assert torch.equal(theirs, trailing[other])
                 assert links.mesh.rounds - rounds <= 2
-                pieces = [min(8 * PIECE, 8 * sizes[rank] - 8 * at) for at in (0, PIECE)]
+                left = [8 * (sizes[rank] - at * PIECE) for at in range(3)]
+                pieces = [max(0, min(8 * PIECE, each)) for each in left]
                 return [
                     after - before for before, after in zip([0, *sent[:2]], sent, strict=True)
                 ], pieces
@@ -108,9 +109,9 @@ def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, si
                 raise
 
         for (first, second, third), pieces in at_once(lambda: party(0), lambda: party(1)):
-            assert first == 3 * 8 + max(0, pieces[0])
-            assert second == 8 * (DIRECT_WORDS + 1)
-            assert third == 9 * 8 + max(0, pieces[1])
+            assert first == 8 * 3 + pieces[0]
+            assert second == 8 * (DIRECT_WORDS + 1) + pieces[1]
+            assert third == 8 * 9 + pieces[2]
 
 
 def test_a_rounds_words_go_before_what_trails_behind_them(tmp_path):
