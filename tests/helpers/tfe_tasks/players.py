@@ -111,7 +111,9 @@ def a_total_of_blocks_stays_with_the_servers():
             records.append(PlacedRecords(features=features, labels=labels))
     model = share_public(host, [np.zeros((1, 1), np.int64), np.zeros(1, np.int64)])
     summed = SumOf(
-        size=1, count=lambda model, batch: batch.x.sum(0), finish=lambda share: share + share
+        size=1,
+        count=lambda model, batch: batch.x.sum(0),
+        finish=lambda _, found: [found + found],
     )
     words = host.total(model, records, (3, 4, 5), 3, summed)
     assert [part.backing_device for own in words for part in own] == [*devices]
