@@ -1,8 +1,6 @@
 """Protocol 4 in CrypTen: an encrypted model starts from what the parties trained locally."""
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -17,17 +15,13 @@ from extensions.network.chain import Network
 from extensions.protocols.announcement import Announcement, agree_on_records, blocks_for
 from extensions.protocols.initialization import (
     STRATEGIES,
-    Stacked,
     Strategy,
     Weighting,
-    average,
-    best,
-    candidates,
     check_weighting,
-    counts_of,
     encode_model,
-    misses,
+    number_of_candidates,
 )
+from extensions.protocols.initialization import initialize as initialize_shares
 from extensions.ring.fixed_point import Integers, Reals
 
 from crypten.mpc import MPCTensor
@@ -58,8 +52,8 @@ def initialize(
         weighting: of the average: "records" by the parties' numbers of records, or "uniform".
 
     Cost:
-        One round in which numbers of records are exchanged, and those of the protocol, whose pass
-        is made for each block of held-out records that memory holds.
+        One round for the numbers of records, and those of the protocol, of held-out records in
+        blocks that memory holds.
 
     Raises:
         ArgumentError: in every party and before anything is shared: a local model of other shapes
@@ -72,48 +66,49 @@ def initialize(
     pairs = parameter_pairs(model)
     functions = _activations(model, len(pairs))
     ring = ring_of(pairs[0][0])
-    problem, own = None, None
+    problem = own = None
     try:
         _check(strategy, weighting, held_out)
         own = _encoded(ring, pairs, local, records)
     except ArgumentError as error:
         problem = error
     settings = {"strategy": strategy, "weighting": weighting, "frac_bits": ring.frac_bits}
-    everybody = agree_on_records(
-        exchange, [Announcement(records=max(records, 0))], settings, problem
+    announced = [Announcement(records=max(records, 0))]
+    everybody = agree_on_records(exchange, announced, settings, problem)
+    started = initialize_shares(
+        ring,
+        strategy,
+        _shared(ring, pairs, own),
+        [each.records for each in everybody],
+        start=[(weight.share, bias.share) for weight, bias in pairs],
+        held_out=() if held_out is None else _blocks(ring, pairs, functions, strategy, held_out),
+        weighting=weighting,
+        activations=functions,
     )
-    local_models = _shared(ring, pairs, own)
-    sizes = [announced.records for announced in everybody]
-    if strategy == "local-average":
-        started = average(ring, local_models, counts_of(sizes, weighting))
-    else:
-        start = [(weight.share, bias.share) for weight, bias in pairs]
-        tried = candidates(ring, strategy, local_models, sizes, start=start, weighting=weighting)
-        assert held_out is not None
-        started = best(ring, tried, _misses(ring, tried, held_out, functions))
     for pair, values in zip(pairs, started, strict=True):
         for parameter, value in zip(pair, values, strict=True):
             parameter.share = value
 
 
-def _misses(
+def _blocks(
     ring: CrypTenRing,
-    tried: Stacked,
-    held_out: tuple[MPCTensor, MPCTensor],
+    pairs: Sequence[tuple[Any, Any]],
     functions: Sequence[PiecewiseLinear],
-) -> torch.Tensor:
-    """Returns shares of each candidate's misses, counted in blocks of rows that memory holds."""
+    strategy: Strategy,
+    held_out: tuple[MPCTensor, MPCTensor],
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Returns held-out records in blocks whose comparisons of all candidates memory holds."""
     x, targets = (tensor.share for tensor in held_out)
-    shapes = [tuple(weight.shape) for weight, _ in tried]
-    widths = [shapes[0][2], *(outputs for _, outputs, _ in shapes)]
+    outputs = [weight.size(0) for weight, _ in pairs]
     network = Network.dense(
-        widths=tuple(widths), activations=tuple(functions), has_bias=(True,) * len(shapes)
+        widths=(pairs[0][0].size(1), *outputs),
+        activations=tuple(functions),
+        has_bias=(True,) * len(pairs),
     )
-    compared = shapes[0][0] * max(network.comparisons, widths[-1])
-    blocks = blocks_for([len(x)], widths[0], compared)
-    each = zip(x.tensor_split(blocks), targets.tensor_split(blocks), strict=True)
-    found: torch.Tensor = reduce(add, (misses(ring, tried, *block, functions) for block in each))
-    return found
+    candidates = number_of_candidates(strategy, ring.parties)
+    compared = candidates * max(network.comparisons, outputs[-1])
+    blocks = blocks_for([len(x)], network.widths[0], compared)
+    return list(zip(x.tensor_split(blocks), targets.tensor_split(blocks), strict=True))
 
 
 def _shared(

@@ -4,6 +4,8 @@ Candidates are stacked: of each layer the weights (candidates, out_features, in_
 biases (candidates, out_features), so that all candidates take the same rounds as one.
 """
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -42,7 +44,7 @@ def initialize(
     records: Sequence[int],
     *,
     start: Sequence[tuple[Share, Share]],
-    held_out: tuple[Share, Share] | None = None,
+    held_out: Sequence[tuple[Share, Share]] = (),
     weighting: Weighting = "records",
     activations: Sequence[PiecewiseLinear] | Network | None = None,
 ) -> Parameters:
@@ -56,8 +58,8 @@ def initialize(
         local: all owners' models, stacked; each layer's norm is at most MAX_NORM.
         records: public number of training records of each owner.
         start: the public start that the local models share.
-        held_out: shares of features (records, features) and one-hot labels (records, classes) of
-            all parties, which no local model was trained on. Only the average does without.
+        held_out: blocks of all parties' records, which no local model was trained on, as shares of
+            features (records, features) and one-hot labels. Only the average does without.
         weighting: of the average: "records" by the owners' numbers of records, "uniform" equally,
             as in the paper.
         activations: between the layers (`logits_of`); ReLU if left out.
@@ -69,7 +71,7 @@ def initialize(
         taken; nothing is charged for them.
 
     Cost:
-        1 round for the average. A selection: one forward pass, and two each of comparison,
+        1 round for the average. A selection: one forward pass a block, and two each of comparison,
         suffix-or, conversion and product for all candidates; in CrypTen 18 for one layer.
 
     Source:
@@ -88,9 +90,10 @@ def initialize(
     if strategy == "local-average":
         return average(ring, local, counts_of(records, weighting))
     tried = candidates(ring, strategy, local, records, start=start, weighting=weighting)
-    if held_out is None:
+    if not held_out:
         raise ArgumentError("held_out", None, "features and labels that candidates are tried on")
-    return best(ring, tried, misses(ring, tried, *held_out, activations))
+    each = (misses(ring, tried, x, targets, activations) for x, targets in held_out)
+    return best(ring, tried, functools.reduce(operator.add, each))
 
 
 def candidates(

@@ -89,7 +89,7 @@ class LocalStart:
                 _shared(models),
                 [records[name] for name in checked],
                 start=parameters_of(ring, chain),
-                held_out=None if batch is None else (batch.x, batch.y),
+                held_out=() if batch is None else [(batch.x, batch.y)],
                 weighting=weighting,
                 activations=chain.network.activations,
             )

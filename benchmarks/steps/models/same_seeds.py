@@ -69,11 +69,19 @@ def trained(config: TrainConfig, parts: Sequence[Split]) -> tuple[float, Integer
     return report["accuracy"], _flat(opened)
 
 
-def row_of(model: str, host: str, parts: Sequence[Split]) -> dict[str, Any]:
-    """Returns how far a model on shares is from the one in the clear, after the same steps."""
-    config = config_of(model, CLEAR)
-    clear, expected = trained(config, parts)
-    secure, found = trained(config_of(model, BACKENDS[host]), parts)
+def row_of(
+    model: str, host: str, parts: Sequence[Split], in_the_clear: tuple[float, Integers]
+) -> dict[str, Any]:
+    """Returns how far a model on shares is from the one in the clear, after the same steps.
+
+    Args:
+        model: of `MODELS`.
+        host: of `BACKENDS`.
+        parts: the parties' records.
+        in_the_clear: what `trained` returned there.
+    """
+    config, (clear, expected) = config_of(model, BACKENDS[host]), in_the_clear
+    secure, found = trained(config, parts)
     apart = np.abs(found - expected)
     way = np.linalg.norm(expected - _flat(public_start(config, PIXELS)))
     return {
@@ -103,8 +111,9 @@ def publish_accuracy(models: Sequence[str], hosts: Sequence[str]) -> None:
     rows = {(row["model"], row["host"]): row for row in before.get("rows", [])}
     recorded = dict(before.get("settings", {}).get("recorded", {}))
     for model in models:
+        in_the_clear = trained(config_of(model, CLEAR), parts)
         for host in hosts:
-            rows[model, host] = row_of(model, host, parts)
+            rows[model, host] = row_of(model, host, parts, in_the_clear)
             recorded[f"{model}, {host}"] = datetime.now(UTC).date().isoformat()
             publish(
                 NAME,

@@ -267,7 +267,7 @@ def initialize(
         pairs[:middle],
         records,
         start=pairs[middle:],
-        held_out=None if strategy == "local-average" else (x, targets),
+        held_out=() if strategy == "local-average" else [(x, targets)],
         weighting=weighting,
     )
     return [part for pair in started for part in pair]
