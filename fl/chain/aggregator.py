@@ -58,7 +58,8 @@ class ChainAggregator(Aggregator):
         server hands out. It binds round, chain, hop and values: only the last holder and the server
         can make a token that the next client accepts, and only once. The token's terms are compared
         with those that the server announced, its path with the reports of those on it: a holder
-        that forges either is named, and the chain goes on from the last good hop. There is no
+        that forges either, or hands the token to two, is named alone, in whatever order reports
+        arrive, and the chain goes on from the last good hop. There is no
         protection against the server, which knows all keys, nor against a holder that adds a false
         update, presents a new token as one of an older attempt, or lies about the token that it
         received.

@@ -13,7 +13,7 @@ from fl.chain.token import Token
 from fl.round.machines import Machine, Output, Round, keep
 from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import RingVector
-from fl.round.state import keyed, keyed_of, listed, messages, numbers, octets
+from fl.round.state import keyed, keyed_of, listed, messages, numbers
 
 Neighbours = Callable[[int], Collection[int]]
 """From a client to those that it can reach."""
@@ -49,8 +49,7 @@ class ChainClient(Machine):
         self._announced = False
         self._attempt = 0
         self._lost: set[int] = set()
-        self._taken: set[int] = set()
-        self._held: Token | None = None
+        self._held: dict[int, Token] = {}
 
     def state(self) -> dict[str, Value]:
         """As `Machine.state`."""
@@ -59,7 +58,7 @@ class ChainClient(Machine):
             "announced": int(self._announced),
             "attempt": self._attempt,
             "lost": numbers(self._lost),
-            "taken": numbers(self._taken),
+            "held": [token.kept(self) for token in self._held.values()],
         }
         if self._announced:
             kept |= {
@@ -70,23 +69,22 @@ class ChainClient(Machine):
                 **keyed(self._sending, "sending"),
                 **keyed(self._receiving, "receiving"),
             }
-        return kept if self._held is None else kept | {"held": self._held.kept(self)}
+        return kept
 
     def restore(self, state: Message) -> None:
         """As `Machine.restore`."""
         self._early = messages(state, "early")
         self._announced = bool(state.integer("announced"))
         self._attempt = state.integer("attempt")
-        self._lost, self._taken = set(state.clients("lost")), set(state.clients("taken"))
+        self._lost = set(state.clients("lost"))
         if self._announced:
             self._chain, self._members = state.integer("chain"), state.clients("members")
             self._time_limit = state.real("time_limit")
             self._collector = state.integer("collector")
             self._sending = keyed_of(state, "sending")
             self._receiving = keyed_of(state, "receiving")
-        if "held" in state.body:
-            held = Message.decode(octets(state, "held"))
-            self._held = Token.of(held, self, self._encoded.dtype)
+        held = [Token.of(each, self, self._encoded.dtype) for each in messages(state, "held")]
+        self._held = {token.attempt: token for token in held}
 
     def receive(self, message: Message, now: float) -> Iterable[Output]:
         """Yields the token for the next client, or the sum for the collector."""
@@ -153,13 +151,13 @@ class ChainClient(Machine):
         if token.attempt > self._attempt:
             keep(self._early, message)
             yield self._refuse(message, f"a token of attempt {token.attempt}, too early", token)
-        elif token.attempt in self._taken or self.party in token.users:
+        elif token.attempt in self._held or self.party in token.users:
             yield self._refuse(message, f"a second token of attempt {token.attempt}", token)
         elif token.attempt == self._attempt:
-            self._taken.add(token.attempt)
             total = token.values + self._encoded
-            self._held = replace(token, values=total, users=(*token.users, self.party))
-            yield from self._pass_on(self._held, now)
+            own = replace(token, values=total, users=(*token.users, self.party))
+            self._held[token.attempt] = own
+            yield from self._pass_on(own, now)
 
     def _again(self, message: Message, now: float) -> Iterable[Output]:
         """Notes which clients were lost, and reissues the token if the server asks for it."""
@@ -168,9 +166,10 @@ class ChainClient(Machine):
             return
         self._attempt = attempt
         self._lost.update(message.clients("lost"))
-        if message.integer("holder") == self.party and self._held is not None:
-            self._held = replace(self._held, attempt=attempt)
-            yield from self._pass_on(self._held, now)
+        own = self._held.get(message.integer("held"))
+        if message.integer("holder") == self.party and own is not None:
+            own = self._held[attempt] = replace(own, attempt=attempt)
+            yield from self._pass_on(own, now)
         yield from self._take_early(now)
 
     def _pass_on(self, token: Token, now: float) -> Iterable[Output]:

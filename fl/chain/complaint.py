@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl.chain.state import ChainState
+from fl.chain.state import ChainState, Suspect
 from fl.round.encoding import readable
 from fl.round.machines import Machine
 from fl.round.messages import SERVER, Message, Party
@@ -51,12 +51,15 @@ class Complaint:
             users=message.clients("users"),
         )
 
-    def judge(self, chain: ChainState, complainant: Party) -> int | None:
+    def judge(self, chain: ChainState, complainant: Party) -> Suspect | None:
         """Returns the client that is at fault, by what the server knows of the chain.
 
         Nobody is at fault for a token of an attempt that exists and that its receiver had not heard
-        of yet, nor for one of an earlier attempt unless it belongs to the last hop. Otherwise it is
-        the sender, or the earlier holder that the token shows to be a forger.
+        of yet. What has no right tag is its sender's fault, in an earlier attempt only if it
+        belongs to the last hop. A token with a right tag may have been forged by an earlier holder
+        and passed on in good faith; in an earlier attempt, or through a client that is lost, that
+        has been dealt with. Where reports agree with the token, its receiver had another one: the
+        fault is of who gave it that, or of the sender if it has reported none.
 
         Args:
             chain: of the culprit.
@@ -65,15 +68,21 @@ class Complaint:
         Returns:
             None where nobody is at fault.
         """
-        if self.attempt > self.known and self.attempt <= chain.attempt:
-            return None
-        hop = self.culprit in (chain.waiting, *chain.path[-1:]) and chain.waiting in (
-            self.culprit,
-            complainant,
-        )
-        if self.attempt < chain.attempt and not hop:
+        sender = Suspect(self.culprit)
+        if self.attempt > chain.attempt:
+            return sender
+        if self.attempt > self.known:
             return None
         if not self.users:
-            return self.culprit
-        forger = chain.find_forger((*self.users, complainant), self.attempt)
-        return self.culprit if forger is None else forger
+            hop = self.culprit in (chain.waiting, *chain.path[-1:]) and chain.waiting in (
+                self.culprit,
+                complainant,
+            )
+            return sender if hop or self.attempt == chain.attempt else None
+        if self.attempt < chain.attempt or not chain.lost.isdisjoint(self.users):
+            return None
+        suspect = chain.find_suspect((*self.users, complainant), self.attempt)
+        if suspect is None and complainant in chain.branches:
+            other, _ = chain.branches[complainant]
+            suspect = chain.find_suspect(other, self.attempt)
+        return suspect or sender

@@ -9,11 +9,11 @@ from extensions.errors import MessageError
 from fl.chain.complaint import Complaint
 from fl.chain.keys import LinkKeys
 from fl.chain.report import HopReport
-from fl.chain.state import ChainState
+from fl.chain.state import ChainState, Suspect
 from fl.chain.token import Token, uniform
 from fl.chain.totals import Totals
-from fl.round.machines import Machine, Output, Refusal, Round, Timer
-from fl.round.messages import SERVER, Message, Party, party_name
+from fl.round.machines import Machine, Output, Refusal, Round, Timer, keep
+from fl.round.messages import SERVER, Message, Party, Value, party_name
 from fl.round.quantization import FixedPoint
 
 
@@ -114,19 +114,22 @@ class ChainServer(Machine):
         chain, key = self._of[holder], self._keys.key(holder, SERVER)
         report = HopReport.read(message, self, chain, holder, key, self._fixed_point)
         users = report.users
-        if (culprit := chain.find_forger(users, report.attempt)) is not None:
-            reason = f"client {users[-1]} has a token that it did not report"
-            yield from self._exclude(culprit, reason, now, complainant=message.sender)
-        elif chain.expects(users, report.attempt):
+        if chain.expects(users, report.attempt):
             yield from self._advance(report, chain, now)
+        elif suspect := chain.find_suspect(users, report.attempt):
+            new = holder not in chain.branches
+            chain.branches.setdefault(holder, (users, report.receiver))
+            reason = f"client {holder} has a token that it did not report"
+            yield from self._suspect(suspect, message, reason, now)
+            if new:
+                yield from self._take_kept(chain, now)
 
     def _advance(self, report: HopReport, chain: ChainState, now: float) -> Iterator[Output]:
         if report.receiver is None:
             reason = f"it can hand the token of chain {chain.number} to nobody"
             yield from self._exclude(report.users[-1], reason, now)
             return
-        chain.path = list(report.users)
-        chain.waiting = report.receiver
+        chain.advance(report.users, report.attempt, report.receiver)
         if report.returned:
             chain.returned = True
             if report.values is not None:
@@ -136,11 +139,28 @@ class ChainServer(Machine):
             yield from self._again(chain, now)
         else:
             yield Timer(f"chain {chain.number}", now + self._timeout)
+            yield from self._take_kept(chain, now)
+
+    def _take_kept(self, chain: ChainState, now: float) -> Iterator[Output]:
+        """Judges again what waited for a report."""
+        kept, chain.kept = chain.kept, []
+        for message in kept:
+            yield from self.receive(message, now)
+
+    def _suspect(
+        self, suspect: Suspect, message: Message, reason: str, now: float
+    ) -> Iterator[Output]:
+        """Excludes who is at fault by a message; keeps the message if that is not decided."""
+        if suspect.due:
+            keep(self._of[suspect.client].kept, message)
+        else:
+            yield from self._exclude(suspect.client, reason, now, complainant=message.sender)
 
     def _settle(self, chain: ChainState, now: float) -> Iterator[Output]:
         """Ends a chain; when all chains of its edge have ended, asks the edge for the total."""
         chain.settled = True
         yield Timer(f"chain {chain.number}", None)
+        yield from self._take_kept(chain, now)
         for client in chain.members:
             if client not in chain.lost and not (chain.returned and client in chain.path):
                 yield from self._refuse(client, f"chain {chain.number} ended without it")
@@ -177,22 +197,22 @@ class ChainServer(Machine):
             yield from self._finish()
             return
         chain = self._chains[int(number)]
-        assert chain.waiting is not None
+        overdue = chain.find_overdue()
+        assert overdue is not None
         if chain.waiting == chain.collector:
             yield from self._settle(chain, now)
             return
         reason = f"no report of the token of chain {number} within {self._timeout:g} s"
-        yield from self._exclude(chain.waiting, reason, now)
+        yield from self._exclude(overdue, reason, now)
 
     def _complaint(self, message: Message, now: float) -> Iterator[Output]:
         complaint, sender = Complaint.read(message), message.sender
         chain = self._of.get(complaint.culprit)
         if chain is None or sender not in {*chain.members, chain.collector} - {complaint.culprit}:
             return
-        culprit = complaint.judge(chain, sender)
-        if culprit is not None:
+        if suspect := complaint.judge(chain, sender):
             reason = f"{party_name(sender)} refused what it sent: {complaint.reason}"
-            yield from self._exclude(culprit, reason, now, complainant=sender)
+            yield from self._suspect(suspect, message, reason, now)
 
     def _refuse(self, client: int, reason: str) -> Iterator[Output]:
         if client not in self._refused:
@@ -205,16 +225,21 @@ class ChainServer(Machine):
         """Refuses a client by name, and removes it unless later holders have its update already.
 
         The last good hop is undone if its client is the one that was lost, or if the next client
-        refused the token that it sent.
+        refused the token that it sent. Where other tokens went through the client, the chain goes
+        back to its last good hop as well: the clients that had those could take no second one.
         """
         chain = self._of[client]
         if client in chain.lost:
             return
+        branched = chain.on_a_branch(client) and not chain.settled
         last = chain.path[-1:] == [client] and not chain.settled
-        rolled_back = last and chain.waiting in (client, complainant)
+        rolled_back = last and (branched or chain.waiting in (client, complainant))
         if client in chain.path and not rolled_back:
             reason += "; its update had been added before"
             yield from self._refuse(client, reason)
+            if branched and chain.waiting != chain.collector:
+                chain.shunned.add(client)
+                yield from self._again(chain, now)
             return
         yield from self._refuse(client, reason)
         chain.lost.add(client)
@@ -222,14 +247,14 @@ class ChainServer(Machine):
             return
         if rolled_back:
             chain.path.pop()
-        if rolled_back or chain.waiting == client:
+        if rolled_back or branched or chain.waiting == client:
             yield from self._again(chain, now)
         else:
             yield from self._announce(chain, SERVER)
 
     def _again(self, chain: ChainState, now: float) -> Iterator[Output]:
         """Sends the chain back to its last good hop; starts it with a new mask if there is none."""
-        chain.attempt += 1
+        chain.go_back()
         holder = chain.path[-1] if chain.path else SERVER
         yield from self._announce(chain, holder)
         if holder == SERVER:
@@ -239,7 +264,12 @@ class ChainServer(Machine):
             yield Timer(f"chain {chain.number}", now + self._timeout)
 
     def _announce(self, chain: ChainState, holder: Party) -> Iterator[Output]:
-        lost = np.array(sorted(chain.lost), dtype=np.int64)
+        body: dict[str, Value] = {
+            "attempt": chain.attempt,
+            "holder": holder,
+            "held": chain.held.get(holder, 0),
+            "lost": np.array(sorted(chain.lost | chain.shunned), dtype=np.int64),
+        }
         for client in chain.members:
             if client not in chain.lost:
-                yield self.send(client, "again", attempt=chain.attempt, holder=holder, lost=lost)
+                yield self.send(client, "again", **body)

@@ -3,8 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fl.round.messages import Party
+from fl.round.messages import Message, Party
 from fl.round.quantization import RingVector
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Who is at fault for a token.
+
+    Attributes:
+        client: which it is.
+        due: whether a report that is still due could show that it is another one.
+    """
+
+    client: int
+    due: bool = False
 
 
 @dataclass(eq=False)
@@ -17,7 +30,11 @@ class ChainState:
         collector: who gets the token from the last client: the server, or an edge node.
         time_limit: when its token is returned, in seconds.
         lost: clients that take no further part.
+        shunned: clients in the sum from whom no further token is taken.
         path: clients whose updates are in the sum, in order; the last is the last good hop.
+        held: the attempt in which each client of the path had the token that is on it.
+        branches: what clients off the path reported in this attempt: users and receiver.
+        kept: what cannot be judged before another report of this attempt.
         waiting: the party whose report is due.
         attempt: how often the chain was sent back to its last good hop.
         masks: how many masks were drawn for it.
@@ -31,7 +48,11 @@ class ChainState:
     collector: Party
     time_limit: float
     lost: set[int] = field(default_factory=set)
+    shunned: set[int] = field(default_factory=set)
     path: list[int] = field(default_factory=list)
+    held: dict[int, int] = field(default_factory=dict)
+    branches: dict[int, tuple[tuple[int, ...], Party | None]] = field(default_factory=dict)
+    kept: list[Message] = field(default_factory=list)
     waiting: Party | None = None
     attempt: int = 0
     masks: int = 0
@@ -54,26 +75,63 @@ class ChainState:
             return self.waiting in (users[-1], self.collector)
         return self.waiting in (users[known], *self.path[-1:])
 
-    def find_forger(self, users: Sequence[int], attempt: int) -> int | None:
-        """Returns the client whose token contradicts its report, if these users show it.
+    def advance(self, users: Sequence[int], attempt: int, receiver: Party) -> None:
+        """Notes a report that the path goes on with: its last holder gave the token to `receiver`.
 
-        The culprit is the last earlier holder whose reported path differs from `users`, or whose
-        report is still due; the tags rule out everybody else. A late report shows nothing.
+        Where it arrived before the report of an earlier holder, it stands for that one as well.
+        """
+        known = len(self.path)
+        for client in users[min(known, len(users) - 1) :]:
+            self.held[client] = attempt
+        self.path, self.waiting = list(users), receiver
+
+    def go_back(self) -> None:
+        """Begins an attempt from the last good hop: what was said of other tokens is void."""
+        self.attempt += 1
+        self.branches.clear()
+        self.kept.clear()
+
+    def find_suspect(self, users: Sequence[int], attempt: int) -> Suspect | None:
+        """Returns the client that is at fault for a token which contradicts its report.
+
+        Every hop of `users` is compared with what its holder reported, the last one first: who
+        reported another path or another receiver is at fault, and who has not reported yet may be.
+        Nobody else can be, since tags bind a token to its sender. The last of the path may still
+        be found to have given its token to two, which its receiver's report decides.
 
         Args:
-            users: of the token, its present holder last.
-            attempt: of the token.
+            users: of the token, the client that has it last.
+            attempt: of the token; of another one nothing is known.
 
         Returns:
-            None where no report contradicts the token.
+            None where no report contradicts the token, or where it went through a lost client.
         """
-        if self.settled or attempt != self.attempt or not self.lost.isdisjoint(users):
+        if attempt != self.attempt or not self.lost.isdisjoint(users):
             return None
-        if self.expects(users, attempt):
-            return None
-        pairs = list(zip(users, self.path, strict=False))
-        same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
-        if same == len(users) or len(users) < 2:
-            return None
-        able = {*self.path, self.waiting}
-        return next((client for client in reversed(users[:-1]) if client in able), None)
+        for hop in reversed(range(len(users) - 1)):
+            holder, receiver = users[hop], users[hop + 1]
+            said = self._reported(holder)
+            last = self.path[-1:] == [holder] and not self.settled
+            open_hop = last and self.waiting not in (receiver, *self.branches)
+            if said is None or open_hop:
+                return Suspect(holder, due=True)
+            if said != (tuple(users[: hop + 1]), receiver):
+                return Suspect(holder, due=False)
+        return None
+
+    def find_overdue(self) -> Party | None:
+        """Returns who is at fault that no report came: who gave another client a token, if any."""
+        suspects = (self.find_suspect(users, self.attempt) for users, _ in self.branches.values())
+        return next((suspect.client for suspect in suspects if suspect), self.waiting)
+
+    def on_a_branch(self, client: int) -> bool:
+        """Returns whether a token off the path went through the client in this attempt."""
+        return any(client in users for users, _ in self.branches.values())
+
+    def _reported(self, holder: int) -> tuple[tuple[int, ...], Party | None] | None:
+        """Returns the users of a holder's token and who has it now; None: it has not reported."""
+        if holder not in self.path:
+            return self.branches.get(holder)
+        hops = self.path.index(holder) + 1
+        following = (*self.path, self.waiting)[hops]
+        return tuple(self.path[:hops]), following

@@ -420,7 +420,7 @@ class TrackingChains(Machine):
         lost = {1: {0: users[1]}, 2: {1: 0, 2: 0}}.get(self.attempt, {})
         for client in range(3):
             gone = np.array([lost[client]] if client in lost else [], dtype=np.int64)
-            yield self.send(client, "again", attempt=self.attempt, holder=SERVER, lost=gone)
+            yield self.send(client, "again", attempt=self.attempt, holder=SERVER, held=0, lost=gone)
         if self.attempt < 3:
             yield self.token(self.attempt - 1, now)
 
