@@ -11,6 +11,7 @@ import torch
 
 from crypten_ext.dealer.server import serve
 from extensions.errors import PeaError
+from extensions.machine import keep_memory
 from extensions.runs.processes import end_with, open_channel
 from extensions.runs.processes.seats import own_seat
 
@@ -19,6 +20,7 @@ def main() -> None:
     """One run is dealt for."""
     open_channel()
     parties, descriptor = (int(argument) for argument in sys.argv[1:])
+    keep_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with socket.socket(fileno=descriptor) as listener:
         try:

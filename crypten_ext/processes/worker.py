@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from extensions.machine import cores_of_each
+from extensions.machine import cores_of_each, keep_memory
 from extensions.runs.processes import Channel, open_channel, serve
 
 PROGRAM = "crypten_ext.processes.worker"
@@ -58,6 +58,7 @@ def _join_computation() -> None:
 
     import crypten
 
+    keep_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     if THIRD_PARTY in os.environ:
         crypten.cfg.mpc.provider = "TTP"

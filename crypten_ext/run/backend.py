@@ -15,6 +15,7 @@ from crypten_ext.processes.template import template_of
 from crypten_ext.run.needs import PREPARED, check_lattice
 from crypten_ext.run.using import use as use
 from extensions.errors import ArgumentError, PartyLostError
+from extensions.machine import keep_memory
 from extensions.owners.data import read_party_file
 from extensions.privacy.accounting import Answers, take
 from extensions.runs.budget.forecast import StepForecast
@@ -252,6 +253,7 @@ def train_party(
     """
     check(config, options)
     check_party(config, meeting, options)
+    keep_memory()
     manifest = _manifest(config, options, records)
     with quiet_unless_it_fails():
         from crypten_ext import dealer as dealing

@@ -14,6 +14,7 @@ from extensions.checks import check_address, check_seconds, check_writable
 from extensions.cli.options import SETTLED, Schedule, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError, PartyLostError
+from extensions.machine import keep_memory
 from extensions.owners.data import Sizes, settings_of
 from extensions.owners.features import find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
@@ -104,6 +105,7 @@ def dealer(
     party was lost or did not come.
     """
     check_seconds("join_timeout", join_timeout)
+    keep_memory()
     if federation is not None:
         if (bind, parties) != (None, None):
             allowed = "left out with --bind and --parties, which it says itself"

@@ -11,12 +11,14 @@ import torch
 
 from crypten_ext.third_party.server import serve
 from crypten_ext.transport.meeting import take_seat
+from extensions.machine import keep_memory
 from extensions.runs.processes import open_channel
 
 
 def main() -> None:
     """One run is dealt for."""
     open_channel()
+    keep_memory()
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     take_seat(sys.argv[1:], third_parties=1)
     serve()

@@ -32,6 +32,7 @@ from extensions.transport.board import Board, BoardLostError
 from tests.helpers.commands import assert_all_end, is_alive, parent_of
 from tests.helpers.federations import at_once, identities, listeners
 from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.steps_memory import FEW
 
 pytestmark = pytest.mark.usefixtures("imported")
 
@@ -78,6 +79,11 @@ def test_the_pool_keeps_its_processes_and_their_state(two: Parties) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each party imports CrypTen itself")
+@pytest.mark.skipif(sys.platform != "linux", reason="what is freed is kept by glibc")
+def test_a_party_takes_for_a_step_what_the_step_before_has_freed(two: Parties) -> None:
+    assert max(two.run("tests.helpers.steps_memory:pages_of_steps")) < FEW
+
+
 def test_crypten_is_imported_once_for_all_parties(three: Parties) -> None:
     (parent,) = {answer["parent"] for answer in three.run(f"{TASKS}:remember")}
     assert parent != os.getpid()
