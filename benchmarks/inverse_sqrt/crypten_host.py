@@ -22,8 +22,8 @@ import crypten
 
 START, ITERATIONS = 0.08, 16
 """Newton's method converges from START while x < 3 / START^2 = 468; at 0.01 it takes 16 steps."""
-WARM_UP = 3
-"""Calls after which the dealer is as far ahead as it will ever be."""
+WARM_UP = 8
+"""Calls after which the dealer is as far ahead as it will ever be, and memory is warm."""
 
 
 def _paper(x: Any) -> Any:
