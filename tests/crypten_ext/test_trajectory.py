@@ -45,9 +45,9 @@ def parts() -> list[tuple[np.ndarray, np.ndarray]]:
 
 @pytest.mark.long
 def test_thirty_steps_of_a_cnn_are_those_in_the_clear(pools: Pools):
-    """Weights are apart by 2 ulps a step at most, and mostly by less, as roundings fall.
+    """Weights are apart by 2 ulps a step at most: all of them in the first steps, then most.
 
-    But where what an activation is given lies within ulps of a knot, or two values of a window
+    For where what an activation is given lies within ulps of a knot, or two values of a window
     within ulps of each other, hosts may take either side, and one record's gradient with it: every
     few steps some weights are some dozens of ulps further apart then, a thousandth of their way.
     """
@@ -72,7 +72,7 @@ def test_thirty_steps_of_a_cnn_are_those_in_the_clear(pools: Pools):
     for t, (found, wanted) in enumerate(zip(first, clear, strict=True), start=1):
         apart = np.abs(flat(found) - flat(wanted))
         farthest.append(apart.max())
-        assert np.median(apart) <= 2 * t
+        assert np.mean(apart <= 2 * t) > 0.8
         moved = np.linalg.norm(flat(wanted) - flat(start))
         assert t == 1 or np.linalg.norm(apart) < 0.01 * moved
     assert sum(growth <= 2 for growth in np.diff(farthest)) >= STEPS // 2
