@@ -197,11 +197,11 @@ class ChainServer(Machine):
             yield from self._finish()
             return
         chain = self._chains[int(number)]
-        overdue = chain.find_overdue()
-        assert overdue is not None
         if chain.waiting == chain.collector:
             yield from self._settle(chain, now)
             return
+        overdue = chain.find_overdue()
+        assert overdue is not None
         reason = f"no report of the token of chain {number} within {self._timeout:g} s"
         yield from self._exclude(overdue, reason, now)
 
@@ -238,7 +238,6 @@ class ChainServer(Machine):
             reason += "; its update had been added before"
             yield from self._refuse(client, reason)
             if branched and chain.waiting != chain.collector:
-                chain.shunned.add(client)
                 yield from self._again(chain, now)
             return
         yield from self._refuse(client, reason)
@@ -264,11 +263,12 @@ class ChainServer(Machine):
             yield Timer(f"chain {chain.number}", now + self._timeout)
 
     def _announce(self, chain: ChainState, holder: Party) -> Iterator[Output]:
+        shunned = self._refused.intersection(chain.path[:-1])  # their tokens were handed on
         body: dict[str, Value] = {
             "attempt": chain.attempt,
             "holder": holder,
             "held": chain.held.get(holder, 0),
-            "lost": np.array(sorted(chain.lost | chain.shunned), dtype=np.int64),
+            "lost": np.array(sorted(chain.lost | shunned), dtype=np.int64),
         }
         for client in chain.members:
             if client not in chain.lost:

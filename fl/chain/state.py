@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from fl.round.messages import Message, Party
 from fl.round.quantization import RingVector
 
+Reported = tuple[tuple[int, ...], Party | None]
+"""The users of a token, its holder last, and who has it now."""
+
 
 @dataclass(frozen=True)
 class Suspect:
@@ -30,7 +33,6 @@ class ChainState:
         collector: who gets the token from the last client: the server, or an edge node.
         time_limit: when its token is returned, in seconds.
         lost: clients that take no further part.
-        shunned: clients in the sum from whom no further token is taken.
         path: clients whose updates are in the sum, in order; the last is the last good hop.
         held: the attempt in which each client of the path had the token that is on it.
         branches: what clients off the path reported in this attempt: users and receiver.
@@ -48,10 +50,9 @@ class ChainState:
     collector: Party
     time_limit: float
     lost: set[int] = field(default_factory=set)
-    shunned: set[int] = field(default_factory=set)
     path: list[int] = field(default_factory=list)
     held: dict[int, int] = field(default_factory=dict)
-    branches: dict[int, tuple[tuple[int, ...], Party | None]] = field(default_factory=dict)
+    branches: dict[int, Reported] = field(default_factory=dict)
     kept: list[Message] = field(default_factory=list)
     waiting: Party | None = None
     attempt: int = 0
@@ -110,13 +111,11 @@ class ChainState:
             return None
         for hop in reversed(range(len(users) - 1)):
             holder, receiver = users[hop], users[hop + 1]
-            said = self._reported(holder)
             last = self.path[-1:] == [holder] and not self.settled
-            open_hop = last and self.waiting not in (receiver, *self.branches)
-            if said is None or open_hop:
+            if last and self.waiting not in (receiver, *self.branches):
                 return Suspect(holder, due=True)
-            if said != (tuple(users[: hop + 1]), receiver):
-                return Suspect(holder, due=False)
+            if (tuple(users[: hop + 1]), receiver) not in self._reports(holder):
+                return Suspect(holder, due=not self._has_reported(holder))
         return None
 
     def find_overdue(self) -> Party | None:
@@ -128,10 +127,15 @@ class ChainState:
         """Returns whether a token off the path went through the client in this attempt."""
         return any(client in users for users, _ in self.branches.values())
 
-    def _reported(self, holder: int) -> tuple[tuple[int, ...], Party | None] | None:
-        """Returns the users of a holder's token and who has it now; None: it has not reported."""
-        if holder not in self.path:
-            return self.branches.get(holder)
-        hops = self.path.index(holder) + 1
-        following = (*self.path, self.waiting)[hops]
-        return tuple(self.path[:hops]), following
+    def _reports(self, holder: int) -> list[Reported]:
+        """Returns what a holder reported: on the path, and of another token of this attempt."""
+        found = [self.branches[holder]] if holder in self.branches else []
+        if holder in self.path:
+            hops = self.path.index(holder) + 1
+            found.append((tuple(self.path[:hops]), (*self.path, self.waiting)[hops]))
+        return found
+
+    def _has_reported(self, holder: int) -> bool:
+        """Returns whether a holder has reported in this attempt, in which it takes one token."""
+        on_path = holder in self.path and self.held[holder] == self.attempt
+        return on_path or holder in self.branches
