@@ -89,6 +89,13 @@ CATALOGUE = (
         command=f"{_RUN} dpsgd-models --accuracy",
     ),
     Entry(
+        pattern="dpsgd-models-trajectory",
+        part=STEP,
+        title="A CNN's run, step by step beside the clear",
+        shows="How far a step on shares takes weights from where it takes them in the clear.",
+        command=f"{_RUN} dpsgd-models --trajectory",
+    ),
+    Entry(
         pattern="first-step",
         part=STEP,
         title="A session on ABY3 is compiled once",

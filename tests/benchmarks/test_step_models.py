@@ -15,12 +15,11 @@ from benchmarks.steps.hosts import measure
 from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
 from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
-from benchmarks.steps.models import same_seeds
+from benchmarks.steps.models import same_seeds, trajectory
 from benchmarks.steps.models.command import OPACUS, Recorded, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
 from extensions.network.passes import forward
-from extensions.owners.data import Split
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -28,6 +27,7 @@ from extensions.ring.clear import ClearRing
 from extensions.ring.fixed_point import decode, encode
 from tests.benchmarks.test_steps import linux
 from tests.extensions.network.test_stages import networks
+from tests.helpers.bars import bars
 
 F, ROWS = 16, 6
 SPU_PYTHON = os.environ.get("SPU_PYTHON")
@@ -113,16 +113,7 @@ def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
     """Two steps on images in which a bar says the class; other noise would lead elsewhere."""
     few = same_seeds.SETTINGS | {"steps": 2, "sample_rate": 0.5}
     monkeypatch.setattr(same_seeds, "SETTINGS", few)
-    draws = np.random.default_rng(4)
-    parts = []
-    for _ in range(3):
-        y = np.arange(30) % CLASSES
-        x = draws.normal(0, 1, (30, 28, 28))
-        for image, label in zip(x, y, strict=True):
-            image[2 * label : 2 * label + 8] += 2.0
-        x = x.reshape(30, -1)
-        x *= same_seeds.NORM / np.linalg.norm(x, axis=1, keepdims=True)
-        parts.append(Split(train_x=x, train_y=y, test_x=x, test_y=y))
+    parts = bars(3, 30, 28, same_seeds.NORM)
     accuracy, found = same_seeds.trained(same_seeds.config_of("MLP", "clear"), parts)
     row = same_seeds.row_of("MLP", "CrypTen", parts, (accuracy, found))
     assert 0.0 < row["weights apart, % of their way"] < 1.0
@@ -132,6 +123,26 @@ def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
     monkeypatch.setattr(same_seeds, "SEED", same_seeds.SEED + 1)
     _, others = same_seeds.trained(same_seeds.config_of("MLP", "clear"), parts)
     assert np.median(np.abs(others - found)) > 100
+
+
+def test_rows_of_a_trajectory_tell_a_step_from_all_steps():
+    """A run that leaves by 3 ulps in its first step, and by one more in its third."""
+    start, clear = [np.zeros((2, 2))], [[np.full((2, 2), 100.0 * t)] for t in (1, 2, 3, 4)]
+    left = np.array([[3.0, 0.0], [0.0, 0.0]])
+    secure = [[model + (left if t < 3 else left + 1)] for t, (model,) in enumerate(clear, start=1)]
+    alone = [clear[0], secure[1], [secure[2][0] - 1], secure[3]]
+    first, last = trajectory.rows_of(start, secure, clear, alone, every=2)
+    assert first == {
+        "step": 2,
+        "farthest in one step, ulps": 3,
+        "within 2 ulps a step, %": 100.0,
+        "median ulps apart": 0.0,
+        "farthest, ulps": 3,
+        "apart, % of their way": pytest.approx(100 * 3 / 400),
+    }
+    assert (last["step"], last["farthest in one step, ulps"], last["farthest, ulps"]) == (4, 1, 4)
+    (once,) = trajectory.rows_of(start, secure[:1], clear[:1], alone[:1], every=1)
+    assert once["within 2 ulps a step, %"] == 75.0
 
 
 @linux

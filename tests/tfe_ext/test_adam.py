@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.instruments.trajectories import trajectory
 from extensions.privacy.accounting import epsilon
 from extensions.privacy.gaussian_table import failure_bound
 from extensions.privacy.randomness import InsecureSeededSource
@@ -13,7 +14,6 @@ from extensions.protocols.optimizer import multipliers
 from extensions.ring.fixed_point import decode, encode
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from tests.helpers.trajectories import trajectory
 from tests.tfe_ext.test_keras import (
     CLASSES,
     COSTS,
@@ -87,7 +87,8 @@ def in_the_clear(kind: str, weight: np.ndarray, bias: np.ndarray) -> list[list[n
     ]
     source = InsecureSeededSource(SEED)
     host = ClearHost(F, parties=SERVERS, owners=SERVERS, source=source)
-    models = trajectory(host, config, records, [encode(part, F) for part in (weight, bias)])
+    start = [encode(part, F) for part in (weight, bias)]
+    models = trajectory(host, config, records, start, range(1, STEPS + 1))
     return [[decode(part, F) for part in model] for model in models]
 
 

@@ -4,6 +4,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from benchmarks.steps.hosts import Found, measure
 from benchmarks.steps.linear_step import FRAC_BITS, PLAIN
 from benchmarks.steps.model_step import MODELS
 from benchmarks.steps.models.same_seeds import BACKENDS, publish_accuracy
+from benchmarks.steps.models.trajectory import publish_trajectory
 from benchmarks.tables import publish, published
 from extensions.errors import ArgumentError
 
@@ -90,6 +92,14 @@ def main(
             "the same seeds; an hour and a half.",
         ),
     ] = False,
+    trajectory: Annotated[
+        bool,
+        typer.Option(
+            "--trajectory",
+            help="Compare the first steps of the CNN's run on MNIST with those in the clear "
+            "instead, weight by weight; half an hour.",
+        ),
+    ] = False,
 ) -> None:
     """One step of models with hidden layers on three parties' shares: rounds, bytes and time.
 
@@ -104,7 +114,21 @@ def main(
             raise ArgumentError("model", name, f"one of {', '.join(MODELS)}")
     if accuracy:
         publish_accuracy(models, hosts)
-        return
+    if trajectory:
+        publish_trajectory()
+    if not (accuracy or trajectory):
+        _publish_costs(models, hosts, batch, steps, spu_python, opacus_python)
+
+
+def _publish_costs(
+    models: Sequence[str],
+    hosts: Sequence[str],
+    batch: int,
+    steps: int,
+    spu_python: str,
+    opacus_python: str,
+) -> None:
+    """Writes what steps cost, each as soon as it is measured."""
     found = Recorded(batch, steps)
     versions: dict[str, str] | None
     for name in models:

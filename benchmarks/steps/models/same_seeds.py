@@ -106,7 +106,7 @@ def publish_accuracy(models: Sequence[str], hosts: Sequence[str]) -> None:
     Raises:
         ArgumentError: the data set is not here.
     """
-    parts = dealt(_records())
+    parts = dealt(images())
     before = published(NAME, **SETTINGS, seed=SEED)
     rows = {(row["model"], row["host"]): row for row in before.get("rows", [])}
     recorded = dict(before.get("settings", {}).get("recorded", {}))
@@ -127,7 +127,8 @@ def publish_accuracy(models: Sequence[str], hosts: Sequence[str]) -> None:
             )
 
 
-def _records() -> Split:
+def images() -> Split:
+    """Returns MNIST's pixels and labels, rows scaled to a norm of at most `NORM`."""
     folder = find_folder(DATA, None, download=False, files="its files")
     source = load_raw(DATA, folder, 0)
     (found,) = FeatureExtraction(max_feature_norm=NORM).extract([source.split], lambda *_: None)
