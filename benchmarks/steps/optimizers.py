@@ -17,7 +17,7 @@ from extensions.network.passes import Parameters, forward
 from extensions.owners.data import Split, load, split_among
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import SystemSource
-from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.privacy.sampling import OwnRecords
 from extensions.protocols import pea
 from extensions.protocols.announcement import announce
 from extensions.protocols.optimizer import State
@@ -25,6 +25,7 @@ from extensions.protocols.settings import network_of
 from extensions.ring.clear import ClearRing
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
+from extensions.runs.owned import checked_records
 
 NAME = "optimizers"
 EVERY = 10
@@ -71,23 +72,13 @@ def accuracy(config: TrainConfig, model: Parameters, tried: OwnRecords) -> float
 
 def curve(config: TrainConfig, split: Split) -> list[float]:
     """Returns the accuracies of one run on held-out records, with fresh sampling and noise."""
-
-    def checked(x: Any, y: Any) -> OwnRecords:
-        return check_records(
-            x,
-            y,
-            frac_bits=config.frac_bits,
-            classes=config.classes,
-            max_feature_norm=config.max_feature_norm,
-        )
-
     parts = split_among(split, config.parties)
-    records = [checked(part.train_x, part.train_y) for part in parts]
+    records = [checked_records(part.train_x, part.train_y, config) for part in parts]
     source = SystemSource()
     host = ClearHost(config.frac_bits, parties=len(parts), owners=len(parts), source=source)
     words = pea.public_start(config, records[0].features.shape[1])
     begun = State.begin(host, config, host.restore([words]))
-    found = Curve(host, config, checked(split.test_x, split.test_y))
+    found = Curve(host, config, checked_records(split.test_x, split.test_y, config))
     pea.descend(host, config, announce(host.exchange, records, {}), begun, Ledger(), found)
     return found.accuracies
 

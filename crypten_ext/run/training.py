@@ -31,21 +31,26 @@ def train(config: TrainConfig, records: Path, emit: Emit, options: RunOptions) -
         emit: called after each step, as `extensions.runs.keep.Following` says.
         options: with this party's prepared tuples, if they do not come from a running provider.
     """
-    host, own = _join(config, records, options)
+    host, own = join(config, records, options)
     provider = DEALINGS[config.provider].title if config.hidden else None
     return training.run(host, config, [own], emit, options, provider)
 
 
 def rehearse(config: TrainConfig, records: Path, steps: int) -> None:
     """Does all that a run does, but for so many steps only, to learn which tuples it asks for."""
-    host, own = _join(config, records, RunOptions())
+    host, own = join(config, records, RunOptions())
     training.rehearse(host, config, [own], steps)
 
 
-def _join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[CrypTenHost, Split]:
-    """This party as a host, and its records; CrypTen is set up for the run.
+def join(config: TrainConfig, records: Path, options: RunOptions) -> tuple[CrypTenHost, Split]:
+    """Returns this party as a host, and its records; CrypTen is set up for the run.
 
     Prepared tuples are of use once: all parties agree on their records before any file is used.
+
+    Args:
+        config: resolved settings, the same at every party.
+        records: this party's own file.
+        options: with this party's prepared tuples, if any.
     """
     enable()
     if config.hidden:

@@ -6,7 +6,7 @@ from extensions.owners.data import Split
 
 
 def bars(owners: int, records: int, side: int, norm: float) -> list[Split]:
-    """Returns each owner's images of ten classes, as rows of that norm; tests have the same."""
+    """Returns each owner's images of ten classes, as rows of that norm; they are tested on, too."""
     found = []
     for owner in range(owners):
         draws = np.random.default_rng(owner)

@@ -66,7 +66,7 @@ def trained(config: TrainConfig, parts: Sequence[Split]) -> tuple[float, Integer
         files = write_parts(parts, Path(folder))
         report = engine.train(config, files, show, RunOptions(timeout=4 * 3600.0))
     opened = [encode(x, config.frac_bits) for pair in report["parameters"] for x in pair]
-    return report["accuracy"], _flat(opened)
+    return report["accuracy"], flat_model(opened)
 
 
 def row_of(
@@ -83,7 +83,7 @@ def row_of(
     config, (clear, expected) = config_of(model, BACKENDS[host]), in_the_clear
     secure, found = trained(config, parts)
     apart = np.abs(found - expected)
-    way = np.linalg.norm(expected - _flat(public_start(config, PIXELS)))
+    way = np.linalg.norm(expected - flat_model(public_start(config, PIXELS)))
     return {
         "model": model,
         "host": host,
@@ -135,5 +135,6 @@ def images() -> Split:
     return found
 
 
-def _flat(parts: Sequence[Integers]) -> Integers:
+def flat_model(parts: Sequence[Integers]) -> Integers:
+    """Returns all weights and biases as one vector."""
     return np.concatenate([part.ravel() for part in parts])

@@ -2,31 +2,26 @@
 
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import crypten_ext
 from benchmarks.accuracy.records import dealt
 from benchmarks.accuracy.settings import PARTIES
 from benchmarks.instruments.trajectories import trajectory
-from benchmarks.steps.models.same_seeds import DATA, NORM, SEED, images
+from benchmarks.steps.models.same_seeds import DATA, NORM, SEED, flat_model, images
 from benchmarks.tables import publish
-from crypten_ext.processes.launch import Parties
-from crypten_ext.processes.worker import Context
-from crypten_ext.run.host import CrypTenHost
-from extensions.owners.data import Split, read_party_file, write_parts
+from extensions.owners.data import Split, write_parts
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.pea import public_start
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
 from extensions.runs.hosts import find
-
-import crypten
+from extensions.runs.options import RunOptions
+from extensions.runs.owned import checked_records
 
 NAME = "dpsgd-models-trajectory"
 STEPS, SHOWN, TIMEOUT = 30, 5, 3 * 3600.0
@@ -50,17 +45,13 @@ SETTINGS: dict[str, Any] = {
 Models = Sequence[Sequence[Integers]]
 
 
-def in_crypten(
-    context: Context, *, config: TrainConfig, files: Sequence[Path], steps: int, seed: int
-) -> Models:
+def in_crypten(context: Any, *, config: TrainConfig, files: Sequence[Path], steps: int) -> Models:
     """Returns weights and biases after each of the first steps; in every party."""
-    crypten_ext.enable()
-    crypten.cfg.mpc.provider = "DEALER"
-    crypten.cfg.encoder.precision_bits = config.frac_bits
-    part = read_party_file(files[context.rank])
-    host = CrypTenHost(config.frac_bits, InsecureSeededSource(seed))
-    start = public_start(config, part.train_x.shape[1])
-    return trajectory(host, config, [checked(config, part)], start, range(1, steps + 1))
+    from crypten_ext.run.training import join
+
+    host, part = join(config, files[context.rank], RunOptions())
+    records = [checked_records(part.train_x, part.train_y, config)]
+    return trajectory(host, config, records, _start(config, part), range(1, steps + 1))
 
 
 def rows_of(
@@ -78,12 +69,12 @@ def rows_of(
     rows: list[dict[str, Any]] = []
     in_one: list[float] = []
     for t, models in enumerate(zip(secure, clear, alone, strict=True), start=1):
-        found, expected, guided = map(_flat, models)
+        found, expected, guided = map(flat_model, models)
         in_one.append(np.abs(found - guided).max())
         if t % every:
             continue
         apart = np.abs(found - expected)
-        way = np.linalg.norm(expected - _flat(start))
+        way = np.linalg.norm(expected - flat_model(start))
         rows.append(
             {
                 "step": t,
@@ -103,39 +94,41 @@ def publish_trajectory() -> None:
     Raises:
         ArgumentError: the data set is not here.
     """
-    config = TrainConfig(data=DATA, parties=PARTIES, classes=10, backend="crypten", **SETTINGS)
-    rows = measured(config, dealt(images()), STEPS, SHOWN)
-    recorded = datetime.now(UTC).date().isoformat()
-    publish(NAME, rows, data=DATA, parties=PARTIES, seed=SEED, recorded=recorded, **SETTINGS)
+    from crypten_ext.processes.launch import Parties
 
-
-def measured(
-    config: TrainConfig, parts: Sequence[Split], steps: int, every: int
-) -> list[dict[str, Any]]:
-    """Returns the rows of the first steps of a run, one of `every`.
-
-    Args:
-        config: of the run.
-        parts: the parties' records.
-        steps: that are made.
-        every: as for `rows_of`.
-    """
-    columns = parts[0].train_x.shape[1]
-    config = config.resolved(find(config.backend).noise_failure(config, columns))
-    start = public_start(config, columns)
-    records = [checked(config, part) for part in parts]
+    parts = dealt(images())
+    config = TrainConfig(
+        data=DATA, parties=PARTIES, classes=10, backend="crypten", insecure_seed=SEED, **SETTINGS
+    )
+    config = config.resolved(find("crypten").noise_failure(config, parts[0].train_x.shape[1]))
     with (
         tempfile.TemporaryDirectory(prefix="pea-") as folder,
-        Parties(len(parts), provider="dealer", timeout=TIMEOUT) as pool,
+        Parties(PARTIES, provider="dealer", timeout=TIMEOUT) as pool,
     ):
         secure, *_ = pool.run(
             "benchmarks.steps.models.trajectory:in_crypten",
             config=config,
             files=write_parts(parts, Path(folder)),
-            steps=steps,
-            seed=SEED,
+            steps=STEPS,
         )
-    clear = trajectory(_in_the_clear(config), config, records, start, range(1, steps + 1))
+    rows = beside_the_clear(config, parts, secure, SHOWN)
+    publish(NAME, rows, data=DATA, parties=PARTIES, seed=SEED, **SETTINGS)
+
+
+def beside_the_clear(
+    config: TrainConfig, parts: Sequence[Split], secure: Models, every: int
+) -> list[dict[str, Any]]:
+    """Returns the rows of a run on shares, whose randomness a seed determines.
+
+    Args:
+        config: of the run.
+        parts: the parties' records.
+        secure: the model after each of the first steps.
+        every: as for `rows_of`.
+    """
+    start, numbers = _start(config, parts[0]), range(1, len(secure) + 1)
+    records = [checked_records(part.train_x, part.train_y, config) for part in parts]
+    clear = trajectory(_in_the_clear(config), config, records, start, numbers)
     alone = steps_alone(_in_the_clear(config), config, records, [start, *secure[:-1]])
     return rows_of(start, secure, clear, alone, every)
 
@@ -157,21 +150,11 @@ def steps_alone(
     ]
 
 
-def checked(config: TrainConfig, part: Split) -> OwnRecords:
-    """Returns an owner's records as a run takes them."""
-    return check_records(
-        part.train_x,
-        part.train_y,
-        frac_bits=config.frac_bits,
-        classes=config.classes,
-        max_feature_norm=config.max_feature_norm,
-    )
+def _start(config: TrainConfig, part: Split) -> list[Integers]:
+    return public_start(config, part.train_x.shape[1])
 
 
 def _in_the_clear(config: TrainConfig) -> ClearHost:
-    source = InsecureSeededSource(SEED)
+    assert config.insecure_seed is not None
+    source = InsecureSeededSource(config.insecure_seed)
     return ClearHost(config.frac_bits, parties=config.parties, owners=config.parties, source=source)
-
-
-def _flat(model: Sequence[Integers]) -> np.ndarray:
-    return np.concatenate([part.ravel() for part in model]).astype(np.float64)
