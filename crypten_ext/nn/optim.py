@@ -238,7 +238,7 @@ class DPAdam(_ByMoments, DPSGD):
         them is opened.
 
     Cost:
-        21 rounds a step more than `DPSGD`, and 26 words or so of each party for every weight.
+        19 rounds a step more than `DPSGD`, and 23 words or so of each party for every weight.
 
     Source:
         Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.optimizer.AdamPlan`).

@@ -17,7 +17,7 @@ from extensions.ring.tuples import (
     TruncationPair,
     WordMasks,
 )
-from extensions.ring.words import Monomial, Word, shift_word
+from extensions.ring.words import Monomial, Word, shift_word, unshifted
 
 import crypten
 from crypten.common import rng
@@ -81,17 +81,26 @@ def _stack(words: Sequence[Word], shape: torch.Size) -> torch.Tensor:
 def _multiply_masks(masks: Sequence[Word], products: Sequence[Monomial]) -> list[Word]:
     """Returns XOR shares of the products by binary triples: one round for each size of product.
 
-    A product of all masks but the last is computed too if it was not asked for.
+    A product of all masks but the last is computed too if it was not asked for, and of products of
+    which one is a shift of the other, one.
     """
     provider = crypten.mpc.get_default_provider()
-    known: dict[Monomial, Word] = {
-        (mask,): shift_word(masks[mask[0]], mask[1]) for m in products for mask in m
-    }
-    needed = {m[:size] for m in products for size in range(2, len(m) + 1)}
+    known: dict[Monomial, Word] = {((i, 0),): mask for i, mask in enumerate(masks)}
+
+    def found(monomial: Monomial) -> Word:
+        own, shift = unshifted(monomial)
+        return shift_word(known[own], shift)
+
+    needed: set[Monomial] = set()
+    for monomial in products:
+        while len(monomial) > 1:
+            monomial, _ = unshifted(monomial)
+            needed.add(monomial)
+            monomial = monomial[:-1]
     for size in sorted({len(m) for m in needed}):
         wanted = sorted(m for m in needed if len(m) == size)
-        x = torch.stack([known[m[:-1]] for m in wanted])
-        y = torch.stack([known[m[-1:]] for m in wanted])
+        x = torch.stack([found(m[:-1]) for m in wanted])
+        y = torch.stack([found(m[-1:]) for m in wanted])
         a, b, c = (
             t.share for t in provider.generate_binary_triple(x.size(), y.size(), device=x.device)
         )
@@ -100,4 +109,4 @@ def _multiply_masks(masks: Sequence[Word], products: Sequence[Monomial]) -> list
         if is_leader():
             z = z ^ (d & e)
         known.update(zip(wanted, z, strict=True))
-    return [known[m] for m in products]
+    return [found(m) for m in products]

@@ -70,21 +70,27 @@ class InverseSqrtPlan:
         return self.fit.relative_error(2 * self.lowered_by)
 
 
-def evaluate(ring: Ring, u: Share, plan: InverseSqrtPlan) -> Share:
-    """Returns p(u) with P_BITS fractional bits, for u with U_BITS; 2 rounds (degree 2) or 4."""
+def evaluate(ring: Ring, product: Share, shift: int, plan: InverseSqrtPlan) -> tuple[Share, int]:
+    """Returns p(u) with further fractional bits than P_BITS, and how many; 1 or 2 rounds.
+
+    Args:
+        ring: the host.
+        product: shares of u with U_BITS + shift fractional bits.
+        shift: what truncates it.
+        plan: the public constants.
+    """
     c1, c2, c3, c4 = plan.fit.padded(4)
     one = 1 << U_BITS
+    (u,), (square,) = ring.truncate_and_multiply([(product, shift)], [(0, 0)])
     if plan.degree == 2:
-        (tail,) = ring.mul([(u, ring.add_public(u * c2, c1 * one))])
+        tail = square * c2
     else:
-        (square,) = ring.mul([(u, u)])
-        (w,) = ring.truncate([(square, U_BITS)])
-        (tail,) = ring.mul([(w, ring.add_public(u * c3 + w * c4, c2 * one))])
-        tail = tail + u * (c1 * one)
+        items = [(square, U_BITS), (u, 0)]
+        (w, _), (ww, wu) = ring.truncate_and_multiply(items, [(0, 0), (0, 1)])
+        tail = ww * c4 + wu * c3 + w * (c2 * one)
     bits = COEFFICIENT_BITS + 2 * U_BITS
     constant = math.floor(math.ldexp(plan.fit.constant - plan.lowered_by, bits))
-    (p,) = ring.truncate([(ring.add_public(tail, constant), bits - P_BITS)])
-    return p
+    return ring.add_public(tail + u * (c1 * one), constant), bits - P_BITS
 
 
 def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
@@ -110,7 +116,8 @@ def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
 
     Cost:
         The rounds of one bit decomposition, one suffix-or and one conversion of `live_bits` bits,
-        and 6 rounds (degree 2) or 8 for the arithmetic.
+        those of a product and of a truncation, and of truncated products
+        (`Ring.truncate_and_multiply`) two (degree 2) or three.
 
     Source:
         Ruan et al., S&P 2023, Protocol 1.
@@ -133,8 +140,8 @@ def inverse_sqrt(ring: Ring, x: Share, plan: InverseSqrtPlan) -> Share:
         ],
     )
     (product,) = ring.mul([(normaliser, x)])
-    (u,) = ring.truncate([(product, SAFE_BITS - U_BITS)])
-    (y,) = ring.mul([(scale, evaluate(ring, u, plan))])
+    p, places = evaluate(ring, product, SAFE_BITS - U_BITS, plan)
+    _, (y,) = ring.truncate_and_multiply([(p, places), (scale, 0)], [(0, 1)])
     (result,) = ring.truncate([(y - margin, shift)])
     return result
 

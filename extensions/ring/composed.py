@@ -51,7 +51,8 @@ class Composed(ABC):
     def truncate_and_multiply(
         self, items: Sequence[tuple[Share, int]], pairs: Sequence[tuple[int, int]]
     ) -> tuple[list[Share], list[Share]]:
-        values = self.truncate(items)
+        truncated = iter(self.truncate([(z, shift) for z, shift in items if shift]))
+        values = [next(truncated) if shift else z for z, shift in items]
         return values, self.mul([(values[i], values[j]) for i, j in pairs])
 
     def square_rows(

@@ -98,8 +98,21 @@ def products_of(products: Sequence[Monomial], words: Sequence[Word]) -> list[Wor
 
 def monomials(terms: Iterable[Term]) -> tuple[Monomial, ...]:
     """Returns the products of masks, of two masks or more, that the terms expand into."""
-    found = {monomial for term in terms for monomial in _expanded(term)}
+    return _ordered({monomial for term in terms for monomial in _expanded(term)})
+
+
+def _ordered(found: set[Monomial]) -> tuple[Monomial, ...]:
     return tuple(sorted((m for m in found if len(m) > 1), key=lambda m: (len(m), m)))
+
+
+def unshifted(monomial: Monomial) -> tuple[Monomial, int]:
+    """Returns the product of which one is a shift, and that shift.
+
+    Words that are all shifted to one side have their product shifted, if each is shifted less.
+    """
+    shifts = [shift for _, shift in monomial]
+    common = max(0, min(shifts)) + min(0, max(shifts))
+    return tuple((wire, shift - common) for wire, shift in monomial), common
 
 
 def _expanded(term: Term) -> set[Monomial]:
@@ -149,12 +162,14 @@ class Sums:
 
     Attributes:
         terms: all of them, each once.
-        monomials: the products of two masks or more that they expand into.
+        monomials: the products of two masks or more that they expand into, of which none is a shift
+            of another one.
     """
 
     def __init__(self, *sums: Sequence[Term]) -> None:
         self.terms = sorted({term for each in sums for term in each})
-        self.monomials = monomials(self.terms)
+        needed = monomials(self.terms)
+        self.monomials = _ordered({unshifted(monomial)[0] for monomial in needed})
         by_shift: dict[int, list[Mask]] = {}
         for mask in sorted({factor.mask for term in self.terms for factor in term}):
             by_shift.setdefault(mask[1], []).append(mask)
@@ -163,7 +178,17 @@ class Sums:
         ]
         singles = list(itertools.chain(*by_shift.values()))
         self._public = {mask: i for i, mask in enumerate(singles)}
-        names: list[Monomial] = [(), *((mask,) for mask in singles), *self.monomials]
+        moved: dict[int, list[Monomial]] = {}
+        for monomial in needed:
+            moved.setdefault(unshifted(monomial)[1], []).append(monomial)
+        moved.pop(0, None)
+        places = {monomial: i for i, monomial in enumerate(self.monomials)}
+        self._moved = [
+            (shift, _places([places[unshifted(monomial)[0]] for monomial in each]))
+            for shift, each in moved.items()
+        ]
+        dealt = (*((mask,) for mask in singles), *self.monomials)
+        names: list[Monomial] = [(), *dealt, *itertools.chain(*moved.values())]
         rows: _Rows = {((), name): i for i, name in enumerate(names)}
         self._lengths: list[list[_Step]] = []
         found: dict[Term, tuple[int, int]] = {}
@@ -220,7 +245,8 @@ class Sums:
             bring_ones: whether right shifts bring in ones.
         """
         public = concatenate(self._shifted(opened, bring_ones))
-        rows = concatenate([ones, *self._shifted(masks, False), products])
+        moved = [shift_word(products[places], shift) for shift, places in self._moved]
+        rows = concatenate([ones, *self._shifted(masks, False), products, *moved])
         lengths = []
         for steps in self._lengths:
             parts = [_longer(step, public, rows) for step in steps]

@@ -42,4 +42,4 @@ def test_a_step_costs_exactly_this(crypten_arena: CrypTenArena, elements: tuple[
         sum(part.rounds for part in parts) + floor.rounds,
         sum(each(part, count).words for part in parts) + floor.words,
     )
-    assert cost.rounds == 22
+    assert cost.rounds == 20

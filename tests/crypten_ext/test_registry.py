@@ -142,7 +142,7 @@ def test_inv_sqrt_stays_the_hosts(methods):
 
 
 def test_opting_in_makes_the_hosts_names_use_protocol_1(methods):
-    assert methods["ours"][0] == methods["opted in"][0] == 15
+    assert methods["ours"][0] == methods["opted in"][0] == 12
     assert methods["sqrt"][0] < methods["enabled"][0]
     for name in ("ours", "opted in"):
         assert above_inverse_root(X, methods[name][1], F) == []

@@ -30,11 +30,11 @@ from tests.tfe_ext.test_keras import (
 TASKS = "tests.helpers.tfe_tasks.adam"
 LR, STEPS, CLIP = 0.05, 4, 0.7
 PARAMETERS = CLASSES * (FEATURES + 1)
-ROUNDS, EACH = 21, 240
+ROUNDS, EACH = 19, 216
 """What moments add to the rounds of a step, and for each weight to the bytes of servers 0 and 1."""
 COST = {
-    "DPAdam": (COSTS["linear"], LINEAR_SENT, 29752),
-    "Adam": (COSTS["SGD"], [15496, 15496, 53472], 29800),
+    "DPAdam": (COSTS["linear"], LINEAR_SENT, 25720),
+    "Adam": (COSTS["SGD"], [15496, 15496, 53472], 25768),
 }
 """Rounds of steps without moments, bytes of each server, and what moments add to server 2's."""
 OPTIONS: dict[str, dict[str, Any]] = {

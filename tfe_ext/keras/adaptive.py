@@ -102,8 +102,8 @@ class DPAdam(_ByMoments, DPSGD):
         after a step.
 
     Cost:
-        21 rounds a step more than `DPSGD`; servers 0 and 1 send 240 bytes more for every weight and
-        bias, server 2 some 1,420.
+        19 rounds a step more than `DPSGD`; servers 0 and 1 send 216 bytes more for every weight and
+        bias, server 2 some 1,230.
 
     Source:
         Tang, Shpilevskiy and Lecuyer, AAAI 2024 (`extensions.protocols.optimizer.AdamPlan`).

@@ -21,11 +21,11 @@ N = 10
 OPEN = 2
 """Words that servers 0 and 1 send each other to open one that they share."""
 BITS = total(
-    Cost(1, OPEN + 1 + 11),  # the bits of the mask are dealt, and 11 products of them
-    Cost(1, 2 * OPEN + 22),
-    Cost(1, 2 * OPEN + 15),
+    Cost(1, OPEN + 1 + 7),  # the bits of the mask are dealt, and 7 products of them
+    Cost(1, 2 * OPEN + 14),
+    Cost(1, 2 * OPEN + 10),
 )
-SUFFIX_OR = Cost(3, 3 * (OPEN + 11))
+SUFFIX_OR = Cost(3, 3 * (OPEN + 7))
 CONVERT = Cost(1, 2)
 """A value of servers 0 and 1 becomes replicated, to be multiplied."""
 TRUNCATE = Cost(1, OPEN + 2)
@@ -43,15 +43,14 @@ def beside(*costs: Cost) -> Cost:
 
 
 def inverse_sqrt(degree: int, live_bits: int) -> Cost:
-    """The input is replicated; u and 2^(-exp/2) are converted, and what a polynomial needs."""
-    two = beside(CONVERT, CONVERT)
-    square = total(CONVERT, TRUNCATE_PRODUCT) if degree > 2 else Cost(0, 0)
+    """The input is replicated, the normaliser becomes so; products of masks are dealt."""
+    square = beside(TRUNCATE_PRODUCT, Cost(0, 4))  # of which both tops meet
+    further = beside(TRUNCATE, TRUNCATE, Cost(0, 2 * 3)) if degree > 2 else Cost(0, 0)
     return total(
         total(BITS, SUFFIX_OR, to_arithmetic(live_bits)),
-        total(CONVERT, TRUNCATE_PRODUCT),
-        square,
-        total(two, TRUNCATE_PRODUCT),
-        total(two, TRUNCATE_PRODUCT),
+        total(CONVERT, square, further),
+        multiplied(),
+        TRUNCATE,
     )
 
 
@@ -91,9 +90,9 @@ def assert_costs(cost: tuple[int, int], expected: Cost, elements: int = N) -> No
 
 def test_the_numbers_that_are_documented():
     # Besides, 1 round and 2 words make the result replicated.
-    assert inverse_sqrt(4, 46) == inverse_sqrt(3, 46) == Cost(15, 182)
-    assert inverse_sqrt(4, 58) == Cost(15, 194)
-    assert inverse_sqrt(2, 46) == Cost(13, 174)
+    assert inverse_sqrt(4, 46) == inverse_sqrt(3, 46) == Cost(12, 158)
+    assert inverse_sqrt(4, 58) == Cost(12, 170)
+    assert inverse_sqrt(2, 46) == Cost(11, 144)
     many = 1 << 12
     assert comparison(many, 6) == Cost(4, round(many * (2 + 15 / 4 + 6 * 237 / 64)))
     assert clip_factor(many, 2) == Cost(6, round(many * (2 + 15 / 4 + 18 * 301 / 64 + 15)))
@@ -112,7 +111,7 @@ def test_inverse_sqrt(aby3_arena: ABY3Arena, frac_bits: int, degree: int):
 def test_the_papers_inverse_sqrt(aby3_arena: ABY3Arena):
     rounds, size = aby3_arena.cost("paper_inverse_sqrt", [(N,)], width=40)
     assert rounds == 16
-    assert size == 8 * N * 260
+    assert size == 8 * N * 214
 
 
 @pytest.mark.hosts(degree=[2])

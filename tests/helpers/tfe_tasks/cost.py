@@ -80,7 +80,7 @@ def costs_of_ours():
         assert cost.rounds_from_start == rounds + 1
     with tfe_ext.ABY3():
         x = private(np.ones(N))
-        assert tfe_ext.cost(tfe.inverse_sqrt, x).bytes == (182 + 2) * one
+        assert tfe_ext.cost(tfe.inverse_sqrt, x).bytes == (158 + 2) * one
         ours, hosts = (tfe_ext.cost(f, x) for f in (tfe.inverse_sqrt, tfe.inv_sqrt))
     assert ours.rounds <= 20 < hosts.rounds == 37
     assert ours.bytes <= 2_700 * N < hosts.bytes
