@@ -92,7 +92,7 @@ CATALOGUE = (
         pattern="dpsgd-models-trajectory",
         part=STEP,
         title="A CNN's run, step by step beside the clear",
-        shows="How far a step on shares takes weights from where it takes them in the clear.",
+        shows="How far a run on shares is from one in the clear, by the same coins and by others.",
         command=f"{_RUN} dpsgd-models --trajectory",
     ),
     Entry(

@@ -5,7 +5,7 @@ mode can be chosen, so that an error bound can be tested against the worst that 
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
@@ -18,6 +18,13 @@ from extensions.ring.interface import NoiseSource
 Rounding = Literal["probabilistic", "floor", "ceiling", "extreme"]
 
 
+class Coins(Protocol):
+    """What draws the coins of rounding, as NumPy's generators do."""
+
+    def integers(self, low: int, high: int, size: Sequence[int]) -> Integers:
+        """Returns numbers from `low` to `high` - 1."""
+
+
 class ClearRing(Composed):
     """Integers modulo 2^64 in NumPy, held by nobody in particular.
 
@@ -28,7 +35,9 @@ class ClearRing(Composed):
             hosts do (up with probability of the fraction), "floor" or "ceiling" always so,
             "extreme" by a coin regardless of the fraction, which reaches combinations of errors
             that a host meets too rarely to be tested.
-        seed: of the rounding coins only, or what draws them.
+        seed: of the rounding coins only, or what draws them. Where a host opened c to truncate by m
+            bits, c mod 2^m is the coin that it rounded by (`MaskedOpening.shift_opened`): with
+            these coins in their order everything is rounded as there.
     """
 
     def __init__(
@@ -37,7 +46,7 @@ class ClearRing(Composed):
         *,
         parties: int = 3,
         rounding: Rounding = "probabilistic",
-        seed: int | np.random.Generator | None = None,
+        seed: int | Coins | None = None,
     ) -> None:
         self.frac_bits = check_frac_bits(frac_bits)
         if parties < 1:
@@ -46,7 +55,9 @@ class ClearRing(Composed):
             raise ArgumentError("rounding", rounding, f"one of {get_args(Rounding)}")
         self.parties = parties
         self.rounding = rounding
-        self._coins = np.random.default_rng(seed)
+        self._coins: Coins = (
+            np.random.default_rng(seed) if seed is None or isinstance(seed, int) else seed
+        )
 
     def add_public(self, x: Integers, value: Integers | int) -> Integers:
         return x + (wrap(value) if isinstance(value, int) else value)
@@ -83,7 +94,7 @@ class ClearRing(Composed):
             case "ceiling":
                 up = fraction > 0
             case "extreme":
-                up = (fraction > 0) & (self._coins.random(z.shape) < 0.5)
+                up = (fraction > 0) & (self._coins.integers(0, 2, z.shape) > 0)
             case _:
                 up = self._coins.integers(0, 1 << shift, z.shape) < fraction
         return (z >> shift) + up

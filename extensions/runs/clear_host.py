@@ -6,7 +6,7 @@ import numpy as np
 
 from extensions.network.passes import Parameters
 from extensions.protocols.host import Compute, Host, Placed, flat, pairs
-from extensions.ring.clear import ClearRing
+from extensions.ring.clear import ClearRing, Coins
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 
@@ -31,7 +31,7 @@ class ClearHost(Host):
         parties: int,
         owners: int,
         source: NoiseSource,
-        coins: np.random.Generator | None = None,
+        coins: Coins | None = None,
     ) -> None:
         self.ring = ClearRing(frac_bits, parties=parties, seed=coins)
         self.noise = source

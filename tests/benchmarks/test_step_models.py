@@ -125,24 +125,28 @@ def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
     assert np.median(np.abs(others - found)) > 100
 
 
-def test_rows_of_a_trajectory_tell_a_step_from_all_steps():
+def test_rows_of_a_trajectory_tell_coins_apart():
     """A run that leaves by 3 ulps in its first step, and by one more in its third."""
     start, clear = [np.zeros((2, 2))], [[np.full((2, 2), 100.0 * t)] for t in (1, 2, 3, 4)]
     left = np.array([[3.0, 0.0], [0.0, 0.0]])
     secure = [[model + (left if t < 3 else left + 1)] for t, (model,) in enumerate(clear, start=1)]
-    alone = [clear[0], secure[1], [secure[2][0] - 1], secure[3]]
-    first, last = trajectory.rows_of(start, secure, clear, alone, every=2)
+    alike = [clear[0], secure[1], [secure[2][0] - 1], secure[3]]
+    first, last = trajectory.rows_of(start, secure, clear, alike, every=2)
     assert first == {
         "step": 2,
-        "farthest in one step, ulps": 3,
-        "within 2 ulps a step, %": 100.0,
+        "farthest by the same coins, ulps": 3,
+        "within 2 ulps a step by others, %": 100.0,
         "median ulps apart": 0.0,
         "farthest, ulps": 3,
         "apart, % of their way": pytest.approx(100 * 3 / 400),
     }
-    assert (last["step"], last["farthest in one step, ulps"], last["farthest, ulps"]) == (4, 1, 4)
-    (once,) = trajectory.rows_of(start, secure[:1], clear[:1], alone[:1], every=1)
-    assert once["within 2 ulps a step, %"] == 75.0
+    assert (last["step"], last["farthest by the same coins, ulps"], last["farthest, ulps"]) == (
+        4,
+        1,
+        4,
+    )
+    (once,) = trajectory.rows_of(start, secure[:1], clear[:1], alike[:1], every=1)
+    assert once["within 2 ulps a step by others, %"] == 75.0
 
 
 @linux

@@ -1,7 +1,12 @@
-"""Where the steps of a convolutional network's run go, on CrypTen beside the clear ring."""
+"""Where the steps of a convolutional network's run go, on CrypTen beside the clear ring.
+
+A truncation rounds up or down by a coin. The clear ring makes the run twice: by coins of its own,
+and by those of the run on shares, whose every weight it must meet then.
+"""
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +14,14 @@ import numpy as np
 
 from benchmarks.accuracy.records import dealt
 from benchmarks.accuracy.settings import PARTIES
+from benchmarks.instruments.rounding import Again, keep_coins
 from benchmarks.instruments.trajectories import trajectory
 from benchmarks.steps.models.same_seeds import DATA, NORM, SEED, flat_model, images
 from benchmarks.tables import publish
 from extensions.owners.data import Split, write_parts
 from extensions.privacy.randomness import InsecureSeededSource
-from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.pea import public_start
+from extensions.ring.clear import Coins
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
@@ -45,32 +51,40 @@ SETTINGS: dict[str, Any] = {
 Models = Sequence[Sequence[Integers]]
 
 
-def in_crypten(context: Any, *, config: TrainConfig, files: Sequence[Path], steps: int) -> Models:
-    """Returns weights and biases after each of the first steps; in every party."""
+def in_crypten(
+    context: Any, *, config: TrainConfig, files: Sequence[Path], steps: int, coins: Path
+) -> Models:
+    """Returns weights and biases after each of the first steps; in every party.
+
+    The first party writes by which coins it rounded.
+    """
     from crypten_ext.run.training import join
 
     host, part = join(config, files[context.rank], RunOptions())
     records = [checked_records(part.train_x, part.train_y, config)]
-    return trajectory(host, config, records, _start(config, part), range(1, steps + 1))
+    with ExitStack() as stack:
+        if context.rank == 0:
+            keep_coins(host.ring, stack.enter_context(coins.open("wb")))
+        return trajectory(host, config, records, _start(config, part), range(1, steps + 1))
 
 
 def rows_of(
-    start: Sequence[Integers], secure: Models, clear: Models, alone: Models, every: int
+    start: Sequence[Integers], secure: Models, clear: Models, alike: Models, every: int
 ) -> list[dict[str, Any]]:
     """Returns how far a run on shares is from one in the clear, by step.
 
     Args:
         start: the model before the first step.
         secure: after each step on shares.
-        clear: after each step in the clear.
-        alone: after a step in the clear from where the secure run was before it.
+        clear: after each step in the clear, by coins of its own.
+        alike: by those of the run on shares.
         every: one of so many steps is shown, with the farthest weights since the last one shown.
     """
     rows: list[dict[str, Any]] = []
-    in_one: list[float] = []
-    for t, models in enumerate(zip(secure, clear, alone, strict=True), start=1):
-        found, expected, guided = map(flat_model, models)
-        in_one.append(np.abs(found - guided).max())
+    by_same: list[float] = []
+    for t, models in enumerate(zip(secure, clear, alike, strict=True), start=1):
+        found, expected, same = map(flat_model, models)
+        by_same.append(np.abs(found - same).max())
         if t % every:
             continue
         apart = np.abs(found - expected)
@@ -78,8 +92,8 @@ def rows_of(
         rows.append(
             {
                 "step": t,
-                "farthest in one step, ulps": int(max(in_one[-every:])),
-                "within 2 ulps a step, %": 100 * float(np.mean(apart <= 2 * t)),
+                "farthest by the same coins, ulps": int(max(by_same[-every:])),
+                "within 2 ulps a step by others, %": 100 * float(np.mean(apart <= 2 * t)),
                 "median ulps apart": float(np.median(apart)),
                 "farthest, ulps": int(apart.max()),
                 "apart, % of their way": 100 * float(np.linalg.norm(apart) / way),
@@ -105,18 +119,20 @@ def publish_trajectory() -> None:
         tempfile.TemporaryDirectory(prefix="pea-") as folder,
         Parties(PARTIES, provider="dealer", timeout=TIMEOUT) as pool,
     ):
+        coins = Path(folder) / "coins"
         secure, *_ = pool.run(
             "benchmarks.steps.models.trajectory:in_crypten",
             config=config,
             files=write_parts(parts, Path(folder)),
             steps=STEPS,
+            coins=coins,
         )
-    rows = beside_the_clear(config, parts, secure, SHOWN)
+        rows = beside_the_clear(config, parts, secure, coins, SHOWN)
     publish(NAME, rows, data=DATA, parties=PARTIES, seed=SEED, **SETTINGS)
 
 
 def beside_the_clear(
-    config: TrainConfig, parts: Sequence[Split], secure: Models, every: int
+    config: TrainConfig, parts: Sequence[Split], secure: Models, coins: Path, every: int
 ) -> list[dict[str, Any]]:
     """Returns the rows of a run on shares, whose randomness a seed determines.
 
@@ -124,37 +140,27 @@ def beside_the_clear(
         config: of the run.
         parts: the parties' records.
         secure: the model after each of the first steps.
+        coins: by which it rounded.
         every: as for `rows_of`.
     """
     start, numbers = _start(config, parts[0]), range(1, len(secure) + 1)
     records = [checked_records(part.train_x, part.train_y, config) for part in parts]
-    clear = trajectory(_in_the_clear(config), config, records, start, numbers)
-    alone = steps_alone(_in_the_clear(config), config, records, [start, *secure[:-1]])
-    return rows_of(start, secure, clear, alone, every)
-
-
-def steps_alone(
-    host: ClearHost, config: TrainConfig, records: Sequence[OwnRecords], before: Models
-) -> Models:
-    """Returns the models after steps 1, 2 and so on, each of which begins with a given model.
-
-    Args:
-        host: whose source goes on from step to step.
-        config: of the run.
-        records: of all owners.
-        before: the model before each step.
-    """
-    return [
-        trajectory(host, config, records, model, range(t, t + 1))[0]
-        for t, model in enumerate(before, start=1)
-    ]
+    with coins.open("rb") as file:
+        clear, alike = (
+            trajectory(_in_the_clear(config, tossed), config, records, start, numbers)
+            for tossed in (None, Again(file))
+        )
+    return rows_of(start, secure, clear, alike, every)
 
 
 def _start(config: TrainConfig, part: Split) -> list[Integers]:
     return public_start(config, part.train_x.shape[1])
 
 
-def _in_the_clear(config: TrainConfig) -> ClearHost:
+def _in_the_clear(config: TrainConfig, coins: Coins | None) -> ClearHost:
     assert config.insecure_seed is not None
     source = InsecureSeededSource(config.insecure_seed)
-    return ClearHost(config.frac_bits, parties=config.parties, owners=config.parties, source=source)
+    owners = config.parties
+    return ClearHost(
+        config.frac_bits, parties=config.parties, owners=owners, source=source, coins=coins
+    )

@@ -16,7 +16,7 @@ from tests.helpers.party_tasks.portions import Received
 
 TASKS = "tests.helpers.party_tasks.portions:"
 PARTIES = 3
-ROOT_BYTES = 1120
+ROOT_BYTES = 1_000
 """What depends on others in the tuples of one element of inverse_sqrt at 16 fractional bits."""
 
 
