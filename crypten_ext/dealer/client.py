@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from crypten_ext.dealer.connection import DEALER, Links, connect, connect_member
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
+from crypten_ext.dealer.recipe import Shares
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
@@ -26,6 +28,8 @@ from extensions.transport.hello import NO_RUN
 from crypten import communicator
 
 ADDRESS = DEALER_ADDRESS
+_AHEAD, _AHEAD_WORDS = 2, 1 << 18
+"""Tuples that are drawn ahead, each of at most so many words: 2 MiB."""
 
 
 class Source(Protocol):
@@ -33,6 +37,9 @@ class Source(Protocol):
 
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
         """Returns this party's `words` of the correction of the tuple that has this number."""
+
+    def expected(self, count: int) -> Sequence[Request]:
+        """Returns so many tuples, or fewer, that are likely to be asked for next."""
 
     def begin_step(self, sequence: int) -> None:
         """A step begins with the tuple of this number."""
@@ -62,6 +69,7 @@ class Client:
         self._rank, self._parties = rank, parties
         self._leave = leave
         self._sequence = 0
+        self._drawn: deque[tuple[Request, Shares]] = deque()
         self._rehearsal: list[list[Request]] | None = None
         self.source = source
         self.corrected_bytes = 0
@@ -130,13 +138,32 @@ class Client:
         recipe = recipe_of(request)
         if self._rehearsal is not None:
             self._rehearsal[-1].append(request)
-        share = recipe.expand(tuple_stream(self._key, self._sequence, request), self._rank)
+        share = self._take_drawn(request) or self._draw(self._sequence, request)
         own = portion(recipe.corrected_words, self._sequence, self._rank, self._parties)
         words = self.source.take(self._sequence, request, own.stop - own.start)
         recipe.correct(share, words, own.start)
         self._sequence += 1
         self.corrected_bytes += 8 * recipe.corrected_words
         return share
+
+    def _draw(self, sequence: int, request: Request) -> Shares:
+        return recipe_of(request).expand(tuple_stream(self._key, sequence, request), self._rank)
+
+    def draw_ahead(self) -> None:
+        """Draws uncorrected shares of the tuples that are likely to be asked for next.
+
+        Of others they are no shares: a stream depends on its tuple's number and on what is asked.
+        """
+        for place, request in enumerate(self.source.expected(_AHEAD)):
+            if recipe_of(request).words > _AHEAD_WORDS:
+                return
+            if place == len(self._drawn):
+                self._drawn.append((request, self._draw(self._sequence + place, request)))
+
+    def _take_drawn(self, request: Request) -> Shares | None:
+        """Returns the next tuple's uncorrected shares, if it was drawn ahead."""
+        expected, share = self._drawn.popleft() if self._drawn else (None, None)
+        return share if expected == request else None
 
     def begin_step(self) -> None:
         """A step begins (see `crypten_ext.dealer.begin_step`)."""

@@ -9,7 +9,7 @@ the first.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -89,6 +89,14 @@ class Corrections:
                 f"sent a correction of {len(payload)} bytes where {size} were due."
             )
         return payload
+
+    def expected(self, count: int) -> Sequence[Request]:
+        """Returns so many tuples, or fewer, that are likely to be asked for next, in their order.
+
+        After the last one of a step these are the first ones of the next step.
+        """
+        start = self._position if self._position < len(self._plan) else 0
+        return self._plan[start : start + count]
 
     def begin_step(self, sequence: int) -> None:
         """A step begins; if one was just completed, the next are expected to ask for the same."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -209,6 +209,10 @@ class Material:
             except InvalidTag:
                 return
             yield message
+
+    def expected(self, count: int) -> Sequence[Request]:
+        """Returns none: what comes next is not known before it is asked for."""
+        return ()
 
     def begin_step(self, sequence: int) -> None:
         """A step begins; all tuples are here already."""

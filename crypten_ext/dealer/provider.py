@@ -9,6 +9,7 @@ import torch
 from crypten_ext.dealer.client import current
 from crypten_ext.dealer.recipes import requested
 from crypten_ext.dealer.requests import Request
+from crypten_ext.ring.exchange import meanwhile
 from crypten_ext.ring.factors import LayerMasks
 from extensions.errors import ArgumentError
 from extensions.ring.tuples import Correlation, Dealt, TruncationPair
@@ -104,7 +105,10 @@ class DealerProvider(AskingProvider):
 
     def ask(self, request: Request) -> list[torch.Tensor]:
         """Returns this party's shares of one tuple."""
-        return current().deal(request)
+        client = current()
+        share = client.deal(request)
+        meanwhile(client.draw_ahead)
+        return share
 
     def begin_step(self) -> None:
         """A step of a loop begins, at every party."""

@@ -77,6 +77,11 @@ class Recipe:
     dependents: tuple[Piece, ...]
     compute: Compute
 
+    @functools.cached_property
+    def words(self) -> int:
+        """Number of words of the masks, and of those that are corrected."""
+        return sum(piece.words for piece in (*self.masks, *self.dependents))
+
     @property
     def corrected_words(self) -> int:
         """Number of words of the correction."""

@@ -46,7 +46,7 @@ def recipe_of(request: Request) -> Recipe:
         raise ArgumentError("kind", request.kind, f"one of {tuple(_KINDS)}")
     try:
         recipe = _KINDS[request.kind](*request.parameters)
-        words = sum(piece.words for piece in (*recipe.masks, *recipe.dependents))
+        words = recipe.words
     except ArgumentError:
         raise
     except (TypeError, ValueError, IndexError, ArithmeticError, RuntimeError) as error:

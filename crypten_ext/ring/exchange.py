@@ -105,7 +105,7 @@ def _exchanged(communicator: Any, own: torch.Tensor, combine: Combine) -> torch.
 def meanwhile(job: Callable[[], None]) -> None:
     """Has a job done while the next opening is waited for; now, where the transport cannot."""
     group = communicator.get().main_group
-    if hasattr(group, "meanwhile"):
+    if active() is None and hasattr(group, "meanwhile"):
         group.meanwhile(job)
     else:
         job()
@@ -171,6 +171,11 @@ class OwnersRows:
             mode.sent_rows(size)
         elif crypten.cfg.communicator.verbose:
             communicator.get().comm_bytes += size
+
+    @property
+    def is_here(self) -> bool:
+        """Whether nobody need wait for them, as far as this is known."""
+        return self._trail is not None and self._trail.is_over
 
     def all(self) -> torch.Tensor:
         """Returns the rows of all parties in rank order, once they are here."""

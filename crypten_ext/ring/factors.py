@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
-from crypten_ext.ring.exchange import OwnersRows
+from crypten_ext.ring.exchange import OwnersRows, meanwhile
 from crypten_ext.ring.opening import is_leader
 from extensions.ring.fixed_point import Integers
 
@@ -63,6 +63,30 @@ class Product:
 
     hidden: list[torch.Tensor]
     finish: Callable[[Sequence[torch.Tensor]], torch.Tensor]
+
+
+class _Meanwhile:
+    """A tensor that is computed while an opening is waited for, or else when it is asked for.
+
+    Args:
+        compute: returns it.
+        is_possible: whether nothing that it takes has to be waited for.
+    """
+
+    def __init__(
+        self, compute: Callable[[], torch.Tensor], is_possible: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._compute, self._is_possible = compute, is_possible
+        self._found: torch.Tensor | None = None
+        meanwhile(self._try)
+
+    def _try(self) -> None:
+        if self._is_possible():
+            self._found = self._compute()
+
+    def value(self) -> torch.Tensor:
+        """Returns it."""
+        return self._compute() if self._found is None else self._found
 
 
 class Factor:
@@ -154,22 +178,39 @@ class Factor:
         self._is_used = True
         if self._masks is None or self._masks.w.shape != w.shape:
             self._mask(w.shape[1], source)
-        masks, way = self._masks, self._way
+        return self._of_owners_rows(w) if self._way is not None else self._of_all_rows(w)
+
+    def _of_all_rows(self, w: torch.Tensor) -> Product:
+        masks = self._masks
         assert masks is not None
-        hidden = [w - masks.w]
-        if way is None:
-            hidden.insert(0, self.share - masks.x)
-        else:
-            way.begin()
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
-            *of_x, f = opened
-            e = self._opened = way.all() if way is not None else of_x[0]
-            result = masks.xw + e @ (masks.w + f if is_leader() else masks.w)
-            result[self._block] += masks.x @ f
+            e, f = opened
+            self._opened = e
+            return masks.xw + e @ (masks.w + f if is_leader() else masks.w) + masks.x @ f
+
+        return Product([self.share - masks.x, w - masks.w], finish)
+
+    def _of_owners_rows(self, w: torch.Tensor) -> Product:
+        """Each party adds for its own rows what is public; what needs no w is made meanwhile."""
+        masks, way = self._masks, self._way
+        assert masks is not None
+        assert way is not None
+        way.begin()
+
+        def compute() -> torch.Tensor:
+            self._opened = way.all()
+            return masks.xw + self._opened @ masks.w
+
+        known = _Meanwhile(compute, lambda: way.is_here)
+
+        def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
+            (f,), result = opened, known.value()
+            assert self._opened is not None
+            result[self._block] += (masks.x + self._opened[self._block]) @ f
             return result
 
-        return Product(hidden, finish)
+        return Product([w - masks.w], finish)
 
     def _mask(self, outputs: int, source: LayerSource) -> None:
         """Masks are dealt for this product, and those of owners' rows are put on."""
@@ -189,12 +230,20 @@ class Factor:
             return None
         self._masks = masks._replace(d=torch.empty(0, dtype=torch.int64))
 
-        def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
+        def of_all_rows(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             (g,) = opened
-            known = (masks.d + g if is_leader() else masks.d) @ e
-            return masks.dx + known + g[:, self._block] @ masks.x
+            return masks.dx + (masks.d + g if is_leader() else masks.d) @ e + g @ masks.x
 
-        return Product([d - masks.d], finish)
+        hidden = [d - masks.d]
+        if self._way is None:
+            return Product(hidden, of_all_rows)
+        known = _Meanwhile(lambda: masks.dx + masks.d @ e)
+
+        def of_owners_rows(opened: Sequence[torch.Tensor]) -> torch.Tensor:
+            (g,) = opened
+            return known.value() + g[:, self._block] @ (masks.x + e[self._block])
+
+        return Product(hidden, of_owners_rows)
 
     @property
     def _block(self) -> slice:

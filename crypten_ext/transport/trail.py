@@ -39,6 +39,11 @@ class Trail:
         """Whether all pieces are on their way."""
         return self._begun >= self._end
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all is here, and has gone."""
+        return self.is_begun and all(one.done for one in self._transfers)
+
     def go_on(self) -> None:
         """Begins to exchange the next piece."""
         self._begin(PIECE)
