@@ -58,8 +58,8 @@ def costs_of_ours():
     one, row, factor = 8 * N, 3, 8 * clip_factor(N, 2).words
     shifted = 8 * clip_factor(N, 2, shifted=True).words
     cases = {
-        "inverse_sqrt": (lambda: tfe.inverse_sqrt(x), 16, (194 + 2) * one),
-        "degree 2": (lambda: tfe.inverse_sqrt(x, degree=2), 14, (186 + 2) * one),
+        "inverse_sqrt": (lambda: tfe.inverse_sqrt(x), 13, (170 + 2) * one),
+        "degree 2": (lambda: tfe.inverse_sqrt(x, degree=2), 12, (156 + 2) * one),
         "clip_factor": (lambda: tfe.clip_factor(x), 7, factor + 2 * one),
         "clip_factor, 0.7": (lambda: tfe.clip_factor(x, 0.7), 7, shifted + 2 * one),
         "gaussian_noise": (lambda: tfe.gaussian_noise(N, 1.0), 1, 3 * one),
