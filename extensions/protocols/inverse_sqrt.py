@@ -30,7 +30,7 @@ class InverseSqrtPlan:
     Args:
         frac_bits: fractional bits f of input and output.
         degree: of the polynomial: 2 (0.64 % below at most), 3 (0.096 %) or 4 (0.015 %). Degree 2
-            saves two rounds; 3 costs what 4 costs.
+            saves a round; 3 costs what 4 costs.
     """
 
     frac_bits: int

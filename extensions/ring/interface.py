@@ -162,7 +162,7 @@ class Ring(Protocol):
         """Returns the truncated items, and the products of those that the pairs name, untruncated.
 
         Args:
-            items: as `Ring.truncate` takes them.
+            items: as `Ring.truncate` takes them; a shift of 0 leaves one as it is.
             pairs: places of two items of one shape.
 
         Cost:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from extensions.ring.fixed_point import wrap
 
@@ -129,6 +129,9 @@ def _joined(monomial: Monomial, factor: Factor) -> Monomial:
 
 Places = slice | list[int]
 """Rows of stacked words."""
+_Shifted = list[tuple[int, Places]]
+"""Which words are shifted, by the shift."""
+_Name = TypeVar("_Name")
 
 
 class _Step(NamedTuple):
@@ -168,27 +171,16 @@ class Sums:
 
     def __init__(self, *sums: Sequence[Term]) -> None:
         self.terms = sorted({term for each in sums for term in each})
-        needed = monomials(self.terms)
-        self.monomials = _ordered({unshifted(monomial)[0] for monomial in needed})
-        by_shift: dict[int, list[Mask]] = {}
-        for mask in sorted({factor.mask for term in self.terms for factor in term}):
-            by_shift.setdefault(mask[1], []).append(mask)
-        self._shifts = [
-            (shift, _places([wire for wire, _ in masks])) for shift, masks in by_shift.items()
-        ]
-        singles = list(itertools.chain(*by_shift.values()))
-        self._public = {mask: i for i, mask in enumerate(singles)}
-        moved: dict[int, list[Monomial]] = {}
-        for monomial in needed:
-            moved.setdefault(unshifted(monomial)[1], []).append(monomial)
-        moved.pop(0, None)
+        products = {monomial: unshifted(monomial) for monomial in monomials(self.terms)}
+        self.monomials = _ordered({own for own, _ in products.values()})
         places = {monomial: i for i, monomial in enumerate(self.monomials)}
-        self._moved = [
-            (shift, _places([places[unshifted(monomial)[0]] for monomial in each]))
-            for shift, each in moved.items()
-        ]
-        dealt = (*((mask,) for mask in singles), *self.monomials)
-        names: list[Monomial] = [(), *dealt, *itertools.chain(*moved.values())]
+        masks = sorted({factor.mask for term in self.terms for factor in term})
+        singles, self._of_wires = _by_shift({mask: mask for mask in masks})
+        names, self._of_products = _by_shift(
+            {monomial: (places[own], shift) for monomial, (own, shift) in products.items()}
+        )
+        self._public = {mask: i for i, mask in enumerate(singles)}
+        names = [(), *((mask,) for mask in singles), *names]
         rows: _Rows = {((), name): i for i, name in enumerate(names)}
         self._lengths: list[list[_Step]] = []
         found: dict[Term, tuple[int, int]] = {}
@@ -244,9 +236,9 @@ class Sums:
             concatenate: joins words along their first axis.
             bring_ones: whether right shifts bring in ones.
         """
-        public = concatenate(self._shifted(opened, bring_ones))
-        moved = [shift_word(products[places], shift) for shift, places in self._moved]
-        rows = concatenate([ones, *self._shifted(masks, False), products, *moved])
+        public = concatenate(_shifted(opened, self._of_wires, ones=bring_ones))
+        of_products = _shifted(products, self._of_products)
+        rows = concatenate([ones, *_shifted(masks, self._of_wires), *of_products])
         lengths = []
         for steps in self._lengths:
             parts = [_longer(step, public, rows) for step in steps]
@@ -256,10 +248,6 @@ class Sums:
             functools.reduce(operator.xor, (lengths[length][row] for length, row in each))
             for each in self._results
         ]
-
-    def _shifted(self, words: Word, ones: bool) -> list[Word]:
-        """Returns the words of all wires, shifted as the terms' factors are."""
-        return [shift_word(words[wires], shift, ones=ones) for shift, wires in self._shifts]
 
 
 _Rows = dict[tuple[Term, Monomial], int]
@@ -277,3 +265,16 @@ def _places(rows: list[int]) -> Places:
     """Returns a slice where that says the same, which takes a fraction of the time."""
     start, stop = (rows[0], rows[0] + len(rows)) if rows else (0, 0)
     return slice(start, stop) if rows == list(range(start, stop)) else rows
+
+
+def _by_shift(words: Mapping[_Name, Mask]) -> tuple[list[_Name], _Shifted]:
+    """Returns names of shifted words as `_shifted` stacks them, given their places and shifts."""
+    found: dict[int, list[_Name]] = {}
+    for name, (_, shift) in words.items():
+        found.setdefault(shift, []).append(name)
+    places = [(shift, _places([words[name][0] for name in own])) for shift, own in found.items()]
+    return list(itertools.chain(*found.values())), places
+
+
+def _shifted(words: Word, shifts: _Shifted, *, ones: bool = False) -> list[Word]:
+    return [shift_word(words[places], shift, ones=ones) for shift, places in shifts]

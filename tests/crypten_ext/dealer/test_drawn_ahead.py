@@ -16,7 +16,7 @@ STEP, CHANGED = (FIRST, SECOND, LAST), (FIRST, OTHER, LAST)
 
 
 class Watched(Client):
-    """Notes which tuples it draws, and which of them before they are asked for."""
+    """Notes which tuples it draws."""
 
     drawn: list[tuple[int, Request]]
 
