@@ -39,11 +39,11 @@ SETTINGS: dict[str, Any] = {
     "delta": 1e-5,
     "sample_rate": 0.04,
     "steps": 500,
-    "lr": 4.0,
+    "lr": 5.0,
     "lr_schedule": "linear",
     "max_grad_norm": 1.0,
     "max_feature_norm": NORM,
-    "max_weight_norm": 8000.0,
+    "max_weight_norm": 10000.0,
     "frac_bits": 16,
     "physical_rows": 300,
 }

@@ -29,7 +29,7 @@ from tests.helpers.reference_softmax import softmax_interval, true_softmax
 from tests.helpers.strategies import PRESETS, ROUNDINGS
 
 CLASSES = (3, 10, 128)
-SQUARED_ERROR = (1.02 * RECIPROCAL_ERROR) ** 2
+SQUARED_ERROR = RECIPROCAL_ERROR**2
 """Of the reciprocal after a step of Newton's iteration."""
 roundings = pytest.mark.parametrize("rounding", ROUNDINGS)
 sizes = pytest.mark.parametrize("classes", [2, *CLASSES])
@@ -40,7 +40,7 @@ def logits_of(classes: int, frac_bits: int) -> Integers:
     """Returns rows of every spread: equal ones, one or several far ahead, far out on both sides."""
     draws, rows = np.random.default_rng(classes), 18_000 // classes
     ahead = draws.normal(size=(rows, classes))
-    ahead[np.arange(rows), draws.integers(0, classes, rows)] += draws.uniform(0, 12, rows)
+    ahead[np.arange(rows), draws.integers(0, classes, rows)] += draws.uniform(0, 16, rows)
     parts = [draws.normal(0, scale, (rows, classes)) for scale in (0.0, 0.3, 1.0, 3.0, 40.0)]
     sides = draws.choice([-1.0, 1.0], (rows, classes)) * draws.choice([7.0, 500.0], (rows, 1))
     return encode(np.concatenate([ahead, *parts, sides, 1e3 + parts[1]]), frac_bits)
@@ -50,21 +50,22 @@ def logits_of(classes: int, frac_bits: int) -> Integers:
 @pytest.mark.parametrize("frac_bits", [8, *PRESETS, 24])
 def test_the_two_functions_are_as_near_as_they_say(classes, frac_bits):
     function, scale = exponential(classes), classes * 2.0**frac_bits
-    x = np.rint(np.linspace(-30.0, 12.0, 100_001) * scale).astype(np.int64)
+    x = np.rint(np.linspace(-30.0, 16.0, 100_001) * scale).astype(np.int64)
     value = np.ldexp(exact(function, x, frac_bits)[0], -frac_bits - function.slope_bits)
     want = np.exp(np.minimum(x / scale, LARGEST))
     apart = np.abs(value - want) / np.maximum(want, 1.0)
-    assert EXPONENTIAL_ERROR < apart.max() < 0.0325 + 2.0**-frac_bits
+    assert EXPONENTIAL_ERROR < apart.max() < 0.0425 + 2.0**-frac_bits
     assert (np.diff(value) >= 0).all()
     assert value.min() == 0
     inverse, unit = reciprocal(classes), weight_bits(classes)
     highest = classes * math.exp(LARGEST) * (1 - EXPONENTIAL_ERROR)
-    total = np.geomspace(classes * (1 - 2 * EXPONENTIAL_ERROR), highest, 100_001)
+    lowest = classes * (1 - 2 * EXPONENTIAL_ERROR - 2.0**-unit)
+    total = np.geomspace(lowest, highest, 100_001)
     sums = np.ceil(np.ldexp(total, unit)).astype(np.int64)
     product = np.ldexp(
         sums * np.ldexp(exact(inverse, sums, unit)[0], -inverse.slope_bits), -2 * unit
     )
-    assert np.abs(product - 1).max() < 1.02 * RECIPROCAL_ERROR
+    assert np.abs(product - 1).max() < RECIPROCAL_ERROR
 
 
 @sizes
