@@ -171,7 +171,9 @@ def check_steps(pools: Pools, parties: int, case: str) -> list[float]:
         carried = plan.momentum * (before - after)
         assert (ratio * (low + noise) - rough <= moved).all()
         assert (moved <= ratio * (high + noise) + rough).all()
-        assert (high - low).max() < 0.05 * np.abs(low).max()
+        # Softmax rounds each exponential by as much as 2^-10 of their sum.
+        tight = 0.1 if loss == "softmax" else 0.05
+        assert (high - low).max() < tight * np.abs(low).max()
         clipped.append(float((factors(found, plan)[1] < 1.0).mean()))
     return clipped
 

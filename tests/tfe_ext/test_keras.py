@@ -215,7 +215,9 @@ def test_steps_are_those_of_the_reference(tfe_process, case):
         carried = options["momentum"] * (before - after)
         assert (ratio * (low + noise) - ulp <= moved).all()
         assert (moved <= ratio * (high + noise) + ulp).all()
-        assert (high - low).max() < 0.05 * np.abs(low).max()
+        # Softmax rounds each exponential by as much as 2^-10 of their sum.
+        tight = 0.1 if options["kind"] == "softmax" else 0.05
+        assert (high - low).max() < tight * np.abs(low).max()
         clipped.append(float((factors(found, plan)[1] < 1.0).mean()))
     last = [step["after"] for step in result["steps"]][
         -max(1, round(options["average"] * options["steps"])) :
