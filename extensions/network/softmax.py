@@ -98,9 +98,9 @@ def check_classes(classes: int) -> None:
 
 
 def weight_bits(classes: int) -> int:
-    """Fractional bits of the exponentials: of each, 2^-10 of the least sum, the classes, may be lost.
+    """Returns the fractional bits of exponentials: each loses at most 2^-10 of the least sum.
 
-    Of the bits of their sum's reciprocal they leave enough for slopes at the largest sum.
+    They leave enough bits for slopes of the reciprocal at the largest sum.
     """
     return 10 - math.ceil(math.log2(classes))
 
