@@ -10,16 +10,8 @@ from crypten_ext.transport.tensors import view
 from extensions.transport import Mesh
 from extensions.transport.end import Transfer
 
-LARGEST, SMALLEST = 1 << 15, 1 << 12
-"""Words of a piece: 256 KiB, which take 20 ms at 100 Mbit/s, one way of a wide area, or fewer."""
-SHARE = 8
-"""Of a tensor whose eighth part is less, so much goes at once: the way is free again sooner."""
-
-
-def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Returns the pieces of a flat tensor that go behind one round each."""
-    size = min(LARGEST, max(SMALLEST, -(-tensor.numel() // SHARE)))
-    return [*torch.split(tensor, size)] if tensor.numel() else []
+PIECE = 1 << 15
+"""Words of a piece: 256 KiB, which take 20 ms at 100 Mbit/s, one way of a wide area."""
 
 
 class Trail:
@@ -37,15 +29,15 @@ class Trail:
     def __init__(
         self, mesh: Mesh, send: Mapping[int, torch.Tensor], receive: Mapping[int, torch.Tensor]
     ) -> None:
-        self._mesh = mesh
-        self._send = {rank: pieces(tensor) for rank, tensor in send.items()}
-        self._receive = {rank: pieces(tensor) for rank, tensor in receive.items()}
+        self._mesh, self._send, self._receive = mesh, send, receive
+        self._begun = 0
+        self._end = max((one.numel() for one in (*send.values(), *receive.values())), default=0)
         self._transfers: list[Transfer] = []
 
     @property
     def is_begun(self) -> bool:
         """Whether all pieces are on their way."""
-        return not any((*self._send.values(), *self._receive.values()))
+        return self._begun >= self._end
 
     @property
     def is_over(self) -> bool:
@@ -53,19 +45,23 @@ class Trail:
         return self.is_begun and all(one.done for one in self._transfers)
 
     def go_on(self) -> None:
-        """Begins to exchange the next piece of each."""
-        for rank, left in self._send.items():
-            if left:
-                self._transfers.append(self._mesh.send(rank, view(left.pop(0)), lasting=True))
-        for rank, left in self._receive.items():
-            if left:
-                self._transfers.append(self._mesh.receive(rank, view(left.pop(0))))
+        """Begins to exchange the next piece."""
+        self._begin(PIECE)
 
     def begin_all(self) -> None:
         """Begins to exchange all that is left."""
-        while not self.is_begun:
-            self.go_on()
+        self._begin(self._end)
 
     def wait(self) -> None:
         """Returns once all is here, and has gone."""
         self._mesh.wait(self._transfers)
+
+    def _begin(self, words: int) -> None:
+        part = slice(self._begun, self._begun + words)
+        self._begun += words
+        for rank, tensor in self._send.items():
+            if (piece := tensor[part]).numel():
+                self._transfers.append(self._mesh.send(rank, view(piece), lasting=True))
+        for rank, tensor in self._receive.items():
+            if (piece := tensor[part]).numel():
+                self._transfers.append(self._mesh.receive(rank, view(piece)))

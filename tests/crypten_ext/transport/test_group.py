@@ -9,7 +9,7 @@ import torch
 
 from crypten_ext.transport.group import DIRECT_WORDS, Links
 from crypten_ext.transport.tensors import view
-from crypten_ext.transport.trail import LARGEST, SHARE, SMALLEST, pieces
+from crypten_ext.transport.trail import PIECE
 from tests.helpers.federations import at_once, cabled
 
 ROUNDS = 30
@@ -75,22 +75,9 @@ def test_what_comes_of_the_first_half_is_sent_before_the_second_half_has_come(tm
         assert torch.equal(one, expected)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [0, 1, SMALLEST, SMALLEST + 1, SHARE * SMALLEST + 1, SHARE * LARGEST, 10 * LARGEST + 3],
-)
-def test_a_tensor_goes_in_an_eighth_part_at_once_within_bounds(words):
-    sizes = [one.numel() for one in pieces(torch.empty(words, dtype=torch.int8))]
-    assert sum(sizes) == words
-    assert len({*sizes[:-1]}) <= 1
-    assert all(0 < one <= LARGEST for one in sizes)
-    assert all(one == LARGEST or len(sizes) <= SHARE for one in sizes[:-1])
-    assert all(one >= SMALLEST for one in sizes[:-1])
-
-
-@pytest.mark.parametrize("sizes", [(10 * LARGEST + 5, 2 * SMALLEST), (3 * SMALLEST, 7), (0, 0)])
+@pytest.mark.parametrize("sizes", [(3 * PIECE + 5, 2 * PIECE), (0, 7), (0, 0)])
 def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, sizes):
-    """A piece a round, until somebody needs the rest; the rounds' words stay theirs."""
+    """A piece of 256 KiB a round, until somebody needs the rest; the rounds' words stay theirs."""
     draws = np.random.default_rng(1)
     trailing = [torch.from_numpy(draws.integers(-(2**63), 2**63 - 1, size)) for size in sizes]
     with cabled(tmp_path) as link:
@@ -112,23 +99,24 @@ def test_what_trails_comes_behind_the_rounds_and_keeps_none_waiting(tmp_path, si
                 assert torch.equal(links.combined(torch.ones(1), torch.add), 2 * torch.ones(1))
                 assert torch.equal(theirs, trailing[other])
                 assert links.mesh.rounds - rounds <= 2
-                own = [8 * one.numel() for one in pieces(trailing[rank])] + 3 * [0]
+                left = [8 * (sizes[rank] - at * PIECE) for at in range(3)]
+                pieces = [max(0, min(8 * PIECE, each)) for each in left]
                 return [
                     after - before for before, after in zip([0, *sent[:2]], sent, strict=True)
-                ], own
+                ], pieces
             except BaseException:
                 link.give_up()
                 raise
 
-        for (first, second, third), own in at_once(lambda: party(0), lambda: party(1)):
-            assert first == 8 * 3 + own[0]
-            assert second == 8 * (DIRECT_WORDS + 1) + own[1]
-            assert third == 8 * 9 + own[2]
+        for (first, second, third), pieces in at_once(lambda: party(0), lambda: party(1)):
+            assert first == 8 * 3 + pieces[0]
+            assert second == 8 * (DIRECT_WORDS + 1) + pieces[1]
+            assert third == 8 * 9 + pieces[2]
 
 
 def test_a_rounds_words_go_before_what_trails_behind_them(tmp_path):
     """Party 1 takes by hand what comes, in the order in which it comes."""
-    words, trailing = torch.arange(3), torch.arange(SMALLEST + 1)
+    words, trailing = torch.arange(3), torch.arange(PIECE + 1)
     with cabled(tmp_path) as link:
 
         def party_0():
@@ -139,7 +127,7 @@ def test_a_rounds_words_go_before_what_trails_behind_them(tmp_path):
         def party_1():
             try:
                 mesh = link.meshes[1]
-                found = [torch.empty_like(one) for one in (words, trailing[:SMALLEST])]
+                found = [torch.empty_like(one) for one in (words, trailing[:PIECE])]
                 mesh.wait([mesh.send(0, view(words)), *(mesh.receive(0, view(f)) for f in found)])
             except BaseException:
                 link.give_up()
@@ -149,7 +137,7 @@ def test_a_rounds_words_go_before_what_trails_behind_them(tmp_path):
         result, (first, second) = at_once(party_0, party_1)
     assert torch.equal(result, 2 * words)
     assert torch.equal(first, words)
-    assert torch.equal(second, trailing[:SMALLEST])
+    assert torch.equal(second, trailing[:PIECE])
 
 
 def test_a_job_is_done_while_a_round_waits_once(tmp_path):
