@@ -25,9 +25,9 @@ PIECES = 15
 LARGEST = PIECES * math.sqrt(16 * EXPONENTIAL_ERROR)
 """Centred logits above this are taken as this: 15 pieces of equal width, 12.25.
 
-Two entries beyond it are equally likely, however far apart, and nothing holds either back: on
-images whose logits go to 12 by the true softmax, a cut at 8.49 let them grow beyond 14, and took a
-quarter of a point of the accuracy.
+Two entries beyond it are equally likely, however far apart, and nothing holds either back: a
+convolutional network's logits, which go to 12 by the true softmax, grew to 14 with a cut at 8.49,
+and its accuracy was a quarter of a point less.
 """
 WIDEST_PIECE = 1.5
 RECIPROCAL_ERROR = 1 / 36
@@ -42,7 +42,7 @@ MAX_ERROR = 7 / 128
 
 With exponentials that are off by e of the larger of 1 and themselves, 0.0425 at most, an entry P
 moves by e (2 P (1 - P) + P + (1 - 2 P) / classes) / (1 - 2 e) at most, and then by the square of
-`RECIPROCAL_ERROR` of itself: 0.0525 in all, where P is 0.75. The rest is for roundings.
+`RECIPROCAL_ERROR` of itself: 0.053 in all, where P is 0.75. The rest is for roundings.
 """
 
 
