@@ -33,10 +33,10 @@ WIDEST_PIECE = 1.5
 RECIPROCAL_ERROR = 1 / 36
 """Relative, of the piecewise reciprocal.
 
-A chord of 1 / S over S..1.5 S is at most 1/24 above, and its ends are `_LOWERED`. The rest is for
-slopes, the least of which have 6 bits.
+A chord of 1 / S over S..1.5 S is at most 1/24 above; its ends are `_LOWERED` by half of that, 1/48.
+The rest is for slopes, the least of which have 6 bits.
 """
-_LOWERED = 1 / 48
+_LOWERED = (WIDEST_PIECE - 1) ** 2 / (8 * WIDEST_PIECE)
 MAX_ERROR = 7 / 128
 """Bound of the distance from the true softmax, for more than two classes.
 
