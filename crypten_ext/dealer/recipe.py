@@ -107,11 +107,17 @@ class Recipe:
         """
         masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
         values = self.compute(masks, shares, dealers)
-        parts = [torch.empty(0, dtype=torch.int64)]
-        for i, (piece, value) in enumerate(zip(self.dependents, values, strict=True)):
-            drawn = piece.combine([own[len(self.masks) + i] for own in shares])
-            parts.append(value - drawn if piece.sharing == "sum" else value ^ drawn)
-        return torch.cat([part.reshape(-1) for part in parts])
+        result = torch.empty(self.corrected_words, dtype=torch.int64)
+        parts = torch.split_with_sizes(result, [piece.words for piece in self.dependents])
+        for i, (piece, value, part) in enumerate(
+            zip(self.dependents, values, parts, strict=True), len(self.masks)
+        ):
+            first, *others = (own[i] for own in shares)
+            take = torch.sub if piece.sharing == "sum" else torch.bitwise_xor
+            own = take(value, first, out=part.view(piece.shape))
+            for drawn in others:
+                take(own, drawn, out=own)
+        return result
 
     def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:
         """Puts right a party's shares of the dependent words from number `start` on."""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Self
 
+import numpy as np
 import torch
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -13,7 +14,7 @@ from extensions.errors import ArgumentError
 
 KEY_BYTES = 32
 WORD_BYTES = 8
-_BLOCK = bytes(1 << 20)
+_BLOCK = bytes(1 << 16)
 _SPARE = 15
 """Bytes that the cipher wants beside those that it writes."""
 
@@ -49,20 +50,22 @@ class Keystream:
     def words(self, shape: Sequence[int]) -> torch.Tensor:
         """Returns the next words of the stream as a torch.int64 tensor of that shape."""
         size = torch.Size(tuple(shape))
-        result = self.bytes(WORD_BYTES * size.numel())
-        if not result:
-            return torch.zeros(size, dtype=torch.int64)
-        return torch.frombuffer(result, dtype=torch.int64).reshape(size)
+        room = np.empty(size.numel() + _SPARE // WORD_BYTES + 1, dtype=np.int64)
+        self._fill(room.data.cast("B"), WORD_BYTES * size.numel())
+        return torch.from_numpy(room[: size.numel()]).reshape(size)
 
     def bytes(self, count: int) -> bytearray:
         """Returns so many bytes, the next of the stream."""
         result = bytearray(count + _SPARE)
-        room, zeros = memoryview(result), memoryview(_BLOCK)
-        for start in range(0, count, len(_BLOCK)):
-            self._cipher.update_into(zeros[: count - start], room[start:])
-        room.release()
+        with memoryview(result) as room:
+            self._fill(room, count)
         del result[count:]
         return result
+
+    def _fill(self, room: memoryview, count: int) -> None:
+        zeros = memoryview(_BLOCK)
+        for start in range(0, count, len(_BLOCK)):
+            self._cipher.update_into(zeros[: count - start], room[start:])
 
 
 class KeyedGenerator(Keystream, torch.Generator):

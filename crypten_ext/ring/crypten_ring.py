@@ -1,9 +1,11 @@
 """CrypTen as a ring: additive shares in torch.int64, one collective a round."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import cycle
 from typing import Any, cast
 
+import numpy as np
 import torch
 from omegaconf import OmegaConf
 
@@ -17,11 +19,14 @@ from extensions.ring.fixed_point import Integers, check_frac_bits, wrap
 from extensions.ring.fused import Fused
 from extensions.ring.interface import NoiseSource, Rows
 from extensions.ring.tuples import Correlation, Dealt
-from extensions.ring.words import Word
+from extensions.ring.words import Places, Word
 
 import crypten
 from crypten import communicator
 from crypten.mpc import MPCTensor
+
+_WIDE = 1 << 12
+"""Elements from which on rows one by one take less time than all of them at once."""
 
 
 class CrypTenRing(Fused):
@@ -61,15 +66,48 @@ class CrypTenRing(Fused):
         return wrap(integers) if isinstance(integers, int) else torch.as_tensor(integers)
 
     def linear(self, x: torch.Tensor, rows: Sequence[Sequence[int]]) -> list[torch.Tensor]:
-        matrix = torch.tensor([[wrap(entry) for entry in row] for row in rows], dtype=torch.int64)
-        combined = matrix @ x.reshape(len(x), -1)
-        return list(combined.reshape(len(rows), *x.shape[1:]))
+        weights = [[wrap(entry) for entry in row] for row in rows]
+        if x[0].numel() < _WIDE:
+            matrix = torch.tensor(weights, dtype=torch.int64)
+            combined = matrix @ x.reshape(len(x), -1)
+            return list(combined.reshape(len(rows), *x.shape[1:]))
+        sums = [x[0] * own[0] for own in weights]
+        for i in range(1, len(x)):
+            for combination, own in zip(sums, weights, strict=True):
+                combination.add_(x[i], alpha=own[i])
+        return sums
 
     def stack(self, shares: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.stack(list(shares))
 
     def concatenate(self, words: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.cat(list(words))
+
+    def pick(self, words: torch.Tensor, places: Places) -> torch.Tensor:
+        if isinstance(places, slice):
+            return words[places]
+        return words.index_select(0, _index(places))
+
+    def and_xor(
+        self,
+        words: torch.Tensor,
+        left: Places,
+        public: torch.Tensor,
+        right: Places,
+        added: Places | None,
+    ) -> torch.Tensor:
+        if public[0].numel() < _WIDE:
+            return cast(torch.Tensor, super().and_xor(words, left, public, right, added))
+        lefts, rights = _rows(words, left), _rows(public, right)
+        shape = np.broadcast_shapes(lefts[0].shape, rights[0].shape)
+        result = torch.empty((len(lefts), *shape), dtype=torch.int64)
+        products = result.unbind()
+        for product, one, other in zip(products, lefts, cycle(rights), strict=False):
+            torch.bitwise_and(one, other, out=product)
+        if added is not None:
+            for product, one in zip(products, _rows(words, added), strict=True):
+                product ^= one
+        return result
 
     def gather(self, x: Operand, places: Integers) -> torch.Tensor:
         padded = torch.nn.functional.pad(share_of(x), (0, 1))
@@ -155,6 +193,16 @@ class CrypTenRing(Fused):
             )
         dealt = self._source.deal_noise(scale, [value.shape for value in x])
         return [value + own for value, own in zip(x, dealt, strict=True)]
+
+
+def _rows(words: torch.Tensor, places: Places) -> Sequence[torch.Tensor]:
+    each = words.unbind()
+    return each[places] if isinstance(places, slice) else [each[place] for place in places]
+
+
+@cache
+def _index(places: tuple[int, ...]) -> torch.Tensor:
+    return torch.tensor(places)
 
 
 def check_configuration() -> None:

@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from extensions.ring.tuples import Correlation, Dealt, RandomWords, WordMasks
-from extensions.ring.words import Factor, Sums, Term, Word
+from extensions.ring.words import Factor, Stacks, Sums, Term, Word
 
 P, G = 0, 1
 BORROW_DISTANCES = (4, 16)
 
 
-class WordHost(Protocol):
+class WordHost(Stacks, Protocol):
     """What a host offers to the circuits; words are XOR-shared unless called public."""
 
     def xor_public(self, word: Word, value: Word | int) -> Word:
         """Returns shares of word ^ value for a public value; local."""
-
-    def concatenate(self, words: Sequence[Word]) -> Word:
-        """Returns the words one after the other along their first axis; local."""
 
     def open_xor(self, words: Sequence[Word]) -> list[Word]:
         """Returns the words in public; one round for all of them."""
@@ -97,7 +94,7 @@ def evaluated(host: WordHost, sums: Sums, wires: Masked, *, ones: bool = False) 
     """
     first = wires.masks[:1]
     of_ones = host.xor_public(first ^ first, -1)
-    return sums.evaluated(*wires, of_ones, host.concatenate, bring_ones=ones)
+    return sums.evaluated(host, *wires, of_ones, bring_ones=ones)
 
 
 def subtract_words(host: WordHost, minuends: Word, bits: Word, products: Word) -> Word:

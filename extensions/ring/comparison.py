@@ -38,8 +38,8 @@ SUBTRAHENDS = RandomPlanes(_FIRST.monomials)
 _LATER = _lent(_PASSING, [Factor(wire, 0) for wire in _LENT])
 _WIRES = (*_ALL_LENT[:-1], *_ALL_PASSED[1:])
 _LEVELS = (
-    ([*_WIRES, _ALL_PASSED[0]], Sums(_LATER, [_passed(_PASSING)])),
-    ([*_WIRES], Sums(_LATER)),
+    ((*_WIRES, _ALL_PASSED[0]), Sums(_LATER, [_passed(_PASSING)])),
+    (_WIRES, Sums(_LATER)),
 )
 """Places of the wires of the second and the third level, which passes nothing on."""
 LATER_MASKS = tuple(WordMasks(len(places), sums.monomials) for places, sums in _LEVELS)
@@ -68,7 +68,8 @@ def signs(
     each: Sequence[Dealt | None] = later or [None for _ in _LEVELS]
     for width, (places, sums), masks in zip(WIDTHS[1:], _LEVELS, each, strict=True):
         groups = _groups(host, words, width)
-        lent, *words = evaluated(host, sums, masked(host, groups[places], sums, masks))
+        wires = masked(host, host.pick(groups, places), sums, masks)
+        lent, *words = evaluated(host, sums, wires)
         words = [groups[_ALL_LENT[-1]] ^ lent, *words]
     return words[0]
 

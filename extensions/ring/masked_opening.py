@@ -25,7 +25,7 @@ from extensions.ring.tuples import (
     Dealt,
     TruncationPair,
 )
-from extensions.ring.words import Exponent, Word, power, shift_right
+from extensions.ring.words import Exponent, Places, Word, power, shift_right
 
 OFFSET_BITS = 62
 TOP = RING_BITS - 1
@@ -51,7 +51,8 @@ class MaskedOpening(Composed):
     A host inherits them and adds local arithmetic, openings and a source of tuples; it may replace
     one by a faster way of its own. Its shares and bits do what `Ring` asks, and more: a share is
     multiplied by a public word, any word is shifted (`>>`) by what `constant` returns, and that is
-    subtracted from a public word. Dealt shares can be iterated along their leading axis.
+    subtracted from a public word. Dealt shares can be iterated along their leading axis, and a list
+    of places there picks some.
 
     Guarantees:
         Every opened word is uniform, whatever the secrets are, because it is the sum or the XOR of
@@ -85,6 +86,19 @@ class MaskedOpening(Composed):
     @abstractmethod
     def deal(self, wanted: Sequence[tuple[Correlation, Share | Bits]]) -> list[Dealt]:
         """Returns fresh correlations, each to hide one value: see `TupleSource`."""
+
+    def pick(self, words: Bits, places: Places) -> Bits:
+        """Returns words, shared or opened, at places of their first axis; local."""
+        return words[places if isinstance(places, slice) else [*places]]
+
+    def and_xor(
+        self, words: Bits, left: Places, public: Word, right: Places, added: Places | None
+    ) -> Bits:
+        """Returns words[left] & public[right] ^ words[added], or without the last; local."""
+        product = self.pick(words, left) & self.pick(public, right)
+        if added is not None:
+            product ^= self.pick(words, added)
+        return product
 
     def factor(self, x: Share) -> Share:
         """Returns x as it is; a host that opens it for each product may return something else."""

@@ -1,7 +1,7 @@
 """64-bit words of any host: logical shifts, and sums of products of masked, shifted words.
 
 A word is whatever a host computes with: it supports `&`, `^`, `|`, `~`, and `<<` and (arithmetic)
-`>>` by a Python int; along its first axis a list of places picks words.
+`>>` by a Python int; a slice is of its first axis.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -127,8 +127,28 @@ def _joined(monomial: Monomial, factor: Factor) -> Monomial:
     return tuple(sorted({*monomial, factor.mask}))
 
 
-Places = slice | list[int]
+Places = slice | tuple[int, ...]
 """Rows of stacked words."""
+
+
+class Stacks(Protocol):
+    """What a host does with stacked words, which differ along their first axis; local."""
+
+    def concatenate(self, words: Sequence[Word]) -> Word:
+        """Returns the words one after the other along their first axis."""
+
+    def pick(self, words: Word, places: Places) -> Word:
+        """Returns the words at some places."""
+
+    def and_xor(
+        self, words: Word, left: Places, public: Word, right: Places, added: Places | None
+    ) -> Word:
+        """Returns words[left] & public[right] ^ words[added], or without the last; new words.
+
+        Public words broadcast with the others, and one with any number of them.
+        """
+
+
 _Shifted = list[tuple[int, Places]]
 """Which words are shifted, by the shift."""
 _Name = TypeVar("_Name")
@@ -218,31 +238,37 @@ class Sums:
 
     def evaluated(
         self,
+        host: Stacks,
         opened: Word,
         masks: Word,
         products: Word,
         ones: Word,
-        concatenate: Callable[[Sequence[Word]], Word],
         *,
         bring_ones: bool = False,
     ) -> list[Word]:
         """Returns this party's XOR shares of each sum; local.
 
         Args:
+            host: what computes.
             opened: the public words E = value ^ mask of all wires, stacked.
             masks: XOR shares of their masks A, stacked.
             products: XOR shares of the products `monomials` of masks, stacked.
             ones: XOR shares of a word of ones, on a leading axis of one.
-            concatenate: joins words along their first axis.
             bring_ones: whether right shifts bring in ones.
         """
-        public = concatenate(_shifted(opened, self._of_wires, ones=bring_ones))
-        of_products = _shifted(products, self._of_products)
-        rows = concatenate([ones, *_shifted(masks, self._of_wires), *of_products])
+        public = host.concatenate(_shifted(host, opened, self._of_wires, ones=bring_ones))
+        of_masks = _shifted(host, masks, self._of_wires)
+        of_products = _shifted(host, products, self._of_products)
+        rows = host.concatenate([ones, *of_masks, *of_products])
         lengths = []
         for steps in self._lengths:
-            parts = [_longer(step, public, rows) for step in steps]
-            rows = concatenate(parts) if len(parts) > 1 else parts[0]
+            parts = [
+                host.and_xor(rows, step.masked, public, step.public, None)
+                if step.gated
+                else host.and_xor(rows, step.plain, public, step.public, step.masked)
+                for step in steps
+            ]
+            rows = host.concatenate(parts) if len(parts) > 1 else parts[0]
             lengths.append(rows)
         return [
             functools.reduce(operator.xor, (lengths[length][row] for length, row in each))
@@ -253,18 +279,10 @@ class Sums:
 _Rows = dict[tuple[Term, Monomial], int]
 
 
-def _longer(step: _Step, public: Word, rows: Word) -> Word:
-    if step.gated:
-        return rows[step.masked] & public[step.public]
-    product = rows[step.plain] & public[step.public]
-    product ^= rows[step.masked]
-    return product
-
-
 def _places(rows: list[int]) -> Places:
     """Returns a slice where that says the same, which takes a fraction of the time."""
     start, stop = (rows[0], rows[0] + len(rows)) if rows else (0, 0)
-    return slice(start, stop) if rows == list(range(start, stop)) else rows
+    return slice(start, stop) if rows == list(range(start, stop)) else tuple(rows)
 
 
 def _by_shift(words: Mapping[_Name, Mask]) -> tuple[list[_Name], _Shifted]:
@@ -276,5 +294,5 @@ def _by_shift(words: Mapping[_Name, Mask]) -> tuple[list[_Name], _Shifted]:
     return list(itertools.chain(*found.values())), places
 
 
-def _shifted(words: Word, shifts: _Shifted, *, ones: bool = False) -> list[Word]:
-    return [shift_word(words[places], shift, ones=ones) for shift, places in shifts]
+def _shifted(host: Stacks, words: Word, shifts: _Shifted, *, ones: bool = False) -> list[Word]:
+    return [shift_word(host.pick(words, places), shift, ones=ones) for shift, places in shifts]
