@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from crypten_ext.dealer.connection import DEALER, Links, connect, connect_member
 from crypten_ext.dealer.corrections import Corrections
 from crypten_ext.dealer.matching import check_matching
 from crypten_ext.dealer.material import Material
-from crypten_ext.dealer.recipe import Shares
+from crypten_ext.dealer.recipe import Recipe, Shares
 from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import portion, tuple_stream
@@ -38,11 +39,29 @@ class Source(Protocol):
     def take(self, sequence: int, request: Request, words: int) -> torch.Tensor:
         """Returns this party's `words` of the correction of the tuple that has this number."""
 
+    def take_ahead(self, sequence: int, request: Request, words: int) -> torch.Tensor | None:
+        """Returns what `take` will for a tuple that is expected; None if it is not here yet."""
+
     def expected(self, count: int) -> Sequence[Request]:
         """Returns so many tuples, or fewer, that are likely to be asked for next."""
 
     def begin_step(self, sequence: int) -> None:
         """A step begins with the tuple of this number."""
+
+
+@dataclass
+class _Drawn:
+    """A tuple that was drawn before it is asked for.
+
+    Attributes:
+        request: what it is.
+        share: this party's.
+        is_right: whether it was corrected.
+    """
+
+    request: Request
+    share: Shares
+    is_right: bool = False
 
 
 class Client:
@@ -69,7 +88,7 @@ class Client:
         self._rank, self._parties = rank, parties
         self._leave = leave
         self._sequence = 0
-        self._drawn: deque[tuple[Request, Shares]] = deque()
+        self._drawn: deque[_Drawn] = deque()
         self._rehearsal: list[list[Request]] | None = None
         self.source = source
         self.corrected_bytes = 0
@@ -138,32 +157,46 @@ class Client:
         recipe = recipe_of(request)
         if self._rehearsal is not None:
             self._rehearsal[-1].append(request)
-        share = self._take_drawn(request) or self._draw(self._sequence, request)
-        own = portion(recipe.corrected_words, self._sequence, self._rank, self._parties)
+        drawn = self._take_drawn(request) or self._draw(self._sequence, request)
+        own = self._portion(self._sequence, recipe)
         words = self.source.take(self._sequence, request, own.stop - own.start)
-        recipe.correct(share, words, own.start)
+        if not drawn.is_right:
+            recipe.correct(drawn.share, words, own.start)
         self._sequence += 1
         self.corrected_bytes += 8 * recipe.corrected_words
-        return share
+        return drawn.share
 
-    def _draw(self, sequence: int, request: Request) -> Shares:
-        return recipe_of(request).expand(tuple_stream(self._key, sequence, request), self._rank)
+    def _portion(self, sequence: int, recipe: Recipe) -> slice:
+        return portion(recipe.corrected_words, sequence, self._rank, self._parties)
+
+    def _draw(self, sequence: int, request: Request) -> _Drawn:
+        stream = tuple_stream(self._key, sequence, request)
+        return _Drawn(request, recipe_of(request).expand(stream, self._rank))
 
     def draw_ahead(self) -> None:
-        """Draws uncorrected shares of the tuples that are likely to be asked for next.
+        """Draws shares of the tuples that are likely to be asked for next.
 
-        Of others they are no shares: a stream depends on its tuple's number and on what is asked.
+        They are corrected where the correction is here already. Of other tuples they are no shares:
+        a stream depends on its tuple's number and on what is asked.
         """
         for place, request in enumerate(self.source.expected(_AHEAD)):
-            if recipe_of(request).words > _AHEAD_WORDS:
+            sequence, recipe = self._sequence + place, recipe_of(request)
+            if recipe.words > _AHEAD_WORDS:
                 return
             if place == len(self._drawn):
-                self._drawn.append((request, self._draw(self._sequence + place, request)))
+                self._drawn.append(self._draw(sequence, request))
+            drawn = self._drawn[place]
+            if not drawn.is_right and drawn.request == request:
+                own = self._portion(sequence, recipe)
+                words = self.source.take_ahead(sequence, request, own.stop - own.start)
+                if words is not None:
+                    recipe.correct(drawn.share, words, own.start)
+                    drawn.is_right = True
 
-    def _take_drawn(self, request: Request) -> Shares | None:
-        """Returns the next tuple's uncorrected shares, if it was drawn ahead."""
-        expected, share = self._drawn.popleft() if self._drawn else (None, None)
-        return share if expected == request else None
+    def _take_drawn(self, request: Request) -> _Drawn | None:
+        """Returns the next tuple, if it was drawn ahead."""
+        drawn = self._drawn.popleft() if self._drawn else None
+        return drawn if drawn is not None and drawn.request == request else None
 
     def begin_step(self) -> None:
         """A step begins (see `crypten_ext.dealer.begin_step`)."""

@@ -6,6 +6,7 @@ of an outdated plan are dropped. All parties ask for the same, each on its own: 
 the first.
 """
 
+import itertools
 import threading
 import time
 from collections import deque
@@ -48,6 +49,7 @@ class Corrections:
         self._recorded: list[Request] | None = None
         self._generation = 0
         self._queue: deque[tuple[Tag, memoryview]] = deque()
+        self._ahead: deque[tuple[Tag, torch.Tensor]] = deque()
         self._queued = 0
         self._failure: PeaError | None = None
         self._changed = threading.Condition()
@@ -70,12 +72,29 @@ class Corrections:
             self.announced += 1
             self._announce(sequence, [request], plan=False)
         due = Tag(self._generation, sequence, request.digest)
-        parts = [
-            np.frombuffer(self._piece(due, 8 * (piece.stop - piece.start)), dtype=np.int64)
-            for piece in messages.pieces(words)
-        ]
-        is_own = len(parts) == 1 and parts[0].flags.writeable
-        return torch.from_numpy(parts[0] if is_own else np.concatenate(parts))
+        if self._ahead and self._ahead[0][0] == due:
+            return self._ahead.popleft()[1]
+        return _joined([self._piece(due, size) for size in _sizes(words)])
+
+    def take_ahead(self, sequence: int, request: Request, words: int) -> torch.Tensor | None:
+        """Returns what `take` will for a tuple that is expected; None if it is not here yet.
+
+        It is returned once more when it is taken, unless that is for another plan. Of one tuple
+        all corrections are the same, whatever plan they were sent for.
+        """
+        due = Tag(self._generation, sequence, request.digest)
+        wanted = [(due, size) for size in _sizes(words)]
+        with self._changed:
+            first = list(itertools.islice(self._queue, len(wanted)))
+            if [(tag, len(payload)) for tag, payload in first] != wanted:
+                return None
+            for _, payload in first:
+                self._queue.popleft()
+                self._queued -= len(payload)
+            self._changed.notify_all()
+        found = _joined([payload for _, payload in first])
+        self._ahead.append((due, found))
+        return found
 
     def _piece(self, due: Tag, size: int) -> memoryview:
         """Returns the next message's words, so many bytes, if they are due."""
@@ -120,6 +139,7 @@ class Corrections:
 
         Another party may have made the next announcement before: its answer stays.
         """
+        self._ahead.clear()
         with self._changed:
             self._generation += 1
             self._queue = deque(one for one in self._queue if one[0].generation >= self._generation)
@@ -184,6 +204,17 @@ class Corrections:
                 self._queue.append((tag, payload))
                 self._queued += len(payload)
                 self._changed.notify_all()
+
+
+def _sizes(words: int) -> list[int]:
+    """Returns the bytes of each message with a tuple's corrections."""
+    return [8 * (piece.stop - piece.start) for piece in messages.pieces(words)]
+
+
+def _joined(payloads: Sequence[memoryview]) -> torch.Tensor:
+    parts = [np.frombuffer(payload, dtype=np.int64) for payload in payloads]
+    is_own = len(parts) == 1 and parts[0].flags.writeable
+    return torch.from_numpy(parts[0] if is_own else np.concatenate(parts))
 
 
 def _lost(error: Exception | None) -> DealerLostError:

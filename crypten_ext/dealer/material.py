@@ -214,6 +214,9 @@ class Material:
         """Returns none: what comes next is not known before it is asked for."""
         return ()
 
+    def take_ahead(self, sequence: int, request: Request, words: int) -> torch.Tensor | None:
+        """Returns None: nothing is expected."""
+
     def begin_step(self, sequence: int) -> None:
         """A step begins; all tuples are here already."""
 

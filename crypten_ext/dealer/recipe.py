@@ -36,7 +36,7 @@ class Piece:
     sharing: Literal["sum", "xor", "bit"]
     owners: tuple[int, ...] | None = None
 
-    @property
+    @functools.cached_property
     def words(self) -> int:
         """Number of 64-bit words."""
         if min(self.shape, default=0) < 0:
@@ -82,7 +82,7 @@ class Recipe:
         """Number of words of the masks, and of those that are corrected."""
         return sum(piece.words for piece in (*self.masks, *self.dependents))
 
-    @property
+    @functools.cached_property
     def corrected_words(self) -> int:
         """Number of words of the correction."""
         return sum(piece.words for piece in self.dependents)
@@ -122,6 +122,8 @@ class Recipe:
     def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:
         """Puts right a party's shares of the dependent words from number `start` on."""
         for piece, own in zip(self.dependents, share[len(self.masks) :], strict=True):
-            words = own.view(-1)[start:][: len(correction)]
-            piece.correct(words, correction[: len(words)])
-            correction, start = correction[len(words) :], max(0, start - piece.words)
+            if start < piece.words and len(correction):
+                words = own.view(-1)[start:][: len(correction)]
+                piece.correct(words, correction[: len(words)])
+                correction = correction[len(words) :]
+            start = max(0, start - piece.words)

@@ -2,12 +2,18 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
 from crypten_ext.dealer import client as dealt
+from crypten_ext.dealer import messages
 from crypten_ext.dealer.client import Client
+from crypten_ext.dealer.corrections import Corrections
+from crypten_ext.dealer.recipes import recipe_of
 from crypten_ext.dealer.requests import Request
+from crypten_ext.dealer.streams import tuple_stream
+from extensions.errors import DealerLostError
 from tests.crypten_ext.dealer.test_dealer import dealer_here
 
 PARTIES, STEPS = 3, 4
@@ -72,3 +78,97 @@ def test_a_large_tuple_is_not_drawn_ahead(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(dealt, "_AHEAD_WORDS", 2 * 5)
     for _, drawn in run(ahead=True):
         assert drawn == list(enumerate([*STEP, *STEP, *CHANGED, *STEP]))
+
+
+class Scripted:
+    """A dealer's correspondence that says what it is told to, and hears nothing."""
+
+    def __init__(self, hear, lose):
+        self.hear = hear
+
+    def send(self, rank, message):
+        """Nobody answers."""
+
+    def is_away(self, rank):
+        """It is there."""
+        return False
+
+
+def correction(generation: int, sequence: int, request: Request, words: list[int]) -> bytes:
+    tag = messages.Tag(generation, sequence, request.digest)
+    return messages.pack(tag, np.array(words, np.int64))
+
+
+@pytest.fixture
+def expecting() -> Corrections:
+    """A party's end, which expects FIRST and SECOND with the numbers 2 and 3, of generation 3."""
+    own = Corrections(Scripted, latest=0.1)
+    own.begin_step(0)
+    for sequence, request in enumerate((FIRST, SECOND)):
+        own.post.hear(0, correction(sequence + 1, sequence, request, [sequence]))
+        assert own.take(sequence, request, 1).tolist() == [sequence]
+    own.begin_step(2)
+    assert own.expected(2) == [FIRST, SECOND]
+    return own
+
+
+def test_a_correction_that_is_here_is_taken_ahead_and_again_when_it_is_due(expecting):
+    assert expecting.take_ahead(2, FIRST, 2) is None
+    expecting.post.hear(0, correction(3, 2, FIRST, [5, 6]))
+    expecting.post.hear(0, correction(3, 3, SECOND, [7]))
+    assert expecting.take_ahead(3, SECOND, 1) is None  # not the next
+    assert expecting.take_ahead(2, FIRST, 1) is None  # of another size: whoever takes it is told
+    assert expecting.take_ahead(2, FIRST, 2).tolist() == [5, 6]
+    assert expecting.take_ahead(3, SECOND, 1).tolist() == [7]
+    assert expecting.take(2, FIRST, 2).tolist() == [5, 6]
+    assert expecting.take(3, SECOND, 1).tolist() == [7]
+
+
+def test_a_correction_in_pieces_is_taken_ahead_once_all_are_here(expecting, monkeypatch):
+    monkeypatch.setattr(messages, "PIECE_WORDS", 2)
+    expecting.post.hear(0, correction(3, 2, FIRST, [5, 6]))
+    assert expecting.take_ahead(2, FIRST, 3) is None
+    expecting.post.hear(0, correction(3, 2, FIRST, [7]))
+    assert expecting.take_ahead(2, FIRST, 3).tolist() == [5, 6, 7]
+
+
+def test_what_was_taken_ahead_is_not_used_for_another_plan(expecting):
+    """The dealer sends it again, and what it sends is what is taken."""
+    expecting.post.hear(0, correction(3, 2, FIRST, [5]))
+    assert expecting.take_ahead(2, FIRST, 1).tolist() == [5]
+    expecting.post.hear(0, correction(4, 2, OTHER, [8]))
+    assert expecting.take(2, OTHER, 1).tolist() == [8]
+    with pytest.raises(DealerLostError, match="sent no correction"):
+        expecting.take(3, FIRST, 1)
+
+
+def test_what_was_taken_ahead_makes_room(expecting):
+    expecting.post.hear(0, correction(3, 2, FIRST, [5, 6]))
+    before = expecting._queued
+    assert expecting.take_ahead(2, FIRST, 2) is not None
+    assert (before, expecting._queued) == (16, 0)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_share_is_corrected_once(ahead: bool):
+    """Two steps of a party alone: the second one's tuples are expected, and corrected ahead."""
+    source = Corrections(Scripted, latest=0.1)
+    client = Client(bytes(32), 0, 1, source=source, leave=source.finish)
+    shares = []
+    for step in range(2):
+        client.begin_step()
+        requests = [(2 * step + i, request) for i, request in enumerate((FIRST, SECOND))]
+        for sequence, request in requests:
+            (size,) = request.parameters[0]
+            generation = 3 if step else sequence + 1
+            source.post.hear(0, correction(generation, sequence, request, [sequence] * size))
+        if ahead and step:
+            client.draw_ahead()
+            assert not source._queue
+        shares += [client.deal(request) for _, request in requests]
+    for (sequence, request), (r, square) in zip(
+        enumerate([FIRST, SECOND] * 2), shares, strict=True
+    ):
+        drawn = recipe_of(request).expand(tuple_stream(bytes(32), sequence, request), 0)
+        assert torch.equal(r, drawn[0])
+        assert torch.equal(square, drawn[1] + sequence)
