@@ -12,6 +12,7 @@ from crypten_ext.dealer.recipe import Piece, Recipe, Shares
 from crypten_ext.dealer.requests import Request
 from crypten_ext.masks.keystream import Keystream
 from crypten_ext.ring.joint import followed, layer
+from crypten_ext.ring.matmul import matmul
 from extensions.errors import ArgumentError
 from extensions.privacy.discrete import discrete_gaussian
 from extensions.privacy.gaussian_table import check_noise_scale
@@ -60,7 +61,7 @@ def recipe_of(request: Request) -> Recipe:
 def _additive(op: str, size0: Any, size1: Any, args: Any, kwargs: Any) -> Recipe:
     if op not in OPERATIONS:
         raise ArgumentError("op", op, f"one of {OPERATIONS}")
-    function = getattr(torch, op)
+    function = matmul if op == "matmul" else getattr(torch, op)
     options = dict(kwargs)
     product = _product_shape(function, size0, size1, args, options)
     return Recipe(
@@ -78,7 +79,7 @@ def _product_shape(function: Any, size0: Any, size1: Any, args: Any, options: An
     """
     if function is torch.mul:
         return np.broadcast_shapes(size0, size1)
-    if function is torch.matmul and min(len(size0), len(size1)) > 1 and size0[-1] == size1[-2]:
+    if function is matmul and min(len(size0), len(size1)) > 1 and size0[-1] == size1[-2]:
         return (*np.broadcast_shapes(size0[:-2], size1[:-2]), size0[-2], size1[-1])
     shapes = [torch.empty(size, dtype=torch.int64, device="meta") for size in (size0, size1)]
     return tuple(function(*shapes, *args, **options).shape)

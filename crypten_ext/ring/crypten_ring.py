@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from crypten_ext.ring import opening, tuples
 from crypten_ext.ring.factors import Factor, Operand, Product, share_of
 from crypten_ext.ring.joint import JointSource
+from crypten_ext.ring.matmul import matmul
 from crypten_ext.ring.opening import is_leader
 from crypten_ext.ring.tuples import NoiseDealer
 from extensions.errors import ArgumentError, InsecureError
@@ -48,6 +49,15 @@ class CrypTenRing(Fused):
     def _source(self) -> tuples.Source:
         return tuples.source()
 
+    @cached_property
+    def _joint(self) -> JointSource | None:
+        source = self._source
+        return source if isinstance(source, JointSource) else None
+
+    @cached_property
+    def _leads(self) -> bool:
+        return is_leader()
+
     @property
     def parties(self) -> int:
         return int(communicator.get().get_world_size())
@@ -57,10 +67,10 @@ class CrypTenRing(Fused):
         return int(communicator.get().get_rank())
 
     def add_public(self, x: torch.Tensor, value: Word | Integers | int) -> torch.Tensor:
-        return x + self.constant(value) if is_leader() else x
+        return x + self.constant(value) if self._leads else x
 
     def xor_public(self, word: torch.Tensor, value: Word | int) -> torch.Tensor:
-        return word ^ value if is_leader() else word
+        return word ^ value if self._leads else word
 
     def constant(self, integers: Word | Integers | int) -> Any:
         return wrap(integers) if isinstance(integers, int) else torch.as_tensor(integers)
@@ -69,7 +79,7 @@ class CrypTenRing(Fused):
         weights = [[wrap(entry) for entry in row] for row in rows]
         if x[0].numel() < _WIDE:
             matrix = torch.tensor(weights, dtype=torch.int64)
-            combined = matrix @ x.reshape(len(x), -1)
+            combined = matmul(matrix, x.reshape(len(x), -1))
             return list(combined.reshape(len(rows), *x.shape[1:]))
         sums = [x[0] * own[0] for own in weights]
         for i in range(1, len(x)):
@@ -136,12 +146,12 @@ class CrypTenRing(Fused):
 
     def _triple(self, op: str, x: torch.Tensor, y: torch.Tensor) -> Product:
         """X y = c + d b + a e + d e for dealt c = a b, and opened d = x - a and e = y - b."""
-        compute = getattr(torch, op)
+        compute = torch.mul if op == "mul" else matmul
         a, b, c = self._source.deal_triple(op, x.shape, y.shape)
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             d, e = opened
-            own = compute(d, b + e) if is_leader() else compute(d, b)
+            own = compute(d, b + e) if self._leads else compute(d, b)
             result: torch.Tensor = c + own + compute(a, e)
             return result
 
@@ -165,8 +175,7 @@ class CrypTenRing(Fused):
     def deal_joint(
         self, hidden: Sequence[torch.Tensor | None], kind: str, *parameters: object
     ) -> list[torch.Tensor] | None:
-        source = self._source
-        return source.deal_joint(kind, *parameters) if isinstance(source, JointSource) else None
+        return None if self._joint is None else self._joint.deal_joint(kind, *parameters)
 
     def square_rows(
         self, rows: Sequence[Operand], shift: int, beside: Sequence[Operand] = ()

@@ -10,6 +10,7 @@ uniform but for their sum.
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from timeit import default_timer
 from typing import Any
 
 import torch
@@ -18,10 +19,8 @@ from torch.distributed import ReduceOp
 
 from crypten_ext.ring.foreseen import WORD, active
 
-import crypten
 from crypten import communicator
 from crypten.communicator import DistributedCommunicator
-from crypten.communicator.communicator import _logging
 
 DIRECT_BYTES = 1 << 17
 """Above, a ring's smaller traffic outweighs its waiting: three parties send half as much again."""
@@ -39,7 +38,6 @@ _ROWS = 1
 _host_all_reduce: Any = DistributedCommunicator.all_reduce
 
 
-@_logging
 def all_reduce(
     self: Any, input: Any, op: Any = ReduceOp.SUM, batched: bool = False, lasting: bool = False
 ) -> Any:
@@ -57,20 +55,33 @@ def all_reduce(
 
     Cost:
         One round; each party sends its words to each of the others, where a ring of n sends
-        2 (n - 1) / n times their number. CrypTen's own count tells neither, but each word once.
+        2 (n - 1) / n times their number. CrypTen's own count tells neither, but each word once. It
+        counts these rounds whether or not `communicator.verbose` asks for it: to look that up
+        takes as long as to count a hundred of them.
     """
+    if self.get_world_size() < 2:
+        return input
+    begun = default_timer()
     tensors = [tensor.detach() for tensor in (input if batched else [input])]
+    results = _all_reduced(self, tensors, op, lasting=lasting)
+    self._log_communication(2 * sum(tensor.numel() for tensor in tensors))
+    self._log_communication_time(default_timer() - begun)
+    return results if batched else results[0]
+
+
+def _all_reduced(
+    self: Any, tensors: Sequence[torch.Tensor], op: Any, *, lasting: bool
+) -> list[torch.Tensor]:
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     kinds = {tensor.dtype for tensor in tensors}
     combined = getattr(self.main_group, "combined", None)
     if op not in _COMBINE or len(kinds) != 1 or (size > DIRECT_BYTES and combined is None):
-        return _host_all_reduce.__wrapped__(self, input, op=op, batched=batched)
+        return list(_host_all_reduce.__wrapped__(self, tensors, op=op, batched=True))
     parts = [tensor.reshape(-1) for tensor in tensors]
-    own = parts[0] if lasting and not batched else torch.cat(parts)
+    own = parts[0] if lasting and len(parts) == 1 else torch.cat(parts)
     words = (combined or partial(_exchanged, self))(own, _COMBINE[op])
     parts = list(torch.split(words, [tensor.numel() for tensor in tensors]))
-    results = [part.reshape(each.shape) for part, each in zip(parts, tensors, strict=True)]
-    return results if batched else results[0]
+    return [part.reshape(each.shape) for part, each in zip(parts, tensors, strict=True)]
 
 
 def all_reduced(words: torch.Tensor, op: Any) -> torch.Tensor:
@@ -169,7 +180,7 @@ class OwnersRows:
         mode = active()
         if mode is not None:
             mode.sent_rows(size)
-        elif crypten.cfg.communicator.verbose:
+        else:
             communicator.get().comm_bytes += size
 
     @property

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 
 from crypten_ext.ring.exchange import OwnersRows, meanwhile
+from crypten_ext.ring.matmul import matmul
 from crypten_ext.ring.opening import is_leader
 from extensions.ring.fixed_point import Integers
 
@@ -187,7 +188,8 @@ class Factor:
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             e, f = opened
             self._opened = e
-            return masks.xw + e @ (masks.w + f if is_leader() else masks.w) + masks.x @ f
+            own = matmul(e, masks.w + f if is_leader() else masks.w)
+            return masks.xw + own + matmul(masks.x, f)
 
         return Product([self.share - masks.x, w - masks.w], finish)
 
@@ -200,14 +202,14 @@ class Factor:
 
         def compute() -> torch.Tensor:
             self._opened = way.all()
-            return masks.xw + self._opened @ masks.w
+            return masks.xw + matmul(self._opened, masks.w)
 
         known = _Meanwhile(compute, lambda: way.is_here)
 
         def finish(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             (f,), result = opened, known.value()
             assert self._opened is not None
-            result[self._block] += (masks.x + self._opened[self._block]) @ f
+            result[self._block] += matmul(masks.x + self._opened[self._block], f)
             return result
 
         return Product([w - masks.w], finish)
@@ -232,16 +234,17 @@ class Factor:
 
         def of_all_rows(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             (g,) = opened
-            return masks.dx + (masks.d + g if is_leader() else masks.d) @ e + g @ masks.x
+            own = matmul(masks.d + g if is_leader() else masks.d, e)
+            return masks.dx + own + matmul(g, masks.x)
 
         hidden = [d - masks.d]
         if self._way is None:
             return Product(hidden, of_all_rows)
-        known = _Meanwhile(lambda: masks.dx + masks.d @ e)
+        known = _Meanwhile(lambda: masks.dx + matmul(masks.d, e))
 
         def of_owners_rows(opened: Sequence[torch.Tensor]) -> torch.Tensor:
             (g,) = opened
-            return known.value() + g[:, self._block] @ (masks.x + e[self._block])
+            return known.value() + matmul(g[:, self._block], masks.x + e[self._block])
 
         return Product(hidden, of_owners_rows)
 

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
+from crypten_ext.ring.matmul import matmul
 from extensions.ring.fixed_point import Integers
 from extensions.ring.joint import Joint, Part
 
@@ -45,5 +46,5 @@ def layer(rows: int, inputs: int, outputs: int) -> Joint:
     return Joint(
         (Part(x), Part(w), Part(d)),
         (Part((rows, outputs)), Part((outputs, inputs))),
-        lambda masks, _: [masks[0] @ masks[1], masks[2] @ masks[0]],
+        lambda masks, _: [matmul(masks[0], masks[1]), matmul(masks[2], masks[0])],
     )

@@ -5,6 +5,7 @@ Of four words it has a use for all: plane i takes from each of them the blocks i
 and has those of word j as its own blocks j, j + 4, j + 8, ...
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,6 +43,7 @@ def _exchange(low: Word, high: Word, width: int) -> tuple[Word, Word]:
     return low ^ (moved << width), high ^ moved
 
 
+@functools.cache
 def _even_blocks(width: int) -> int:
     return wrap(sum(((1 << width) - 1) << start for start in range(0, RING_BITS, 2 * width)))
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from crypten_ext.ring.crypten_ring import CrypTenRing
-from extensions.ring.integer_matmul import matmul
+from crypten_ext.ring.matmul import matmul
+from extensions.ring.integer_matmul import matmul as limbs
 
 FEW, MANY = 5, 1 << 12
 
@@ -20,7 +21,7 @@ def test_linear_combinations_are_matrix_products(shape):
     rows = [[2**63 - 1, -3, 0, 1 << 61, 5, -(2**62), 2**64 - 1], [1, *[0] * 6], [0] * 7]
     found = CrypTenRing(16).linear(x, rows)
     weights = np.array([[(w + 2**63) % 2**64 - 2**63 for w in row] for row in rows], np.int64)
-    expected = matmul(weights, x.numpy().reshape(7, -1)).reshape(3, *shape)
+    expected = limbs(weights, x.numpy().reshape(7, -1)).reshape(3, *shape)
     assert [one.tolist() for one in found] == expected.tolist()
 
 
@@ -40,3 +41,24 @@ def test_products_of_rows_are_those_of_single_words(size, kinds, right, added):
     assert np.array_equal(found.numpy(), expected)
     assert torch.equal(own, before[0])
     assert torch.equal(public, before[1])
+
+
+PRODUCTS = [
+    ((3, 4), (4, 2)),
+    ((4,), (4, 2)),
+    ((3, 4), (4,)),
+    ((2, 3, 4), (4, 5)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((0, 4), (4, 2)),
+    ((3, 0), (0, 2)),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), PRODUCTS)
+def test_matrix_products_are_torchs(left, right):
+    x, y = words(*left), words(*right)
+    assert torch.equal(matmul(x, y), torch.matmul(x, y))
+    turned = x.mT.contiguous().mT if x.ndim > 1 else x
+    assert torch.equal(matmul(turned, y), torch.matmul(x, y))
+    shapes = (each.to("meta") for each in (x, y))
+    assert matmul(*shapes).shape == torch.matmul(x, y).shape
