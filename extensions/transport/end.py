@@ -34,8 +34,11 @@ _NUMBERS = 1 << 32
 """Numbers of frames begin again there."""
 _RECEIVED = 0xFFFFFFFF
 """Tag of the frame without a number that says how many frames were received."""
-_SAID = KEPT // 4
-"""Bytes that are received before the other end is told, unless a frame tells it."""
+_SAID = 1 << 20
+"""Bytes that are received before the other end is told, unless a frame tells it.
+
+What it need not keep any more it uses again, while the processor's cache has it.
+"""
 
 Into = Callable[[int], memoryview]
 
@@ -247,23 +250,22 @@ class End:
         return moved > 0
 
     def _receive(self, connection: ssl.SSLSocket) -> bool:
-        moved = 0
-        while self._awaits and self.may_read and moved < _SLICE:
-            if self._target:
-                try:
-                    count = connection.recv_into(self._target)
-                except ssl.SSLWantReadError:
-                    self.may_read = False
-                    break
-                except ssl.SSLWantWriteError:
-                    self.wants |= select.POLLOUT
-                    break
-                if not count:
-                    raise ConnectionResetError("without a word")
-                moved += count
-                self._target = self._target[count:]
-            if not self._target:
-                self._take()
+        moved, receive = 0, connection.recv_into
+        try:
+            while self._awaits and self.may_read and moved < _SLICE:
+                target = self._target
+                while target and moved < _SLICE:  # a record of TLS at a time
+                    count = receive(target)
+                    if not count:
+                        raise ConnectionResetError("without a word")
+                    moved += count
+                    self._target = target = target[count:]
+                if not target:
+                    self._take()
+        except ssl.SSLWantReadError:
+            self.may_read = False
+        except ssl.SSLWantWriteError:
+            self.wants |= select.POLLOUT
         if not self._awaits:
             self.may_read = connection.pending() > 0
         elif not self.may_read:
