@@ -1,7 +1,7 @@
 """64-bit words of any host: logical shifts, and sums of products of masked, shifted words.
 
 A word is whatever a host computes with: it supports `&`, `^`, `|`, `~`, and `<<` and (arithmetic)
-`>>` by a Python int; a slice is of its first axis.
+`>>` by a Python int; a slice takes words along its first axis.
 """
 
 from __future__ import annotations
