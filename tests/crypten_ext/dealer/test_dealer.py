@@ -501,7 +501,7 @@ def test_a_run_reports_its_provider(tmp_path, provider, title):
     run = json.loads(report.read_text())
     assert run["provider"] == title
     assert (run["dealt_bytes"][1] > 100_000) == (provider == "dealer")
-    assert run["rounds"] == 1 + 2 * 24
+    assert run["rounds"] == 1 + 2 * 18
 
 
 def test_the_provider_must_be_one_that_can_run():
