@@ -54,6 +54,14 @@ class Piece:
         join = torch.add if self.sharing == "sum" else torch.bitwise_xor
         return functools.reduce(join, shares)
 
+    def correction(
+        self, value: torch.Tensor, shares: Sequence[torch.Tensor], into: torch.Tensor
+    ) -> None:
+        """Puts there what the shares lack of a value, so that it is theirs with it."""
+        take = torch.sub if self.sharing == "sum" else torch.bitwise_xor
+        for share in shares:
+            value = take(value, share, out=into)
+
     def correct(self, share: torch.Tensor, correction: torch.Tensor) -> None:
         """Changes words of a share so that the value is right."""
         if self.sharing == "sum":
@@ -107,16 +115,11 @@ class Recipe:
         """
         masks = [piece.combine([own[i] for own in shares]) for i, piece in enumerate(self.masks)]
         values = self.compute(masks, shares, dealers)
+        drawn = zip(*(own[len(self.masks) :] for own in shares), strict=True)
         result = torch.empty(self.corrected_words, dtype=torch.int64)
         parts = torch.split_with_sizes(result, [piece.words for piece in self.dependents])
-        for i, (piece, value, part) in enumerate(
-            zip(self.dependents, values, parts, strict=True), len(self.masks)
-        ):
-            first, *others = (own[i] for own in shares)
-            take = torch.sub if piece.sharing == "sum" else torch.bitwise_xor
-            own = take(value, first, out=part.view(piece.shape))
-            for drawn in others:
-                take(own, drawn, out=own)
+        for piece, value, own, part in zip(self.dependents, values, drawn, parts, strict=True):
+            piece.correction(value, own, part.view(piece.shape))
         return result
 
     def correct(self, share: Shares, correction: torch.Tensor, start: int) -> None:

@@ -6,6 +6,7 @@ import torch
 
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.matmul import matmul
+from extensions.ring.fixed_point import wrap
 from extensions.ring.integer_matmul import matmul as limbs
 
 FEW, MANY = 5, 1 << 12
@@ -20,7 +21,7 @@ def test_linear_combinations_are_matrix_products(shape):
     x = words(7, *shape)
     rows = [[2**63 - 1, -3, 0, 1 << 61, 5, -(2**62), 2**64 - 1], [1, *[0] * 6], [0] * 7]
     found = CrypTenRing(16).linear(x, rows)
-    weights = np.array([[(w + 2**63) % 2**64 - 2**63 for w in row] for row in rows], np.int64)
+    weights = np.array([[wrap(w) for w in row] for row in rows], np.int64)
     expected = limbs(weights, x.numpy().reshape(7, -1)).reshape(3, *shape)
     assert [one.tolist() for one in found] == expected.tolist()
 
