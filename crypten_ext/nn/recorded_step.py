@@ -7,7 +7,7 @@ from typing import Any
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.averaging import Averaging
-from crypten_ext.nn.foresight import MEMORY_FACTOR, StepCost, gradients_of, whole_batch_of
+from crypten_ext.nn.foresight import StepCost, gradients_of, process_memory, whole_batch_of
 from crypten_ext.nn.layers.adoption import adopt
 from crypten_ext.nn.momentum import Momentum
 from crypten_ext.nn.pieces import Accumulated
@@ -187,7 +187,7 @@ class RecordedStep(crypten.optim.Optimizer):
             rounds=mode.rounds,
             bytes=mode.counted,
             dealt=mode.dealt,
-            memory=round(MEMORY_FACTOR * mode.peak),
+            memory=process_memory(mode.peak),
             trained=plan.parameters,
             ways=tuple(plan.ways),
         )

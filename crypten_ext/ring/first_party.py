@@ -48,8 +48,9 @@ def _deal(joint: Joint) -> list[torch.Tensor]:
     if not is_leader():
         return shares
     drawn = [rng.generate_random_ring_element(part.shape) for part in joint.masks]
-    each = zip(parts, shares, [*drawn, *followed(joint, drawn)], strict=True)
-    return [_join(part.sharing, share, value) for part, share, value in each]
+    for part, share, value in zip(parts, shares, [*drawn, *followed(joint, drawn)], strict=True):
+        _add(part.sharing, share, value)
+    return shares
 
 
 def _zeros(sharing: Sharing, shape: tuple[int, ...]) -> torch.Tensor:
@@ -58,5 +59,8 @@ def _zeros(sharing: Sharing, shape: tuple[int, ...]) -> torch.Tensor:
     return share
 
 
-def _join(sharing: Sharing, share: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    return share + value if sharing == "sum" else share ^ value
+def _add(sharing: Sharing, share: torch.Tensor, value: torch.Tensor) -> None:
+    if sharing == "sum":
+        share += value
+    else:
+        share ^= value

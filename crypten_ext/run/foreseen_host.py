@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from crypten_ext.nn.foresight import MEMORY_FACTOR
+from crypten_ext.nn.foresight import process_memory
 from crypten_ext.registry import enable
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from crypten_ext.ring.exchange import DIRECT_BYTES
@@ -106,7 +106,7 @@ def plan(config: TrainConfig, sizes: Sequence[int], features: int) -> StepForeca
     finally:
         crypten.uninit()
     bytes_ = carried(mode, config.parties)
-    return StepForecast(mode.rounds, bytes_, round(MEMORY_FACTOR * mode.peak))
+    return StepForecast(mode.rounds, bytes_, process_memory(mode.peak))
 
 
 def carried(mode: Foreseen, parties: int) -> int:

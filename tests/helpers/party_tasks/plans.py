@@ -101,12 +101,12 @@ def memory_in_pieces(context: Context, records: int, rows: int) -> dict[str, Any
     with session():
         network = encrypted("lenet")
         optimizer = optim.DPSGD(network, 0.01, 1.0, 1.0, 1.0)
-        loss, planned, total = nn.BCEWithLogitsLoss(), 0, 0
-        Path("/proc/self/clear_refs").write_text("5")  # forgets what was the most before
-        before = peak_memory(os.getpid())
+        loss, before, planned, total = nn.BCEWithLogitsLoss(), 0, 0, 0
         for x, y in in_pieces(batches(records, 1, 1.0), rows=rows):
-            if not planned and context.rank == 0:
-                planned = optimizer.plan(x, y).memory
+            if not before:
+                planned = optimizer.plan(x, y).memory if context.rank == 0 else 0
+                Path("/proc/self/clear_refs").write_text("5")  # forgets what was the most before
+                before = peak_memory(os.getpid())
             optimizer.zero_grad()
             loss(network(x), y).backward()
             optimizer.step()
