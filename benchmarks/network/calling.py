@@ -30,7 +30,7 @@ def call(
         **arguments: pickled, as is the answer.
 
     Raises:
-        ArgumentError: the task has no such form.
+        ArgumentError: the task has no such form, or this process runs on such a network itself.
         EmulationError: there is no such network, the task failed (the error output says why), or
             it took too long. No process of it is left.
     """

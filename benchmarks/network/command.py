@@ -28,8 +28,8 @@ def main(
         chosen = link(profile, delay_ms=delay_ms, mbit=mbit, means=means)
         if shutil.which(command[0]) is None:
             raise ArgumentError("command", command[0], "a program on the PATH, or a path to one")
+        arguments = program(chosen, 0, command)
     except ArgumentError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(2) from error
-    arguments = program(chosen, 0, command)
     os.execv(arguments[0], arguments)

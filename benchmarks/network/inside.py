@@ -17,12 +17,12 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from benchmarks.network import switch
-from benchmarks.network.calibration import VARIABLE, measure, shown
+from benchmarks.network.calibration import VARIABLE, current, measure, shown
 from benchmarks.network.namespace import end_others, enter
 from benchmarks.network.netem import delay_by_netem
 from benchmarks.network.profiles import Link
 from benchmarks.network.routes import loopback_up, route_through_device
-from extensions.errors import EmulationError, PeaError
+from extensions.errors import ArgumentError, EmulationError, PeaError
 from extensions.runs.processes import die_with
 
 FAILED, INTERRUPTED = 125, 130
@@ -37,7 +37,14 @@ def program(link: Link, launcher: int, command: Sequence[str]) -> list[str]:
         link: of the network.
         launcher: the process with which all of it dies, 0 for none; see `die_with`.
         command: a program and its arguments.
+
+    Raises:
+        ArgumentError: this process runs on such a network itself.
     """
+    if outer := current():
+        allowed = f"asked for outside a network, not on {outer['profile']!r}"
+        advice = "Run by itself what makes a network of its own."
+        raise ArgumentError("network", link.profile, allowed, advice)
     path = [entry or os.getcwd() for entry in sys.path]
     code = f"import sys; sys.path = {path!r}; from benchmarks.network import inside; inside.main()"
     settings = json.dumps({"link": asdict(link), "launcher": launcher})

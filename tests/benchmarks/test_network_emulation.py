@@ -241,6 +241,20 @@ def test_an_unknown_command_is_an_error_before_anything_runs(run):
     assert "command = 'no-such-program': must be a program" in err
 
 
+def test_a_network_within_a_network_is_an_error_before_anything_runs(run):
+    within = ["--profile", "lan", "--", sys.executable, "-c", "1"]
+    process = run("--profile", "loopback", "--", sys.executable, "-c", COMMAND, *within)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2
+    assert "network = 'lan': must be asked for outside a network, not on 'loopback'" in err
+
+
+def test_a_task_is_not_called_on_a_network_within_a_network(monkeypatch):
+    monkeypatch.setenv(calibration.VARIABLE, '{"profile": "wan"}')
+    with pytest.raises(ArgumentError, match="network = 'loopback': .* not on 'wan'"):
+        call(link(), "os:getpid")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

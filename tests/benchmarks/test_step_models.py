@@ -16,9 +16,10 @@ from benchmarks.steps.linear_step import GHOST, KINDS, MATERIALISED, PLAIN
 from benchmarks.steps.materialised import materialised_step
 from benchmarks.steps.model_step import CLASSES, MODELS, spec_of
 from benchmarks.steps.models import same_seeds, trajectory
-from benchmarks.steps.models.command import OPACUS, Recorded, table
+from benchmarks.steps.models.command import OPACUS, Recorded, main, table
 from benchmarks.steps.models.opacus_step import model_of
 from benchmarks.steps.models.spu_party import SHAPES, inputs
+from extensions.errors import ArgumentError
 from extensions.network.passes import forward
 from extensions.privacy.randomness import InsecureSeededSource
 from extensions.protocols.dpsgd import dpsgd_step
@@ -123,6 +124,12 @@ def test_the_same_seeds_lead_to_the_same_place(monkeypatch):
     monkeypatch.setattr(same_seeds, "SEED", same_seeds.SEED + 1)
     _, others = same_seeds.trained(same_seeds.config_of("MLP", "clear"), parts)
     assert np.median(np.abs(others - found)) > 100
+
+
+@pytest.mark.parametrize("given", [{"model": ["MLP"]}, {"host": ["ABY3"]}])
+def test_a_trajectory_is_of_one_model_on_one_host(given):
+    with pytest.raises(ArgumentError, match=f"{next(iter(given))} = .* left out with --trajectory"):
+        main(trajectory=True, **given)
 
 
 def test_rows_of_a_trajectory_tell_coins_apart():

@@ -112,6 +112,10 @@ def main(
     for name in models:
         if name not in MODELS:
             raise ArgumentError("model", name, f"one of {', '.join(MODELS)}")
+    for option, given in {"model": model, "host": host}.items():
+        if trajectory and given:
+            allowed = "left out with --trajectory, which is of the CNN on CrypTen"
+            raise ArgumentError(option, given[0], allowed)
     if accuracy:
         publish_accuracy(models, hosts)
     if trajectory:

@@ -43,5 +43,7 @@ def find_folder(name: str, given: Path | None, *, download: bool, files: str) ->
     for folder in folders_of(name):
         if folder.is_dir():
             return folder
-    advice = f"Or set {VARIABLE} to a folder that holds {name}, or give --download."
+    advice = (
+        f"Set {VARIABLE} to a folder that holds {name}, or give --download where a command has it."
+    )
     raise ArgumentError("data_dir", None, f"the folder that holds {files}", advice)
