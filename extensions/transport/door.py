@@ -44,7 +44,7 @@ class Door(Lobby[Admitted]):
 
     Guarantees:
         those of `Lobby`. A connection without a key of the federation costs at most one handshake,
-        `ATTEMPT` seconds and some kilobytes.
+        `ATTEMPT` seconds and a hundred kilobytes.
     """
 
     def __init__(

@@ -165,7 +165,7 @@ def answer(
         seconds: for all of it.
 
     Cost:
-        At most one handshake of TLS, and some kilobytes of memory.
+        At most one handshake of TLS, and a hundred kilobytes of memory.
 
     Raises:
         RefusedError: either end refused the other.

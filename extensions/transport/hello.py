@@ -19,8 +19,9 @@ from extensions.transport.identity import Stated, fingerprint_of
 MAGIC = b"pea tls1"
 LARGEST_CERTIFICATE = 2048
 LARGEST_VERDICT = 1000
+LARGEST_VERSION = 32
 NO_RUN = bytes(32)
-_FIXED = struct.Struct(f">{len(MAGIC)}s32s32s32sH")
+_FIXED = struct.Struct(f">{len(MAGIC)}s{LARGEST_VERSION}s32s32sH")
 _CLAIM = struct.Struct(">32s16sH32s")
 CLAIM_BYTES = _CLAIM.size
 PREAMBLE_BYTES = _FIXED.size
@@ -51,13 +52,12 @@ class Preamble:
     @classmethod
     def of(cls, federation: Federation, certificate: bytes, wanted: str = "") -> Self:
         """Returns what this end says."""
-        return cls(
-            __version__, federation.digest, bytes.fromhex(wanted).ljust(32, b"\0"), certificate
-        )
+        version = __version__[:LARGEST_VERSION]
+        return cls(version, federation.digest, bytes.fromhex(wanted).ljust(32, b"\0"), certificate)
 
     def pack(self) -> bytes:
         """Returns the message."""
-        said = (self.version.encode()[:32], self.federation, self.wanted, len(self.certificate))
+        said = (self.version.encode(), self.federation, self.wanted, len(self.certificate))
         return _FIXED.pack(MAGIC, *said) + self.certificate
 
     @staticmethod
@@ -93,6 +93,8 @@ class Preamble:
         if any(own.wanted) and came != own.wanted.hex():
             return f"expected the certificate {own.wanted.hex()}, came {came}"
         own_mark = fingerprint_of(own.certificate)
+        if came == own_mark:
+            return f"expected another host's certificate, came this one's own, {came}"
         if any(self.wanted) and self.wanted.hex() != own_mark:
             return f"expected to be asked for {own_mark}, was asked for {self.wanted.hex()}"
         member = federation.of(came)

@@ -31,12 +31,14 @@ class Lobby(ABC, Generic[_Guest]):
         change: held where guests come, are seen and go; told whenever any of that happened.
 
     Guarantees:
-        no connection keeps another waiting, and `VISITORS` are in at a time.
+        no connection keeps another waiting, and `VISITORS` are in at a time, whatever they said:
+        each holds two descriptors, a thread and what a handshake of TLS takes.
     """
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._visitors: OrderedDict[socket.socket, None] = OrderedDict()
+        self._visitors: OrderedDict[socket.socket, socket.socket] = OrderedDict()
+        """Duplicates of their connections, which TLS does not take over."""
         self._refused: OrderedDict[str, None] = OrderedDict()
         self.change = threading.Condition()
         self.is_open = True
@@ -62,13 +64,13 @@ class Lobby(ABC, Generic[_Guest]):
         with self.change:
             self.is_open = False
             self.change.notify_all()
-            visitors = [*self._visitors]
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listener.close()
-        for connection in visitors:
-            connection.close()
+        with self.change:
+            while self._visitors:
+                self._show_out()
 
     @property
     def refused(self) -> list[str]:
@@ -87,27 +89,39 @@ class Lobby(ABC, Generic[_Guest]):
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
+                self._let_in(connection)
+            except (OSError, RuntimeError):
                 if not self.is_open:
                     return
-                self._make_room(0)  # no descriptor is free, or whoever came has gone
+                with self.change:  # no descriptor or thread is free, or whoever came has gone
+                    if self._visitors:
+                        self._show_out()
                 time.sleep(_BREATHER)
-                continue
-            with self.change:
-                if not self.is_open:
-                    connection.close()
-                    return
-                self._visitors[connection] = None
-            self._make_room(VISITORS)
-            threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
 
-    def _make_room(self, most: int) -> None:
-        """The oldest visitor leaves if there are more."""
+    def _let_in(self, connection: socket.socket) -> None:
+        try:
+            with self.change:
+                self._visitors[connection] = connection.dup()
+                if len(self._visitors) > VISITORS:
+                    self._show_out()
+            threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
+        except (OSError, RuntimeError):
+            self._see_off(connection)
+            connection.close()
+            raise
+
+    def _show_out(self) -> None:
+        """The oldest visitor leaves: its thread meets the end of its connection."""
+        _, oldest = self._visitors.popitem(last=False)
+        with suppress(OSError):
+            oldest.shutdown(socket.SHUT_RDWR)
+        oldest.close()
+
+    def _see_off(self, connection: socket.socket) -> None:
+        """Whoever came by this connection is no visitor any more."""
         with self.change:
-            if len(self._visitors) > most:
-                oldest, _ = self._visitors.popitem(last=False)
-                with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
+            if (duplicate := self._visitors.pop(connection, None)) is not None:
+                duplicate.close()
 
     def _attend(self, connection: socket.socket) -> None:
         guest, reason = None, "an unexpected error"
@@ -117,7 +131,7 @@ class Lobby(ABC, Generic[_Guest]):
             reason = str(error)
         finally:
             with self.change:
-                self._visitors.pop(connection, None)
+                self._see_off(connection)
                 if guest is None:
                     self._remember(reason)
                 elif self.is_open:

@@ -5,6 +5,7 @@ import socket
 import stat
 import struct
 import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from extensions.transport import (
     Member,
     RefusedError,
     dial,
+    door,
     handshake,
     hello,
     identity,
@@ -341,6 +343,72 @@ def test_silent_visitors_leave_and_members_come_in(two, monkeypatch):
         one.close()
 
 
+def test_visitors_that_stop_within_tls_leave_and_members_come_in(two, monkeypatch):
+    """They say what a member says in the clear, which anybody can have heard."""
+    own, federation, (place, _) = two
+    monkeypatch.setattr(lobby, "VISITORS", 8)
+    monkeypatch.setattr(door, "ATTEMPT", 10 * PATIENCE)
+    caller = Local(own[1], federation)
+    heard = Preamble.of(federation, own[1].certificate, federation.members[0].fingerprint).pack()
+    with Door(Local(own[0], federation), place, ["run"]) as here:
+        here.begin(RUN)
+        before = threading.active_count()
+        stopped = [socket.create_connection(place.getsockname()) for _ in range(40)]
+        for connection in stopped:
+            connection.sendall(heard + bytes(2))
+            connection.settimeout(PATIENCE)
+        for connection in stopped[:30]:
+            with suppress(ConnectionResetError):
+                while connection.recv(4096):
+                    pass
+        wait_until(lambda: threading.active_count() <= before + 8, "the visitors' end")
+        called = dial(caller, federation.members[0], "run", RUN, seconds=60)
+        taken = here.take(federation.members[1], "run", PATIENCE)
+    for one in (*stopped, called.connection, taken.connection):
+        one.close()
+
+
+def test_a_door_without_a_thread_or_a_descriptor_to_spare_stays_open(two, monkeypatch):
+    own, federation, (place, _) = two
+    failures = [RuntimeError("can't start new thread"), OSError(24, "Too many open files")]
+    start = threading.Thread.start
+
+    def begin(thread):
+        if failures and thread.daemon and thread.name.endswith("(_attend)"):
+            raise failures.pop()
+        start(thread)
+
+    with Door(Local(own[0], federation), place, ["run"]) as here:
+        here.begin(RUN)
+        monkeypatch.setattr(threading.Thread, "start", begin)
+        for _ in range(2):
+            with socket.create_connection(place.getsockname()) as one:
+                one.settimeout(PATIENCE)
+                assert not one.recv(1)
+        called = dial(Local(own[1], federation), federation.members[0], "run", RUN, seconds=60)
+        taken = here.take(federation.members[1], "run", PATIENCE)
+        assert not failures
+        wait_until(lambda: not here._visitors, "the visitors' end")
+    called.connection.close()
+    taken.connection.close()
+
+
+def test_a_hosts_own_certificate_is_not_anothers(two):
+    own, federation, (place, _) = two
+    heard = Preamble.of(federation, own[0].certificate)
+    reason = heard.objection(heard, federation)
+    assert reason.startswith("expected another host's certificate, came this one's own, ")
+    with Door(Local(own[0], federation), place, ["run"]) as here:
+        here.begin(RUN)
+        with socket.create_connection(place.getsockname()) as echo:
+            echo.sendall(heard.pack())
+            echo.settimeout(PATIENCE)
+            found = b""
+            while data := echo.recv(4096):
+                found += data
+        assert reason.encode() in found
+
+
 @pytest.mark.parametrize(
     "number", [2500, pytest.param(LONG, marks=pytest.mark.long)], ids=["some", "many"]
 )
@@ -362,13 +430,14 @@ def test_no_bytes_break_a_door(two, number, handshakes):
 
 
 def test_what_hosts_say_fits_their_messages():
-    longest = hello.Preamble("9" * 40, b"d" * 32, b"w" * 32, b"c" * hello.LARGEST_CERTIFICATE)
+    longest = hello.Preamble("9" * hello.LARGEST_VERSION, b"d" * 32, b"w" * 32, b"c" * hello.LARGEST_CERTIFICATE)
     packed = longest.pack()
     fixed, rest = packed[: hello.PREAMBLE_BYTES], packed[hello.PREAMBLE_BYTES :]
     assert hello.Preamble.rest(fixed) == len(rest)
     assert hello.Preamble.unpack(fixed, rest).certificate == longest.certificate
     with pytest.raises(hello.MalformedError):
         hello.Preamble.rest(replace(longest, certificate=b"c" * 2049).pack()[:106])
+    assert hello.Preamble.unpack(fixed, rest).version == longest.version
     claim = hello.Claim(b"t" * 32, "run", None, RUN)
     assert hello.Claim.unpack(claim.pack()) == claim
     member = Member(name="p", role="client", fingerprint="ab" * 32)
