@@ -327,7 +327,8 @@ class End:
                 raise OutOfTurnError("that it received what was never sent")
             return False  # it said so before frames were forgotten, or some were sent again
         for _ in range(behind):
-            self._pop()
+            if not self._pop().transfer.done:
+                raise OutOfTurnError("that it received what was never sent")
         return True
 
     def _forget(self, frame: _Frame) -> None:

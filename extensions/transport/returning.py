@@ -186,6 +186,8 @@ class Returning:
                     return
                 for rank, connection in self._watched.items():
                     self._examine(rank, connection)
+                for rank, connection in [*self.arrived.items()]:
+                    self._examine_arrived(rank, connection)
                 due = [
                     rank
                     for rank in self._since
@@ -206,6 +208,14 @@ class Returning:
             self._why.setdefault(rank, f"stopped answering for {self._silence:g} s")
         if silent > self._silence or hung_up(connection):
             self._break(rank, silent)
+
+    def _examine_arrived(self, rank: int, connection: ssl.SSLSocket) -> None:
+        """One that broke before it was taken is gone: nothing was said by it yet."""
+        silent = silent_for(connection)
+        if silent > self._silence or hung_up(connection):
+            self.arrived.pop(rank).close()
+            self._since[rank] = time.monotonic() - silent
+            self.on_break()
 
     def _break(self, rank: int, silent: float) -> None:
         """A connection broke whose other end has been silent for so many seconds."""

@@ -79,12 +79,14 @@ class Cabled:
         locals: their ends, and that of a third member.
         doors: of the two.
         meshes: likewise.
+        returning: likewise.
     """
 
     cable: Cable
     locals: list[Local]
     doors: list[Door]
     meshes: list[Mesh] = field(default_factory=list)
+    returning: list[Returning] = field(default_factory=list)
 
     def give_up(self) -> None:
         """Their connection ends, for good."""
@@ -118,6 +120,7 @@ def cabled(folder: Path, seconds: float = PATIENCE, silence: float = SILENCE) ->
         answering = Returning({}, seconds, silence)
         dialled = found.dial(1, PATIENCE)
         taken = doors[0].take(locals_[1].member, "run", PATIENCE)
+        found.returning += [answering, dialling]
         found.meshes += [
             Mesh(0, {1: taken.connection}, answering),
             Mesh(1, {0: dialled}, dialling),

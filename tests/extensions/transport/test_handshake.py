@@ -430,7 +430,9 @@ def test_no_bytes_break_a_door(two, number, handshakes):
 
 
 def test_what_hosts_say_fits_their_messages():
-    longest = hello.Preamble("9" * hello.LARGEST_VERSION, b"d" * 32, b"w" * 32, b"c" * hello.LARGEST_CERTIFICATE)
+    longest = hello.Preamble(
+        "9" * hello.LARGEST_VERSION, b"d" * 32, b"w" * 32, b"c" * hello.LARGEST_CERTIFICATE
+    )
     packed = longest.pack()
     fixed, rest = packed[: hello.PREAMBLE_BYTES], packed[hello.PREAMBLE_BYTES :]
     assert hello.Preamble.rest(fixed) == len(rest)

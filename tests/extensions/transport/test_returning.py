@@ -103,6 +103,22 @@ def test_who_computes_meanwhile_goes_on_afterwards(tmp_path):
         assert heard == [b"before", b"after"]
 
 
+def test_a_connection_that_breaks_again_while_one_computes_is_replaced_again(tmp_path):
+    """The one that dials takes none of them meanwhile, longer than anybody may be away."""
+    with cabled(tmp_path, seconds=2.0) as link:
+        waiting, computing = link.meshes
+
+        def compute():
+            for number in (2, 3):
+                link.cable.reset()
+                wait_until(lambda number=number: len(link.cable.carried) == number)
+                wait_until(lambda: link.returning[1].arrived)
+            time.sleep(2.5)  # what is computed; a wait is all that is tested
+            return say(computing, b"after")
+
+        assert at_once(lambda: hear(waiting), compute)[0] == b"after"
+
+
 @pytest.mark.parametrize("lost", [0, 1], ids=["who answered", "who dialled"])
 def test_who_is_not_back_in_time_is_named(tmp_path, lost):
     with cabled(tmp_path, seconds=0.5) as link:
@@ -186,6 +202,20 @@ def test_a_party_that_comes_back_with_other_numbers_is_named(tmp_path, said, rea
             liar.send(HEADER.pack(*said))
             with pytest.raises(PartyLostError, match=reason):
                 hear(first)
+
+
+def test_a_party_that_has_what_was_put_but_never_sent_is_named(tmp_path):
+    with cabled(tmp_path) as link:
+        first, second = link.meshes
+        first.expect(1, 100)
+        second.stop_returning()  # itself; the liar comes in its place
+        second.close()
+        wait_until(lambda: first.go_on() is not None and first.is_away(1))
+        sending = first.send(1, memoryview(b"a word"))
+        with link.dial(1, PATIENCE) as liar:
+            liar.send(HEADER.pack(0, RECEIVED, 0, 1))
+            with pytest.raises(PartyLostError, match="it received what was never sent"):
+                sending.wait()
 
 
 @pytest.mark.parametrize("number", [0, 1, 3], ids=["the first", "the last", "one to come"])
