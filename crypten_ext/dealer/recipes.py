@@ -122,9 +122,11 @@ def _bits(size: Any) -> Recipe:
 
 def _of(joint: Joint) -> Recipe:
     """Returns how words of `extensions.ring.joint` are dealt."""
+    parts = {*joint.masks, *joint.dependents}
+    piece = {part: Piece(part.shape, part.sharing) for part in parts}
     return Recipe(
-        tuple(Piece(part.shape, part.sharing) for part in joint.masks),
-        tuple(Piece(part.shape, part.sharing) for part in joint.dependents),
+        tuple(piece[part] for part in joint.masks),
+        tuple(piece[part] for part in joint.dependents),
         lambda masks, *_: followed(joint, masks),
     )
 

@@ -9,6 +9,8 @@ from typing import Any
 from extensions.errors import ArgumentError
 
 DIGEST_BYTES = 16
+LONGEST = 8 << 10
+"""Characters of a request as JSON, which bound what is kept for it; of LeNet-5 one has some 500."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,12 @@ class Request:
         """Returns the request that `plain` described.
 
         Raises:
-            ValueError: `plain` describes none.
+            ValueError: `plain` describes none, or one of more than `LONGEST` characters.
         """
         match plain:
             case [str(kind), list(parameters)]:
+                if (size := len(json.dumps(plain))) > LONGEST:
+                    raise ValueError(f"a request has at most {LONGEST} characters, not {size}")
                 return cls.of(kind, *parameters)
         raise ValueError("a request is a kind and a list of its parameters")
 

@@ -5,6 +5,7 @@ Of noise that it deals it learns the scale, and the noise itself, for it draws i
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from collections import deque
@@ -15,7 +16,7 @@ from itertools import zip_longest
 from queue import Empty, SimpleQueue
 
 from crypten_ext.dealer import messages
-from crypten_ext.dealer.connection import Door, Link
+from crypten_ext.dealer.connection import LARGEST_REQUEST, Door, Link
 from crypten_ext.dealer.messages import Announcement, Tag
 from crypten_ext.dealer.requests import Request
 from crypten_ext.dealer.streams import correction_of, portion
@@ -29,8 +30,11 @@ BACKLOG = 1024
 AHEAD = 2
 """Steps whose corrections are sent before they begin, one of them while the step before works."""
 _LONGEST_REASON = 300
-_WAITING = 100
-"""Messages of a party, on average, that may wait for their answers."""
+_WAITING = 2 * LARGEST_REQUEST
+"""Bytes of a party's messages that may wait to be heard, each counted with `_ENVELOPE` more."""
+_ENVELOPE = 256
+_LEAD = messages.LONGEST_STEP
+"""Messages by which a party may be ahead of another: a whole step, asked for tuple by tuple."""
 
 View = Callable[[int, bytes], None]
 
@@ -143,7 +147,9 @@ class _Dealer:
         self._parties = len(links)
         self._present, self._keys, self._view = {*links}, keys, view
         self._own_key = os.urandom(KEY_BYTES)
-        self._repeats: dict[int, deque[Announcement]] = {rank: deque() for rank in links}
+        self._repeats: dict[int, deque[bytes]] = {rank: deque() for rank in links}
+        self._received, self._heard = dict.fromkeys(links, 0), dict.fromkeys(links, 0)
+        self._lost: set[int] = set()
         self._plan: _Plan | None = None
         self._tuples = self._bytes = 0
         self._inbox: SimpleQueue[tuple[int, bytes | bytearray | PartyLostError]] = SimpleQueue()
@@ -172,26 +178,34 @@ class _Dealer:
                 continue  # it has left
             if isinstance(said, PartyLostError):
                 raise said
+            self._heard[rank] += len(said) + _ENVELOPE
             if self._hear(rank, said):
                 self._present.remove(rank)
                 self._post.dismiss(rank)
 
     def _receive(self, rank: int, message: bytes | bytearray) -> None:
         """A thread has a message of a party."""
-        if self._inbox.qsize() < _WAITING * self._parties:
+        self._received[rank] += len(message) + _ENVELOPE
+        if self._received[rank] - self._heard[rank] <= _WAITING:
             self._inbox.put((rank, message))
         else:
             self._lose(rank, ValueError("it sent more than it can be owed answers to"))
 
     def _lose(self, rank: int, error: Exception | None) -> None:
-        """A thread has lost a party."""
-        self._inbox.put((rank, _lost(rank, error)))
+        """A thread has lost a party; the first reason counts."""
+        if rank not in self._lost:
+            self._lost.add(rank)
+            self._inbox.put((rank, _lost(rank, error)))
 
     def _hear(self, rank: int, message: bytes | bytearray) -> bool:
         """Returns whether the message that this party sent was its goodbye."""
         if not message:
             raise PartyLostError(rank, "broke its connection to the dealer: sent an empty message")
         self._view(rank, bytes(message))
+        digest, due = hashlib.sha256(message).digest(), self._repeats[rank]
+        if due and due[0] == digest:
+            due.popleft()
+            return False
         try:
             said = messages.parse(message)
         except ValueError as error:
@@ -200,12 +214,14 @@ class _Dealer:
         if said.say == "bye":
             self._plan = None
             return True
-        if not self._repeats[rank]:
-            for other in self._present - {rank}:
-                self._repeats[other].append(said)
-            self._follow(rank, said)
-        elif self._repeats[rank].popleft() != said:
+        if due:
             raise PartyLostError(rank, "asked the dealer for other tuples than another party")
+        for other in self._present - {rank}:
+            if len(self._repeats[other]) == _LEAD:
+                reason = f"sent the dealer {_LEAD} messages that party {other} has not sent"
+                raise PartyLostError(rank, reason)
+            self._repeats[other].append(digest)
+        self._follow(rank, said)
         return False
 
     def _follow(self, rank: int, said: Announcement) -> None:

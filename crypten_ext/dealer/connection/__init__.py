@@ -10,13 +10,14 @@ that outlives its connections (`extensions.transport.post.Post`), else `Links`.
 from crypten_ext.dealer.connection.dialling import connect, connect_member
 from crypten_ext.dealer.connection.door import Door
 from crypten_ext.dealer.connection.frames import BrokenFrameError, Frames
-from crypten_ext.dealer.connection.link import LARGEST_FRAME, Link
+from crypten_ext.dealer.connection.link import LARGEST_FRAME, LARGEST_REQUEST, Link
 from crypten_ext.dealer.connection.links import Links
 from crypten_ext.dealer.connection.members import DEALER, with_dealer
 
 __all__ = [
     "DEALER",
     "LARGEST_FRAME",
+    "LARGEST_REQUEST",
     "BrokenFrameError",
     "Door",
     "Frames",

@@ -1,5 +1,9 @@
-"""Strangers at the dealer's door: none ends it, keeps a party out or holds a seat that it left."""
+"""Strangers at the dealer's door: none ends it, keeps a party out or holds a seat that it left.
 
+Nor does a party take more of its memory than it is promised.
+"""
+
+import gc
 import json
 import random
 import resource
@@ -15,8 +19,15 @@ from typing import Any
 
 import pytest
 
-from crypten_ext.dealer import ADDRESS, BACKLOG, messages, serve
-from crypten_ext.dealer.connection import BrokenFrameError, Link, connect, door, handshake
+from crypten_ext.dealer import ADDRESS, BACKLOG, messages, serve, server
+from crypten_ext.dealer.connection import (
+    LARGEST_REQUEST,
+    BrokenFrameError,
+    Link,
+    connect,
+    door,
+    handshake,
+)
 from crypten_ext.dealer.connection.frames import frame_bytes
 from crypten_ext.dealer.connection.handshake import (
     ANSWER_BYTES,
@@ -396,6 +407,7 @@ def but(**changes: Any) -> bytes:
         (but(requests=[[1, []]]), "a request is a kind and a list"),
         (but(requests=[["square", [{"4": 4}]]]), "parameter = 'dict'"),
         (but(requests=[["square", [[4.5]]]]), "parameter = 'float'"),
+        (but(requests=[["bits", [[1] * 5000]]]), "a request has at most 8192 characters, not 150"),
     ],
 )
 def test_an_unusable_message_ends_the_run_and_names_its_party(dealer, message, reason):
@@ -444,6 +456,54 @@ def test_all_parties_must_ask_for_the_same(dealer):
     last.send(but(requests=[["square", [[5]]]]))
     with pytest.raises(PartyLostError, match="^party 1 asked the dealer for other tuples than"):
         dealer.dealt.result(PATIENCE)
+
+
+def test_only_the_latest_plan_is_kept_of_a_party_that_is_ahead(dealer):
+    first, _ = dealer.meet()
+    tuples, plans = 1000, 10
+    plan = but(say="plan", requests=[["square", [[0]]]] * tuples)
+    public = len(dealer.heard)
+    for _ in range(plans):
+        first.send(plan)
+    wait_until(lambda: len(dealer.heard) == public + plans, "all plans")
+    kept = sum(isinstance(each, Request) for each in gc.get_objects())
+    assert kept < 3 * tuples, "at most the one that is dealt and the one that is heard"
+
+
+def test_a_party_that_is_too_far_ahead_is_named(dealer, monkeypatch):
+    monkeypatch.setattr(server, "_LEAD", 3)
+    first, last = dealer.meet()
+    public = len(dealer.heard)
+    for link in (first, last) * 3:
+        link.send(messages.STEP)
+    wait_until(lambda: len(dealer.heard) == public + 6, "what both have said")
+    for _ in range(4):
+        first.send(messages.STEP)
+    with pytest.raises(
+        PartyLostError, match="^party 0 sent the dealer 3 messages that party 1 has"
+    ):
+        dealer.dealt.result(PATIENCE)
+
+
+def test_a_party_that_sends_more_than_the_dealer_gets_to_is_named(dealer):
+    """It is busy while its answers are not read."""
+    first, last = dealer.meet()
+    first.send(but(requests=[["square", [[1 << 22]]]]))
+    long = messages.STEP + b" " * (1 << 20)
+    for _ in range(2 * LARGEST_REQUEST // len(long) + 2):
+        first.send(long)
+    for link in (first, last):
+        link.send(messages.BYE)
+    with ThreadPoolExecutor(2) as pool:
+        pool.map(drain, (first, last))
+        with pytest.raises(PartyLostError, match="^party 0 .* sent more than it can be owed answ"):
+            dealer.dealt.result(PATIENCE)
+
+
+def drain(link: Link) -> None:
+    with suppress(BrokenFrameError, OSError):
+        while link.receive():
+            pass
 
 
 def test_an_announced_gigabyte_is_refused(dealer):
