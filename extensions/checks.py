@@ -1,7 +1,10 @@
 """Checks of numbers and addresses that several settings have in common."""
 
+import ipaddress
 import math
 import os
+import re
+import threading
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
@@ -35,6 +38,11 @@ def check_seconds(name: str, value: float) -> None:
         raise ArgumentError(name, value, "a positive number of seconds")
 
 
+def waitable(seconds: float) -> float:
+    """Returns the seconds, or as many as anything here can wait if that is less: 292 years."""
+    return min(seconds, threading.TIMEOUT_MAX)
+
+
 def check_not_negative(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is finite and at least 0."""
     if not 0.0 <= value < math.inf:
@@ -45,12 +53,33 @@ def check_address(name: str, text: str) -> tuple[str, int]:
     """Returns host and port of HOST:PORT, the host of an IPv6 address without its brackets.
 
     Raises:
-        ArgumentError: it has another form, or a port that there is not.
+        ArgumentError: it has another form, a host that there cannot be, or a port that there is
+            not.
     """
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ArgumentError(name, text, "HOST:PORT with a port in 1..65535")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    in_brackets = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if in_brackets else host
+    is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16
+    if not is_port or not (_is_ipv6(host) if in_brackets else _is_name(host)):
+        allowed = "HOST:PORT with a port in 1..65535, and an IPv6 address in brackets"
+        raise ArgumentError(name, text, allowed)
+    return host, int(port)
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6
+    except ValueError:
+        return False
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be a host's name, or is its IPv4 address."""
+    try:
+        plain = host.encode("idna").decode()
+    except UnicodeError:  # a label is empty or too long
+        return False
+    return re.fullmatch(r"[A-Za-z0-9_.-]+", plain) is not None
 
 
 def check_together(name: str, value: object, other: str, others: object) -> None:

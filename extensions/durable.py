@@ -12,16 +12,25 @@ from extensions.errors import ArgumentError
 
 
 @contextmanager
-def write(path: Path) -> Iterator[BinaryIO]:
+def write(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
     """Yields a new file that takes the path's place, of mode 0600, when the block ends well.
 
     The path then holds all that was written, else what it held before. A new folder has mode 0700.
 
+    Args:
+        path: of the file.
+        anew: whether nothing may be there before.
+
+    Raises:
+        FileExistsError: something is, of whatever kind.
+
     Edge cases:
         a process that is killed meanwhile leaves a file whose name is the path's with a dot before
-        it and more behind.
+        it and more behind, and with `anew` an empty one at the path.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if anew:
+        path.touch(mode=0o600, exist_ok=False)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:
@@ -30,6 +39,10 @@ def write(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
+    except BaseException:
+        if anew:
+            path.unlink()
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
     _flush_folder(path.parent)

@@ -18,6 +18,7 @@ from torch.distributed import DistError
 from crypten_ext.processes.introductions import introduce, parties_of
 from crypten_ext.processes.liveness import SILENCE, Watch
 from crypten_ext.transport.meeting import Session, at_door, begin, board_of, connect, run_of
+from extensions.checks import waitable
 from extensions.errors import ArgumentError, PartyLostError, PeaError
 from extensions.runs.manifest import Manifest
 from extensions.runs.options import Meeting
@@ -171,7 +172,7 @@ def _meet(rendezvous: str, rank: int, manifest: Manifest, seconds: float) -> Sto
 
 
 def _store_at(rendezvous: str, rank: int, parties: int, seconds: float) -> Store:
-    limit = datetime.timedelta(seconds=seconds)
+    limit = datetime.timedelta(seconds=waitable(seconds))
     place = urllib.parse.urlsplit(rendezvous)
     if place.scheme == "file":
         return FileStore(place.path, parties)
@@ -213,7 +214,7 @@ def _lent(store: Store, rank: int, parties: int, seconds: float) -> Iterator[Non
     """
     distributed: Any = torch.distributed
     host = distributed.init_process_group
-    limit = datetime.timedelta(seconds=seconds)
+    limit = datetime.timedelta(seconds=waitable(seconds))
 
     def initialise(backend: str, **_: Any) -> None:
         host(backend, store=store, rank=rank, world_size=parties, timeout=limit)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from extensions.checks import check_address
+from extensions.checks import check_address, waitable
 from extensions.errors import ArgumentError
 from extensions.transport.federation import Member
 from extensions.transport.handshake import ATTEMPT, Admitted, Local, Terms, answer
@@ -18,19 +19,36 @@ from extensions.transport.lobby import Lobby
 def listening(local: Local) -> Iterator[socket.socket]:
     """Yields a socket that listens at the port of this host's own address, on all its interfaces.
 
+    With a name it takes IPv4 and IPv6 where the system has both. At an address of loopback, or
+    localhost, it listens there alone; what another name means on the host itself does not matter,
+    since that is often an address of loopback.
+
     Raises:
         ArgumentError: the host has no address, or the port is taken.
     """
     address = local.member.address
     host, port = check_address("address", address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    own = host if host in ("127.0.0.1", "::1", "localhost") else ""
+    plain = _literal(host)
+    is_inner = host.lower() == "localhost" if plain is None else plain.is_loopback
+    has_both = plain is None and not is_inner and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if has_both or ":" in host else socket.AF_INET
+    own = host if is_inner else ""
     try:
-        listener = socket.create_server((own, port), family=family)
+        listener = socket.create_server((own, port), family=family, dualstack_ipv6=has_both)
     except OSError as error:
-        raise ArgumentError("address", address, "a free port", str(error)) from error
+        advice = "End what listens there, or give this member another port in every host's file: "
+        advice += f"`pea federation`. {error}."
+        raise ArgumentError("address", address, "a free port", advice) from error
     with listener:
         yield listener
+
+
+def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Returns the address that it is, None if it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 class Door(Lobby[Admitted]):
@@ -80,7 +98,7 @@ class Door(Lobby[Admitted]):
         """
         key = (member.name, purpose)
         with self.change:
-            if self.change.wait_for(lambda: key in self._arrived, seconds):
+            if self.change.wait_for(lambda: key in self._arrived, waitable(seconds)):
                 return self._arrived.pop(key)
         refused = "".join(f" {each}" for each in self.refused)
         raise TimeoutError(f"{member.name} did not come within {seconds:g} s.{refused}")

@@ -7,6 +7,7 @@ Parties have their ranks by their order in it.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import re
 import tomllib
@@ -62,7 +63,8 @@ class Federation:
     """All members of a federation.
 
     Raises:
-        ArgumentError: two of them have the same name, fingerprint or address, or are dealers.
+        ArgumentError: two of them have the same name, fingerprint or address, however that is
+            written, or are dealers.
     """
 
     members: Sequence[Member]
@@ -70,9 +72,12 @@ class Federation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", tuple(self.members))
         for field in ("name", "fingerprint", "address"):
-            seen = [value for one in self.members if (value := getattr(one, field))]
-            for value in {one for one in seen if seen.count(one) > 1}:
-                raise ArgumentError(field, value, "of one member alone")
+            seen: set[Any] = set()
+            for value in filter(None, (getattr(one, field) for one in self.members)):
+                plain = _place(value) if field == "address" else value
+                if plain in seen:
+                    raise ArgumentError(field, value, "of one member alone")
+                seen.add(plain)
         if [one.role for one in self.members].count("dealer") > 1:
             raise ArgumentError("role", "dealer", "of one member alone")
 
@@ -137,7 +142,9 @@ class Federation:
             ) from error
         rows = found.get("members")
         if set(found) != {"members"} or not isinstance(rows, list) or not rows:
-            raise ArgumentError("federation", str(path), "a file of [[members]] and nothing else")
+            advice = "`pea federation` writes it."
+            allowed = "a file of [[members]] and nothing else"
+            raise ArgumentError("federation", str(path), allowed, advice)
         return cls([_member(row, path) for row in rows])
 
     def write(self, path: Path) -> None:
@@ -145,7 +152,10 @@ class Federation:
         lines = []
         for one in self.members:
             lines.append("[[members]]")
-            lines += [f"{name} = {json.dumps(value)}" for name, value in asdict(one).items()]
+            lines += [
+                f"{name} = {json.dumps(value, ensure_ascii=False)}"
+                for name, value in asdict(one).items()
+            ]
             lines.append("")
         with durable.write(path) as file:
             file.write("\n".join(lines).encode())
@@ -157,4 +167,17 @@ def _member(row: Any, path: Path) -> Member:
         raise ArgumentError("federation", str(path), "of members with " + ", ".join(sorted(names)))
     if wrong := [name for name, value in row.items() if not isinstance(value, str)]:
         raise ArgumentError(wrong[0], row[wrong[0]], "text in quotation marks")
-    return Member(**row)
+    try:
+        return Member(**row)
+    except ArgumentError as error:
+        advice = f"It is of {row['name']} in {path}; `pea federation` writes that file."
+        raise ArgumentError(error.argument, error.value, error.allowed, advice) from error
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Returns host and port, the same for each way to write them."""
+    host, port = check_address("address", address)
+    try:
+        return str(ipaddress.ip_address(host)), port
+    except ValueError:  # a name
+        return host.lower(), port

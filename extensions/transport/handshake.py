@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -136,6 +137,8 @@ def dial(
             address = check_address("address", member.address)
             left = max(1e-3, min(ATTEMPT, deadline - time.monotonic()))
             connection = socket.create_connection(address, left)
+            if connection.getsockname() == connection.getpeername():
+                raise _met_itself(connection)
             with Wire(connection, f"{member.name} at {member.address}", left) as wire:
                 return _dial_on(wire, local, member, purpose, run)
         except (OSError, MalformedError) as error:
@@ -209,9 +212,16 @@ def _dial_on(wire: Wire, local: Local, member: Member, purpose: str, run: bytes)
     return Admitted(member, purpose, wire.keep_secured())
 
 
+def _met_itself(connection: socket.socket) -> OSError:
+    """A caller was given the port that it called, where nobody listens; it is free again."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    return OSError("nobody listens there")
+
+
 def _place(connection: socket.socket) -> str:
     try:
         host, port, *_ = connection.getpeername()
     except OSError:
         return "an address that is gone"
-    return f"{host}:{port}"
+    return f"{host.removeprefix('::ffff:')}:{port}"

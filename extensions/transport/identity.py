@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from extensions import durable
-from extensions.checks import check_seconds
 from extensions.errors import ArgumentError
 
 DAYS = 825
 """For which a certificate is good unless something else is said."""
+_MOST_DAYS = 36500
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _EARLIER = datetime.timedelta(minutes=10)
 """For which clocks may differ when a certificate begins."""
@@ -65,10 +65,10 @@ class Identity:
         if mode & 0o077:
             raise ArgumentError("key", str(path), "a file of mode 0600", f"Type: chmod 600 {path}")
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+            load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), path)
             found = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
             Stated.by(found)
-        except (ssl.SSLError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise ArgumentError("key", str(path), "a file of `pea keys`", str(error)) from error
         return cls(path, found)
 
@@ -108,6 +108,15 @@ class Stated:
         return f"ended on {self.ends:%Y-%m-%d %H:%M} UTC" if now >= self.ends else ""
 
 
+def load_key(context: ssl.SSLContext, path: Path) -> None:
+    """TLS has the key and the certificate of that file, whose key has no pass phrase.
+
+    Raises:
+        OSError: there is no such key; nobody is asked for a pass phrase.
+    """
+    context.load_cert_chain(path, password=b"none")
+
+
 def fingerprint_of(certificate: bytes) -> str:
     """Returns SHA-256 of a certificate, DER, as 64 hexadecimal digits."""
     return hashlib.sha256(certificate).hexdigest()
@@ -125,15 +134,14 @@ def make(name: str, path: Path, days: float = DAYS) -> Identity:
     Args:
         name: of the host, as the others will see it.
         path: of the file, which must not be there yet.
-        days: for which the certificate is good, from now on.
+        days: for which the certificate is good, from now on; at most 100 years.
 
     Raises:
-        ArgumentError: a name that is none, a file that is there, or days that are not positive.
+        ArgumentError: a name that is none, a file that is there, or days beyond their range.
     """
     check_name(name)
-    check_seconds("days", days)
-    if path.exists():
-        raise ArgumentError("out", str(path), "a new file", "A key is never overwritten.")
+    if not 0 < days <= _MOST_DAYS:
+        raise ArgumentError("days", days, f"above 0 and at most {_MOST_DAYS}")
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -146,7 +154,11 @@ def make(name: str, path: Path, days: float = DAYS) -> Identity:
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .sign(key, hashes.SHA256())
     )
-    with durable.write(path) as file:
-        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        file.write(certificate.public_bytes(Encoding.PEM))
+    try:
+        with durable.write(path, anew=True) as file:
+            file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            file.write(certificate.public_bytes(Encoding.PEM))
+    except FileExistsError as error:
+        advice = "A key is never overwritten."
+        raise ArgumentError("out", str(path), "a new file", advice) from error
     return Identity(path, certificate.public_bytes(Encoding.DER))

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from extensions.errors import PeaError
 from extensions.transport.hello import LARGEST_VERDICT, MalformedError, shown
-from extensions.transport.identity import Identity
+from extensions.transport.identity import Identity, load_key
 from extensions.transport.stream import attempt, prepare
 
 _SIZE = struct.Struct(">H")
@@ -174,7 +174,7 @@ def _context(identity: Identity, certificate: bytes, *, dialled: bool) -> ssl.SS
     context.check_hostname = False  # the certificate itself is known
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=certificate)
-    context.load_cert_chain(identity.path)
+    load_key(context, identity.path)
     if not dialled:
         context.num_tickets = 0
     return context

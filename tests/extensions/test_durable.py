@@ -35,6 +35,21 @@ def test_a_block_that_fails_leaves_the_file_as_it_was(tmp_path):
     assert [*tmp_path.iterdir()] == [path]
 
 
+def test_a_new_file_takes_the_place_of_none(tmp_path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    with pytest.raises(TypeError), durable.write(path, anew=True) as file:
+        file.writelines([b"half", None])
+    assert not [*tmp_path.iterdir()]
+    with durable.write(path, anew=True) as file:
+        file.write(b"first")
+    link.symlink_to(tmp_path / "nowhere")
+    for taken in (path, link):
+        with pytest.raises(FileExistsError), durable.write(taken, anew=True):
+            pass
+    assert path.read_bytes() == b"first"
+    assert link.is_symlink()
+
+
 def test_an_entry_is_new_once_whoever_asks():
     assert not durable.contains("used", "a 1")
     with ThreadPoolExecutor(8) as threads:
