@@ -154,5 +154,10 @@ def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
         and train_x.shape[:1] == train_y.shape[:1]
         and test_x.shape[:1] == test_y.shape[:1]
         and all(labels.dtype.kind in "biuf" for labels in (train_y, test_y))
-        and (UNITS not in arrays or arrays[UNITS].shape == train_y.shape[:1])
+        and (UNITS not in arrays or _are_units(arrays[UNITS], len(train_x)))
     )
+
+
+def _are_units(units: npt.NDArray[Any], records: int) -> bool:
+    """Whether they are a whole number for each record; floats may be several persons' at once."""
+    return units.dtype.kind in "iu" and units.shape == (records,)

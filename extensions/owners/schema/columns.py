@@ -70,13 +70,13 @@ class Number:
         """
         absent = _absent(self, cells)
         values = np.array([number_of(value) for value in cells])
-        _refuse(self.name, np.isnan(values) & ~absent, "a number")
+        refuse(self.name, np.isnan(values) & ~absent, "a number")
         middle = _bent(self, (self.low, self.high)).mean()
         values = np.where(absent, self.low, values)
         beyond = (values < self.low) | (values > self.high)
         if self.outside == "refuse":
             allowed = f"in {self.low:g}..{self.high:g}, the schema's range"
-            _refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
+            refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
         ends = _bent(self, (self.low, self.high))
         bent = _bent(self, np.clip(values, self.low, self.high))
         numbers = np.where(absent, 0.0, (bent - middle) / ((ends[1] - ends[0]) / 2))
@@ -132,7 +132,7 @@ class Category:
         beyond = (found < 0) & ~absent
         if self.outside == "refuse":
             allowed = f"one of the schema's categories, {', '.join(self.categories)}"
-            _refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
+            refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
         count = len(self.categories)
         numbers = np.zeros((len(cells), count))
         known = (found >= 0) & ~absent
@@ -176,7 +176,24 @@ def refuse_missing(name: str, cells: Cells, advice: str) -> None:
         ArgumentError: one has none; it is named.
     """
     absent = np.array([is_missing(value) for value in cells], dtype=bool)
-    _refuse(name, absent, "there: it is missing", advice)
+    refuse(name, absent, "there: it is missing", advice)
+
+
+def refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
+    """Returns only if no record's value in the column is wrong.
+
+    Args:
+        name: of the column.
+        wrong: whether a record's value is, (records,).
+        allowed: what it must be.
+        advice: next step.
+
+    Raises:
+        ArgumentError: one is; the first such record is named, counted from 1.
+    """
+    if wrong.any():
+        row = int(np.argmax(wrong)) + 1
+        raise ArgumentError("records", f"record {row}, column {name}", allowed, advice)
 
 
 def _check_choice(column: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -203,10 +220,3 @@ def _with_indicator(column: Column, numbers: Reals, absent: Any) -> Reals:
 def _bent(column: Number, values: Any) -> Reals:
     reals = np.asarray(values, dtype=np.float64)
     return np.log(reals) if column.scale == "log" else reals
-
-
-def _refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
-    """Raises ArgumentError with the number of the first such record, counted from 1."""
-    if wrong.any():
-        row = int(np.argmax(wrong)) + 1
-        raise ArgumentError("records", f"record {row}, column {name}", allowed, advice)

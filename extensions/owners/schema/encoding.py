@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
-from extensions.owners.schema.cells import Table, label_of, number_of
-from extensions.owners.schema.columns import refuse_missing
+from extensions.owners.schema.cells import Table, identity_of, is_rounded, label_of, number_of
+from extensions.owners.schema.columns import refuse, refuse_missing
 from extensions.owners.schema.schema import Schema
 from extensions.ring.fixed_point import Reals
 
@@ -113,14 +113,14 @@ def _targets(schema: Schema, table: Table) -> tuple[npt.NDArray[np.int64] | Real
     if target.range is None:
         places = {name: place for place, name in enumerate(target.classes)}
         found = np.array([places.get(label_of(each), -1) for each in cells], dtype=np.int64)
-        _refuse(target.column, found < 0, f"one of the schema's classes, {', '.join(places)}")
+        refuse(target.column, found < 0, f"one of the schema's classes, {', '.join(places)}")
         return found, 0
     values = np.array([number_of(each) for each in cells])
-    _refuse(target.column, np.isnan(values), "a number")
+    refuse(target.column, np.isnan(values), "a number")
     low, high = target.range
     beyond = (values < low) | (values > high)
     if target.outside == "refuse":
-        _refuse(target.column, beyond, f"in {low:g}..{high:g}, the schema's range")
+        refuse(target.column, beyond, f"in {low:g}..{high:g}, the schema's range")
     return (np.clip(values, low, high) - low) / (high - low), int(beyond.sum())
 
 
@@ -129,19 +129,17 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
         return None
     name = schema.unit.column
     _check_there(table, name)
-    refuse_missing(name, table[name], "Who a record is about must be known.")
+    cells = table[name]
+    refuse_missing(name, cells, "Who a record is about must be known.")
+    rounded = np.array([is_rounded(each) for each in cells], dtype=bool)
+    advice = "Several persons may be one there: export the column as text or as whole numbers."
+    refuse(name, rounded, "a person's identifier with all its digits", advice)
     numbers: dict[str, int] = {}
     return np.array(
-        [numbers.setdefault(label_of(each), len(numbers)) for each in table[name]], dtype=np.int64
+        [numbers.setdefault(identity_of(each), len(numbers)) for each in cells], dtype=np.int64
     )
 
 
 def _check_there(table: Table, name: str) -> None:
     if name not in table:
         raise ArgumentError("records", sorted(table), f"a table with the schema's column {name!r}")
-
-
-def _refuse(name: str, wrong: npt.NDArray[np.bool_], allowed: str) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong)) + 1
-        raise ArgumentError("records", f"record {row}, column {name}", allowed)

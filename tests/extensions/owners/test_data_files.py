@@ -44,6 +44,10 @@ def damaged(path: Path, kind: str) -> Path:
             write_private(path, **{**good, "test_y": good["test_y"][1:]})
         case "widths":
             write_private(path, **{**good, "test_x": good["test_x"][:, 1:]})
+        case "persons rounded":
+            write_private(path, **{**good, "train_units": np.arange(11.0)})
+        case "persons of others":
+            write_private(path, **{**good, "train_units": np.arange(10)})
         case "vector":
             write_private(path, **{**good, "train_x": good["train_y"]})
     return path
@@ -53,7 +57,7 @@ def damaged(path: Path, kind: str) -> Path:
     "kind",
     [
         *("missing", "empty", "text", "cut", "one array", "no labels", "objects", "words"),
-        *("lengths", "widths", "vector"),
+        *("lengths", "widths", "vector", "persons rounded", "persons of others"),
     ],
 )
 def test_a_party_file_that_is_none_is_refused(kind, tmp_path):

@@ -129,8 +129,75 @@ def test_equal_numbers_are_one_class(values, label):
     assert {label_of(value) for value in values} == {label}
 
 
+def test_whole_numbers_are_one_class_only_if_all_their_digits_are_equal():
+    assert label_of("110101199003070011") == "110101199003070011"
+    assert label_of(110101199003070020) == "110101199003070020"
+    assert label_of("0110101199003070011.0") == "110101199003070011"
+    assert label_of("1e17") == label_of(10**17)
+
+
 def test_texts_are_no_numbers():
     assert [label_of(text) for text in ("nan", "inf", "x1", "1_0x")] == ["nan", "inf", "x1", "1_0x"]
+
+
+def units_of(*identifiers: object) -> list[int]:
+    """Returns the persons' numbers in a table of one record for each identifier."""
+    cells = np.fromiter(identifiers, dtype=object)
+    rest = {"age": 50, "land": "de", "dose": 10, "ill": "yes"}
+    columns = {name: np.full(len(cells), value, dtype=object) for name, value in rest.items()}
+    units = encode_table(SCHEMA, {"who": cells, **columns}).units
+    assert units is not None
+    return units.tolist()
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        ("110101199003070011", "110101199003070020", "110101199003070038"),
+        (110101199003070011, 110101199003070020, 2**53, 2**53 + 1),
+        ("9" * 400, "9" * 399 + "8"),
+        ("1e3", "1000", "1_000", "0x3e8", "\u0661\u0660\u0660\u0660"),
+        ("7", "-7", "7.5", "7.50", "70", "a7", "A7", "07a"),
+        ("1.10101e17", "1.10102e17"),
+    ],
+)
+def test_different_identifiers_are_different_persons(identifiers):
+    assert units_of(*identifiers) == list(range(len(identifiers)))
+
+
+@pytest.mark.parametrize(
+    "identifiers",
+    [
+        (7, "7", 7.0, "007", " 7 ", "7.0", "+7", "7."),
+        (0, "00", "-0", "0.0"),
+        ("110101199003070011", 110101199003070011, "0110101199003070011.0"),
+        ("patient a", " patient a\t"),
+    ],
+)
+def test_a_person_is_one_however_its_identifier_is_written(identifiers):
+    assert [units_of(identifiers[0], each) for each in identifiers] == [[0, 0]] * len(identifiers)
+
+
+@pytest.mark.parametrize("value", [2.0**53, -1.1e17, "1.10101E+17", " 1e+17", "2.E+05"])
+def test_an_identifier_that_was_rounded_is_refused(value):
+    with pytest.raises(
+        ArgumentError, match="record 2, column who.*all its digits.*as text"
+    ) as error:
+        units_of("a", value)
+    assert "17" not in str(error.value)
+
+
+def test_who_is_left_out_takes_her_own_rows_away_and_nobody_elses(tmp_path):
+    schema = replace(SCHEMA, unit=Unit(column="who", rows=1))
+    head, *rows = TEXT.splitlines(keepends=True)
+    rows = [
+        f"11010119900307{at:04}{row[1:]}" for at, row in zip((11, 20, 38, 46), rows, strict=True)
+    ]
+    whole = encode_table(schema, read_cells(table(tmp_path, head + "".join(rows))))
+    without = encode_table(schema, read_cells(table(tmp_path, head + "".join(rows[1:]))))
+    assert (whole.units.tolist(), whole.left_out) == ([0, 1, 2, 3], 0)
+    np.testing.assert_array_equal(without.x, whole.x[1:])
+    np.testing.assert_array_equal(without.y, whole.y[1:])
 
 
 BAD_VALUES = {
