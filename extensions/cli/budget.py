@@ -34,8 +34,8 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
     """Returns each party's ledger, or None for one that keeps none.
 
     Args:
-        own: each party's own file; empty where all have parts of one data set, whose ledger is then
-            kept once, by the first.
+        own: each party's own file, no two the same; empty where all have parts of one data set,
+            whose ledger is then kept once, by the first.
         parties: number of parties.
         given: the option.
 
@@ -53,7 +53,7 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
     if len(own) == 1 and not given.is_dir():
         return [given]
     paths = [given / path_of(path).name for path in own]
-    if not given.is_dir() or len({*paths}) < len({path.resolve() for path in own}):
+    if not given.is_dir() or len({*paths}) < len(own):
         raise ArgumentError(
             "budget", str(given), "a folder, and files of different names, for several owners"
         )

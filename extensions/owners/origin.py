@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
@@ -284,7 +285,8 @@ def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:
     """Returns paths by the ranks of their owners, of texts such as ``0=hospital.csv``.
 
     Raises:
-        ArgumentError: a text that is none, a rank twice, or one that no party has.
+        ArgumentError: a text that is none, a rank twice, one that no party has, or one file, by
+            whatever name, for two parties: its records would count twice in each sum.
     """
     paths: dict[int, Path] = {}
     for text in own:
@@ -293,4 +295,10 @@ def by_rank(own: Sequence[str], parties: int) -> dict[int, Path]:
             allowed = f"RANK=PATH, one for each rank in 0..{parties - 1}"
             raise ArgumentError("data_for_party", text, allowed)
         paths[int(rank)] = Path(path)
+    there = sorted(rank for rank, path in paths.items() if path.exists())
+    for first, second in combinations(there, 2):
+        if paths[first].samefile(paths[second]):
+            given = f"{paths[second]}, which party {first} and party {second} have both"
+            advice = "Give each its own records; --data deals those of one file out."
+            raise ArgumentError("data_for_party", given, "another file for each party", advice)
     return paths

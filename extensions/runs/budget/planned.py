@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Outline
 from extensions.privacy.accounting import Answers, Ledger, answers
@@ -31,9 +32,17 @@ def entries_of(
         parts: what is public of the records of each rank of the host.
         ledgers: of each rank, or None; empty: none is kept.
         name: of the run.
+
+    Raises:
+        ArgumentError: one ledger for two ranks. A record of both counts twice in each sum, which
+            costs more than two runs.
     """
-    if not any(ledgers):
+    kept = [path.resolve() for path in ledgers if path is not None]
+    if not kept:
         return []
+    if len({*kept}) < len(kept):
+        advice = "Where all have parts of one data set, the first alone keeps its ledger."
+        raise ArgumentError("ledgers", [*map(str, kept)], "another file for each party", advice)
     cost = planned(host, config, parts[0].columns)
     entries = []
     for rank, part, path in zip(host.ranks, parts, ledgers, strict=True):

@@ -123,6 +123,19 @@ def test_ledgers_of_several_owners_are_several_files(tmp_path):
     assert ledgers_of([], 2, None) == [None, None]
 
 
+@pytest.mark.parametrize("name", ["the same", "symlink", "hardlink"])
+def test_a_file_is_one_partys_by_whatever_name(name, owners, tmp_path):
+    """Each of its records would be twice in every sum, which costs more than two runs."""
+    twice = owners[0] if name == "the same" else tmp_path / "other.npz"
+    if name != "the same":
+        getattr(twice, f"{name}_to")(owners[0])
+    done = pea(*RUN, *NOISE, *own([owners[0], twice]))
+    assert done.returncode == 1
+    assert f"{twice}, which party 0 and party 1 have both': must be another file" in done.stderr
+    assert "--data deals those of one file out" in done.stderr
+    assert not [*tmp_path.glob("*.budget.json")]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -294,6 +294,15 @@ def test_a_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path):
         run([tmp_path / "file" / "a.budget.json", None])
 
 
+def test_two_parties_of_one_program_keep_two_ledgers(tmp_path):
+    path, linked = tmp_path / "a.budget.json", tmp_path / "b.budget.json"
+    linked.symlink_to(path)
+    for ledgers in ([path, path], [path, linked]):
+        with pytest.raises(ArgumentError, match="^ledgers = .*another file for each.*the first"):
+            run(ledgers)
+    assert not path.exists()
+
+
 def test_whoever_is_told_of_a_refusal_hears_no_number(tmp_path):
     """Each party is a program of its own; the one without a cap learns who refused."""
     paths = [tmp_path / f"{rank}.budget.json" for rank in range(2)]
