@@ -11,6 +11,9 @@ from pathlib import Path
 
 from extensions.errors import ArgumentError
 
+LABELS = 4096
+"""Labels given as numbers are below it where nothing says how many classes there are."""
+
 
 def check_positive(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is positive and finite."""
@@ -24,6 +27,13 @@ def check_count(name: str, value: int, least: int) -> None:
         raise ArgumentError(name, value, f"a whole number of at least {least}")
     if value < least:
         raise ArgumentError(name, value, f"at least {least}")
+
+
+def check_label(name: str, value: float, classes: int = LABELS) -> None:
+    """Raises ArgumentError unless a label is below the number of classes, each an output."""
+    if not value < classes:
+        advice = "Number the classes from 0 on, and drop records whose class is unknown."
+        raise ArgumentError(name, value, f"a label below {classes}", advice)
 
 
 def check_weights(name: str, weights: Sequence[float]) -> None:

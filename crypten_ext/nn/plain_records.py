@@ -5,12 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from extensions.checks import check_label
 from extensions.errors import ArgumentError
 
 import crypten
-
-LABELS = 4096
-"""Labels given as numbers are 0..LABELS - 1."""
 
 
 def as_arrays(
@@ -55,6 +53,6 @@ def as_arrays(
         )
     if not finite:
         raise ArgumentError("y", "NaN or infinity", "finite")
-    if labels.ndim == 1 and labels.max() >= LABELS:
-        raise ArgumentError("y", labels.max().item(), f"a label below {LABELS}")
+    if labels.ndim == 1:
+        check_label("y", labels.max().item())
     return features, labels

@@ -82,8 +82,12 @@ class Origin:
         """What the report says of the data."""
         return "own records" if self.own else self.data or "digits"
 
-    def read(self, parties: int) -> list[Source]:
+    def read(self, parties: int, classes: int | None = None) -> list[Source]:
         """Returns each party's records.
+
+        Args:
+            parties: number of parties.
+            classes: number of classes of own files, if known.
 
         Raises:
             ArgumentError: both or wrong origins, files that are missing or damaged.
@@ -95,7 +99,12 @@ class Origin:
             parts = split_among(whole.split, parties, self.partition, self.seed)
             return [replace(whole, split=part) for part in parts]
         return load_own(
-            own, self.seed, columns=self.columns, names=self.names, schema=self.public_schema
+            own,
+            self.seed,
+            columns=self.columns,
+            names=self.names,
+            schema=self.public_schema,
+            classes=classes,
         )
 
     @property
@@ -257,8 +266,6 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     Raises:
         ArgumentError: as `load_own`; nothing says how many classes there are, or two things differ.
     """
-    if classes is not None and classes < 2:
-        raise ArgumentError("classes", classes, "at least 2")
     if origin.schema is not None or origin.names is not None:
         if classes is not None:
             raise ArgumentError("classes", classes, "left out with --schema or --class-names")
@@ -266,7 +273,7 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
     told = None if is_table(records) else read_classes(records)
     if classes is not None and told not in (None, classes):
         raise ArgumentError("classes", classes, f"{told}, which {records.name} says")
-    count = classes or told
+    count = told if classes is None else classes
     if count is None:
         raise ArgumentError(
             "classes",
@@ -274,10 +281,11 @@ def own_records(records: Path, origin: Origin, classes: int | None) -> Source:
             "given, since a party's own records need not have all of them",
             "Give --schema (`pea schema` drafts one) or --class-names for a table, else --classes.",
         )
+    if count < 2:
+        advice = "Give --schema for a file of numbers that are learnt."
+        raise ArgumentError("classes", count, "at least 2", advice)
     names = tuple(map(str, range(count))) if is_table(records) else None
-    (source,) = replace(origin, own=[f"0={records}"], names=names).read(1)
-    if source.classes > count:
-        raise ArgumentError("classes", count, f"at least {source.classes}, for labels from 0 on")
+    (source,) = replace(origin, own=[f"0={records}"], names=names).read(1, count)
     return replace(source, classes=count)
 
 

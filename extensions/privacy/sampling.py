@@ -198,9 +198,12 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int) -> None:
     Raises:
         ArgumentError: one is not.
     """
-    wrong = ~np.isin(labels, np.arange(classes))
+    wrong = np.ones(labels.shape, dtype=bool)
+    if labels.dtype.kind in "biuf":
+        reals = labels.astype(np.float64)
+        wrong = ~((reals >= 0) & (reals < classes) & (reals == np.floor(reals)))
     if wrong.any():
-        raise ArgumentError("labels", labels[wrong][0].item(), f"an integer in 0..{classes - 1}")
+        raise ArgumentError("labels", labels[wrong].tolist()[0], f"an integer in 0..{classes - 1}")
 
 
 def check_sample_rate(sample_rate: float) -> float:

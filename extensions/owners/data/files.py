@@ -121,8 +121,10 @@ def _read(path: Path, kinds: Sequence[Kind]) -> tuple[dict[str, npt.NDArray[Any]
         raise ArgumentError(
             "records",
             str(path),
-            "numeric, with as many labels as rows and equally wide rows for training and testing",
-            f"Its shapes are {shapes}.",
+            "numeric, with one label for each row, (rows,), equally wide rows for training and "
+            f"testing, and, if there are {UNITS}, a whole number for each row",
+            f"Its shapes are {shapes}. A label is the number of its class: y.argmax(axis=1) of "
+            "one-hot rows, y.ravel() of a column.",
         )
     if len(arrays["train_x"]) == 0:
         raise ArgumentError(
@@ -151,8 +153,8 @@ def _belong(arrays: dict[str, npt.NDArray[Any]]) -> bool:
     train_x, train_y, test_x, test_y = (arrays[name] for name in NAMES)
     return (
         train_x.shape[1:] == test_x.shape[1:]
-        and train_x.shape[:1] == train_y.shape[:1]
-        and test_x.shape[:1] == test_y.shape[:1]
+        and train_x.shape[:1] == train_y.shape
+        and test_x.shape[:1] == test_y.shape
         and all(labels.dtype.kind in "biuf" for labels in (train_y, test_y))
         and (UNITS not in arrays or _are_units(arrays[UNITS], len(train_x)))
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from extensions.checks import LABELS, check_label
 from extensions.errors import ArgumentError
 from extensions.owners.data.cifar10 import read_cifar10
 from extensions.owners.data.files import read_raw_file
@@ -175,6 +176,7 @@ def load_own(
     columns: Columns = NO_COLUMNS,
     names: Sequence[str] | None = None,
     schema: Schema | None = None,
+    classes: int | None = None,
 ) -> list[Source]:
     """Returns the records of each file, with the same classes for all.
 
@@ -187,10 +189,12 @@ def load_own(
         columns: of tables.
         names: of the classes of tables; None: all distinct labels of all files.
         schema: by which tables are read, instead of columns and names.
+        classes: number of classes, if known; else labels are below `LABELS`, unless more names are
+            given.
 
     Raises:
         ArgumentError: as `read_raw_file`, `read_table` and `encode_table`; files of different width
-            or kind, or tables of different columns.
+            or kind, tables of different columns, or a label of more classes than there are.
     """
     if schema is not None:
         return [_by_schema(path, seed, schema) for path in paths]
@@ -211,10 +215,11 @@ def load_own(
     if len(shapes) > 1:
         raise ArgumentError("records", sorted(shapes), "of one kind and width at all parties")
     named = order if columns.text is None else (columns.text,)
-    most = max(int(max(split.train_y.max(), split.test_y.max(initial=0))) for split in splits)
-    classes = max(2, len(known), most + 1)
+    most = max(max(y.max(initial=0).item() for y in (s.train_y, s.test_y)) for s in splits)
+    check_label("labels", most, classes or max(LABELS, len(known if names else ())))
+    count = max(2, len(known), int(most) + 1)
     return [
-        Source(split=split, classes=classes, names=known, columns=named if path in tables else ())
+        Source(split=split, classes=count, names=known, columns=named if path in tables else ())
         for path, split in zip(paths, splits, strict=True)
     ]
 

@@ -230,7 +230,9 @@ def _read_parquet(path: Path) -> dict[str, Cells]:
         table = parquet.read_table(path)
     except (ArrowException, OSError) as error:
         raise ArgumentError("records", str(path), "an undamaged Parquet file") from error
-    return {name: np.array(table[name].to_pylist(), dtype=object) for name in table.column_names}
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    # A list is the value of one cell, and no further axis.
+    return {name: np.fromiter(values, object, len(values)) for name, values in columns.items()}
 
 
 def _present(path: Path, name: str, cells: Cells) -> Cells:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.checks import LABELS
 from extensions.errors import ArgumentError
 from extensions.owners.data import (
     MNIST_FILES,
@@ -16,6 +17,7 @@ from extensions.owners.data import (
     standard_rows,
     write_private,
 )
+from extensions.owners.origin import Origin, own_records
 from tests.extensions.runs.test_config_data import small_split
 
 
@@ -44,6 +46,10 @@ def damaged(path: Path, kind: str) -> Path:
             write_private(path, **{**good, "test_y": good["test_y"][1:]})
         case "widths":
             write_private(path, **{**good, "test_x": good["test_x"][:, 1:]})
+        case "labels in a column":
+            write_private(path, **{**good, "train_y": good["train_y"][:, None]})
+        case "one-hot labels":
+            write_private(path, **{**good, "test_y": np.eye(3)[good["test_y"]]})
         case "persons rounded":
             write_private(path, **{**good, "train_units": np.arange(11.0)})
         case "persons of others":
@@ -58,6 +64,7 @@ def damaged(path: Path, kind: str) -> Path:
     [
         *("missing", "empty", "text", "cut", "one array", "no labels", "objects", "words"),
         *("lengths", "widths", "vector", "persons rounded", "persons of others"),
+        *("labels in a column", "one-hot labels"),
     ],
 )
 def test_a_party_file_that_is_none_is_refused(kind, tmp_path):
@@ -78,6 +85,25 @@ def test_a_file_without_rows_to_train_on_is_refused_and_none_need_be_held_out(pa
         return
     with pytest.raises(ArgumentError, match=r"no rows in train_x': must be at least one record"):
         read(path)
+
+
+@pytest.mark.parametrize("label", [LABELS, 999_999_999, 2**62, np.uint64(2**64 - 1), 1e300])
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_label_that_numbers_no_class_is_refused_unless_there_are_so_many(part, label, tmp_path):
+    def file(name: str, value: float) -> Path:
+        arrays = {key: each for key, each in vars(small_split()).items() if key != "recipe"}
+        y = arrays[f"{part}_y"].astype(np.asarray(value).dtype)
+        y[2] = value
+        return write_private(tmp_path / name, **arrays | {f"{part}_y": y})
+
+    bad, good = file("bad.npz", label), file("good.npz", LABELS - 1)
+    with pytest.raises(ArgumentError, match="^labels = .*: must be a label below 4096.*from 0 on"):
+        load_own([good, bad], 0)
+    assert load_own([good], 0)[0].classes == LABELS
+    with pytest.raises(ArgumentError, match="^labels = .*: must be a label below 9"):
+        own_records(bad, Origin(), 9)
+    if label == LABELS:
+        assert own_records(bad, Origin(), 5000).classes == 5000
 
 
 def idx(array: np.ndarray, magic: int | None = None) -> bytes:

@@ -313,6 +313,20 @@ def test_parquet_is_read_like_csv(tmp_path):
         load_raw(f"parquet:{path}", None, 0, columns=columns)
 
 
+@pytest.mark.parametrize(
+    "lists", [[[1.0, 2.0]] * 5, [[1.0]] * 5, [[1.0], [2.0, 3.0], [], [4.0], []]]
+)
+@pytest.mark.parametrize("beside", [{}, {"age": [30, 41, -1000, 7, 8]}])
+def test_lists_in_a_parquet_file_are_no_numbers(lists, beside, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "own.parquet"
+    values = {**beside, "lists": lists, "label": ["cat", "dog", "cat", "ant", "dog"]}
+    parquet.write_table(pyarrow.table(values), path)
+    with pytest.raises(ArgumentError, match="record 1, column lists.*a finite number.*--schema"):
+        load_raw(f"parquet:{path}", None, 0, columns=Columns(label="label"))
+
+
 def test_parquet_needs_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pea-mpl\[parquet\]"):

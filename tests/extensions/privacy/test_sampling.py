@@ -20,6 +20,7 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
     OwnRecords,
     capacity,
+    check_labels,
     check_records,
     check_sample_rate,
     draw_rows,
@@ -200,12 +201,17 @@ def test_labels_of_another_shape_are_refused(shape):
         check_records([[1.0], [2.0]], np.zeros(shape), **GOOD)
 
 
-@pytest.mark.parametrize("bad", [3, -1, 0.5, math.nan, math.inf, 1e300, "cat"])
+@pytest.mark.parametrize("bad", [3, -1, 0.5, math.nan, math.inf, 1e300, "cat", None])
 def test_labels_that_are_no_class_are_named(bad):
     with pytest.raises(
         ArgumentError, match=rf"^labels = {re.escape(repr(bad))}: must be an integer in 0\.\.2"
     ):
         check_records([[1.0]], [bad], **GOOD)
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.uint64, np.float16, np.float64])
+def test_labels_are_checked_without_a_list_of_all_classes(kind):
+    check_labels(np.array([0, 1], dtype=kind), 10**15)
 
 
 @pytest.mark.parametrize(

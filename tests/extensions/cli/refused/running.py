@@ -318,7 +318,7 @@ PARTY = Table(
         ),
         ({"--records": "given/halves.npz"}, ("labels",)),
         ({"--records": "given/negative.npz"}, ("labels",)),
-        ({"--records": "given/many.npz"}, ("classes",)),
+        ({"--records": "given/many.npz"}, ("labels",)),
         ({"--provider": "dealer"}, ("dealer, material",)),
         (
             {"--provider": "dealer", "--dealer": "127.0.0.1:9", "--material": "nowhere"},
