@@ -26,14 +26,12 @@ def read(path: Path) -> Account:
         ArgumentError: it cannot be read, or is damaged.
     """
     try:
-        text = path.read_text()
+        return Account.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Account()
     except OSError as error:
         raise ArgumentError("budget", str(path), "a file that can be read", str(error)) from error
-    try:
-        return Account.from_json(text)
-    except ArgumentError as error:
+    except (ValueError, RecursionError) as error:
         advice = "Restore it from a backup: what it said was spent."
         raise ArgumentError("budget", str(path), "an undamaged ledger", advice) from error
 

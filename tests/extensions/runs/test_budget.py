@@ -192,13 +192,19 @@ def test_a_ledger_is_a_private_file_beside_the_records_and_comes_back(tmp_path):
     assert found.entries[0].ledger.phases == ledger().phases
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": 2}', '{"format": 1, "cap": 1}'])
+NO_LEDGERS = [
+    *(b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1, "cap": 1}'),
+    *(b"\xff\xfe", b"\x00", b'{"format": "\xe9"}', b"[" * 100_000),
+]
+
+
+@pytest.mark.parametrize("damage", NO_LEDGERS, ids=lambda damage: repr(damage[:24]))
 def test_a_damaged_ledger_is_refused_and_not_overwritten(tmp_path, damage):
     path = tmp_path / "a.budget.json"
-    path.write_text(damage)
-    with pytest.raises(ArgumentError, match="must be an undamaged ledger"):
+    path.write_bytes(damage)
+    with pytest.raises(ArgumentError, match="must be an undamaged ledger.*from a backup"):
         update(path, lambda before: replace(before, cap=None))
-    assert path.read_text() == damage
+    assert path.read_bytes() == damage
 
 
 def test_of_runs_that_begin_at_once_no_two_pass_a_cap_for_one(tmp_path):
