@@ -182,6 +182,8 @@ def test_a_ledger_is_a_private_file_beside_the_records_and_comes_back(tmp_path):
     (tmp_path / "link.npz").symlink_to(records)
     path = path_of(records)
     assert path == path_of(tmp_path / "link.npz") == tmp_path / "hospital.npz.budget.json"
+    (tmp_path / "backup.npz").hardlink_to(records)
+    assert path_of(tmp_path / "backup.npz") == tmp_path / "backup.npz.budget.json"
     assert read(path) == Account()
     cap = Cap(epsilon=1.0, delta=DELTA, except_held_out=True)
     update(path, lambda _: account(2, cap=cap).spend("1"))
