@@ -16,6 +16,8 @@ TASKS = "tests.helpers.tfe_tasks.fitting"
         "schedules_are_checked_before_they_begin",
         "counts_are_charged_as_what_they_are",
         "a_training_that_ends_early_is_charged_as_planned",
+        "a_run_that_goes_on_has_charged_all_that_was_opened",
+        pytest.param("what_else_is_opened_is_kept_before", marks=pytest.mark.long),
         "unfit_callbacks_are_refused",
         "configurations_make_the_model_again",
     ],

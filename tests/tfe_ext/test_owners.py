@@ -274,7 +274,9 @@ class Shelves:
         return [self.ask(rank, what, arrays, **fields) for rank in range(len(self._owners))]
 
     def settled(self):
-        return [each["said"]["answer"] for each in self.all("settle", offers=self.offers)]
+        said = [each["said"]["answer"] for each in self.all("settle", offers=self.offers)]
+        self.spent = [each["spent"] for each in said]
+        return [each["base"] for each in said]
 
     def array(self, rank, name):
         return self._owners[rank][0].array(name.encode())
@@ -290,6 +292,10 @@ def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
         assert (base["rank"], base["step"], base["optimizer"]) == (rank, 1, {"ledger": [0.5]})
         for name in base["shares"]:
             np.testing.assert_array_equal(second.array(rank, f"shares {name}"), SHARES[name])
+    second.all("charge", spent={"ledger": [0.75]})
+    second = Shelves(tmp_path, resume=True)
+    assert [base["step"] for base in second.settled()] == [1] * 3
+    assert second.spent == [{"ledger": [0.75]}] * 3
     release = {**{f"shares {name}": own for name, own in SHARES.items()}, "outputs c": np.ones(1)}
     stored = second.all("store", release, **STATE)
     assert len({each["said"]["answer"] for each in stored}) == 1

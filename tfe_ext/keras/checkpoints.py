@@ -25,6 +25,9 @@ from tfe_ext.keras.sequential import Sequential
 from tfe_ext.players.records.shelves import shelves_on
 from tfe_ext.ring.private_tensors import share_of
 
+_SPENT = ("ledger", "held_out", "opened")
+"""What of the state tells what was spent, wherever the weights are."""
+
 
 class Checkpoints(Callback):
     """What a run needs to be interrupted, continued, and released once; a callback of Keras.
@@ -38,7 +41,7 @@ class Checkpoints(Callback):
     call `after(0)` then.
 
     Args:
-        model: compiled; its optimizer's ledger and counts are kept too.
+        model: compiled; its ledgers and counts, and its optimizer's, are kept too.
         folder: of the servers' files, each at its own player, where that is started; a new run
             needs one without such files.
         steps: of the whole run.
@@ -56,8 +59,14 @@ class Checkpoints(Callback):
         process, or players of TF Encrypted's own, the script writes all three files, and the folder
         is as sensitive as the model. `Sequential.save_shares` does the same.
 
+        Between `begin` and `release` nothing is opened of the model, by `fit`, `evaluate`,
+        `predict` or `get_weights`, before both ledgers are on disk with what it costs. A run that
+        goes on, from whichever checkpoint, has in them all that was opened, and all steps before
+        it, those that are lost and made again included.
+
     Cost:
-        With players a request to each and its answer, all at once, for every checkpoint.
+        With players a request to each and its answer, all at once, for every checkpoint, and
+        before anything is opened.
     """
 
     def __init__(
@@ -84,19 +93,25 @@ class Checkpoints(Callback):
     def begin(self) -> int | None:
         """Restores the model, and returns the number of steps made; None for a new run.
 
+        It is None, too, for a run that was interrupted before its first checkpoint, after something
+        was opened: the run begins anew, and its ledgers go on.
+
         Raises:
             ArgumentError: nothing to resume, or what does not fit.
         """
         bases = [base for base in settle_together(self._parties) if base is not None]
-        if not bases:
-            return None
-        self._outputs = [base.outputs for base in bases if base.recipients]
-        self._model.resume([base.shares for base in bases])
         optimizer: Optimizer = self._model.optimizer
-        optimizer.load_state_dict(bases[0].optimizer)
-        if isinstance(optimizer.source, InsecureSeededSource):
-            optimizer.source.load_state_dict(bases[0].source or {})
-        return bases[0].step
+        if bases:
+            self._outputs = [base.outputs for base in bases if base.recipients]
+            self._model.resume([base.shares for base in bases])
+            if isinstance(optimizer.source, InsecureSeededSource):
+                optimizer.source.load_state_dict(bases[0].source or {})
+        went_on = {**(bases[0].optimizer if bases else {}), **self._parties[0].spent}
+        if went_on:
+            optimizer.load_state_dict({**optimizer.state_dict(), **went_on})
+            self._model.load_spent(went_on)
+        self._model.keep_spent = self._charge
+        return bases[0].step if bases else None
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Writes the servers' shares after a step of `Sequential.fit`, if a checkpoint is due."""
@@ -112,6 +127,12 @@ class Checkpoints(Callback):
             party.write(step, own, **state)
 
         at_once(write, self._parties, self._shares())
+
+    def _charge(self) -> None:
+        """What the model has spent is on disk, so that more of it may be opened."""
+        state = self._state()["optimizer"]
+        spent = {name: state[name] for name in _SPENT if name in state}
+        at_once(lambda party: party.charge(spent), self._parties)
 
     def release(self, compute: Callable[[], Mapping[str, Any]] | None = None) -> dict[str, Reals]:
         """Returns what is opened of the run, which can be done once for a run.
@@ -142,6 +163,7 @@ class Checkpoints(Callback):
             for name, parts in summands.items()
         }
         complete_together(self._parties, _alone, json.dumps({"opened": [*opened]}), opened)
+        self._model.keep_spent = None
         return opened
 
     def _shares(self) -> Sequence[Mapping[str, Any]]:
@@ -161,7 +183,7 @@ class Checkpoints(Callback):
         optimizer: Optimizer = self._model.optimizer
         source = optimizer.source
         return {
-            "optimizer": optimizer.state_dict(),
+            "optimizer": {**optimizer.state_dict(), **self._model.spent()},
             "source": source.state_dict() if isinstance(source, InsecureSeededSource) else None,
         }
 

@@ -1,5 +1,6 @@
 """The number of correct predictions, which is opened, and what that costs the records counted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -76,14 +77,18 @@ class Count:
     noise: Noise
     ledger: Ledger
 
-    def accuracy(self) -> float:
+    def accuracy(self, announce: Callable[[], None]) -> float:
         """Returns the part of the records that the model gets right, in [0, 1]; charges it before.
+
+        Args:
+            announce: called once it is charged, and before it is opened.
 
         Cost:
             The rounds of a forward pass, a product, a comparison and
             `extensions.network.evaluation.any_of`.
         """
         self.charge()
+        announce()
         (wrong,) = decode(self.program().numpy(), self.frac_bits)
         return min(1.0, max(0.0, 1.0 - float(wrong) / self.records))
 

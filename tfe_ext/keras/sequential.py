@@ -1,6 +1,6 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extensions.cli import console
@@ -44,6 +44,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     Attributes:
         history: what callbacks were told by the last `fit`.
         opened: how often something was opened of the model.
+        keep_spent: called before that, if it is not None; `Checkpoints` set it.
         stop_training: set by a callback, it ends `fit`.
 
     Raises:
@@ -72,6 +73,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         self._prot = prot
         self._trainer = Trainer(prot.ring)
         self.opened = 0
+        self.keep_spent = None
         self.stop_training = False
         self._width: tuple[int, ...] = ()
         self._kind: Loss = "sigmoid"
@@ -107,6 +109,17 @@ class Sequential(LocalStart, Weighted, host.Sequential):
     def held_out_ledger(self) -> Ledger:
         """What counts of correct predictions cost the records counted, if they are held out."""
         return self._trainer.held_out
+
+    def spent(self) -> dict[str, Any]:
+        """Returns what is counted of openings beside the optimizer's ledger, for JSON."""
+        return {"opened": self.opened, "held_out": self.held_out_ledger.to_json()}
+
+    def load_spent(self, state: Mapping[str, Any]) -> None:
+        """Adds what `spent` returned of a run that goes on, whose ledger's phases come first."""
+        before = Ledger.from_json(state["held_out"])
+        before.add(self.held_out_ledger)
+        self._trainer.held_out = before
+        self.opened += state["opened"]
 
     @property
     def ring(self) -> ABY3Ring:
@@ -259,8 +272,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
             ArgumentError: records that do not fit, or a noise that is not positive.
         """
         count = self._count("tried", (x, y), count_noise)
-        self.opened += 1
-        return count.accuracy()
+        return count.accuracy(self.announce_opening)
 
     def predict(self, x: Any, reveal: bool = True) -> Any:
         """Returns the logits of a private tensor (rows, features), **opened** unless told not to.
@@ -268,8 +280,10 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         The host's stops after as many rows as there are features.
         """
         logits = self.call(x)
-        self.opened += reveal
-        return logits.reveal().to_native().numpy() if reveal else logits
+        if not reveal:
+            return logits
+        self.announce_opening()
+        return logits.reveal().to_native().numpy()
 
     def backward(self, d_y: Any) -> None:
         """Raises GradientError: gradients of a batch are not those of its examples."""

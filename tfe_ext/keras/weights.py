@@ -1,7 +1,7 @@
 """A model's weights from the clear, into the clear, and as one file of shares for each server."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +39,7 @@ class Weighted:
     name: str
     layers: list[Any]
     opened: int
+    keep_spent: Callable[[], None] | None
     optimizer: Any
     _trainer: Trainer
 
@@ -85,8 +86,14 @@ class Weighted:
 
     def get_weights(self) -> list[Reals]:
         """Returns kernel and bias of each layer, **opened**; charge it where it matters."""
-        self.opened += 1
+        self.announce_opening()
         return opened(self._trainer.ring, self.chain.flat)
+
+    def announce_opening(self) -> None:
+        """To be called before anything is opened of the model, once that is charged."""
+        self.opened += 1
+        if self.keep_spent is not None:
+            self.keep_spent()
 
     def save_shares(self, folder: str | Path) -> list[Path]:
         """Writes each server's summand of the model to ``party-R.npz``, with mode 0600.

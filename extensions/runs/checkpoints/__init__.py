@@ -11,7 +11,7 @@ and new tuples, so that what is opened on the way is masked independently of all
 in steps that are lost.
 
 Privacy budget:
-    Nothing is opened in training, so that every party's view of a step is its own noise and uniform
+    Where nothing is opened in training, every party's view of a step is its own noise and uniform
     shares. Steps that are lost were never released: making them again, with fresh sampling and
     noise, costs the released model nothing, as long as one continuation alone is released. Going
     back to an older checkpoint of an unfinished run is harmless for the same reason, and allowed.
@@ -28,6 +28,11 @@ every party has the result on disk; from then on the run is refused (`release` h
 **Releases on the way**, such as a public transform of features, are opened before training goes on.
 Each has a name, and is computed and drawn once: every party stores its words before any is opened,
 and a run that goes on opens the stored ones (`release`).
+
+**Values on the way**, such as counts of correct predictions, are computed afresh whenever they are
+opened. Before each of them every party writes what the run has spent, that value included; a run
+that goes on, from whichever checkpoint, goes on from what was spent last. Steps that are lost count
+if they were made before such a value, and once more when they are made again.
 
 **What a file does not hold** is a digest of the party's records. Whoever got hold of the file
 could try out which records have that digest, while a share alone tells nothing. The guarantee

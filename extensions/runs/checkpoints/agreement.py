@@ -26,6 +26,7 @@ class Offer:
         openings: releases on the way of which it has its words, by (name, attempt).
         stored: the release of which it has its words; empty without one.
         marked: the release that it has marked; empty without one.
+        charged: whether it has what the run had spent when something was last opened.
         done: whether it has the result, and knows that all parties have it.
     """
 
@@ -38,6 +39,7 @@ class Offer:
     openings: Sequence[tuple[str, str]] = ()
     stored: str = ""
     marked: str = ""
+    charged: bool = False
     done: bool = False
 
     def to_bytes(self) -> bytes:
@@ -104,7 +106,7 @@ def settle(offers: Sequence[Offer]) -> Agreed:
         release = _release(offers)
         return Agreed(run=first.run, attempt=name, release=release, openings=openings)
     common = set.intersection(*({*offer.held} for offer in offers))
-    if not common and openings:
+    if not common and (openings or all(offer.charged for offer in offers)):
         return Agreed(run=first.run, attempt=name, openings=openings)
     if not common:
         raise ArgumentError(

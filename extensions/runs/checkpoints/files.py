@@ -14,7 +14,7 @@ from extensions import durable
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers
 
-_MAGIC = b"pea checkpoint 3\n"
+_MAGIC = b"pea checkpoint 4\n"
 _HEADER = "header"
 _ARRAYS = {"shares": "share:", "outputs": "output:"}
 """Attributes that hold arrays, and what their names have before them in the file."""
@@ -40,6 +40,7 @@ class Checkpoint:
         outputs: this party's summand of each value that is opened at the end.
         entry: name of the run in the ledger of the party's data set.
         opening: name of the release on the way of which `outputs` are; empty otherwise.
+        charges: number of times that the run was charged before (`PartyCheckpoints.charge`).
     """
 
     rank: int
@@ -55,6 +56,7 @@ class Checkpoint:
     outputs: Mapping[str, Integers] = field(default_factory=dict)
     entry: str = ""
     opening: str = ""
+    charges: int = 0
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -83,6 +85,11 @@ def remove_openings(folder: Path, rank: int) -> None:
     """A party's words of releases on the way are gone, and what interrupted writes left of them."""
     for path in [*openings_in(folder, rank), *folder.glob(f".party-{rank}-*.opening.*")]:
         path.unlink()
+
+
+def charges_path(folder: Path, rank: int) -> Path:
+    """Returns where a party keeps what its run had spent when something was last opened."""
+    return folder / f"party-{rank}.charges"
 
 
 def path_of(folder: Path, rank: int, step: int) -> Path:
@@ -134,7 +141,7 @@ def read(path: Path, rank: int) -> Checkpoint:
         raise ArgumentError(
             "checkpoint",
             str(path),
-            "an undamaged checkpoint",
+            "an undamaged checkpoint of this version",
             "Remove it to resume from the one before, if all parties have that.",
         )
     with np.load(io.BytesIO(body), allow_pickle=False) as arrays:

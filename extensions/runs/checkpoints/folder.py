@@ -20,6 +20,7 @@ class Held:
         run: name of the run; empty without one.
         checkpoints: of steps.
         openings: the party's words of releases on the way.
+        charged: what the run had spent when something was last opened on the way, or None.
         release: the party's words of all that will be opened, or None.
         marked: the release that the party has marked, or None.
         result: where the result lies, or None without one.
@@ -29,6 +30,7 @@ class Held:
     run: str = ""
     checkpoints: tuple[Checkpoint, ...] = ()
     openings: tuple[Checkpoint, ...] = ()
+    charged: Checkpoint | None = None
     release: Checkpoint | None = None
     marked: str | None = None
     result: Path | None = None
@@ -36,7 +38,7 @@ class Held:
     @property
     def entry(self) -> str:
         """Name of the run in the ledger of the party's data set; empty without shares."""
-        every = (*self.checkpoints, *self.openings, self.release)
+        every = (*self.checkpoints, *self.openings, self.charged, self.release)
         return next((each.entry for each in every if each is not None), "")
 
     @property
@@ -63,7 +65,7 @@ def make_new(folder: Path, rank: int) -> None:
     """
     release.marked(folder, rank, "")  # a mark that cannot be made is better missed now
     found = [*files.paths_in(folder, rank), *files.openings_in(folder, rank)]
-    if found or release.exists(folder, rank):
+    if found or files.charges_path(folder, rank).exists() or release.exists(folder, rank):
         raise ArgumentError(
             "checkpoint",
             str(folder),
@@ -88,14 +90,14 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
 
     Raises:
         ArgumentError: nothing, or a file that is damaged, of other settings, of another party or
-            of several runs; or a run that was finished, of which the folder has neither the words
-            of the release nor the result.
+            of several runs; a run that has opened more than the folder knows of; or one that was
+            finished, of which the folder has neither the words of the release nor the result.
     """
     found = tuple(files.read(path, rank) for path in files.paths_in(folder, rank))
     openings = tuple(files.read(path, rank) for path in files.openings_in(folder, rank))
-    path = release.release_path(folder, rank)
-    stored = files.read(path, rank) if path.exists() else None
-    every = (*found, *openings, *([stored] if stored else []))
+    charged = _read(files.charges_path(folder, rank), rank)
+    stored = _read(release.release_path(folder, rank), rank)
+    every = (*found, *openings, *(each for each in (charged, stored) if each is not None))
     runs = {each.run for each in every} | {run for run in [release.run_of(folder, rank)] if run}
     if not runs:
         raise ArgumentError(
@@ -116,15 +118,27 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
         run=run,
         checkpoints=found,
         openings=openings,
+        charged=charged,
         release=stored,
         marked=release.marked(folder, rank, run),
         result=result if result.exists() else None,
     )
+    if held.marked is None and not release.is_charged(rank, run, charged):
+        raise ArgumentError(
+            "checkpoint",
+            f"{folder}, without all that its run has opened",
+            "the folder in which the run went on",
+            "Resume it there: what it has spent is in no other.",
+        )
     if held.marked is None or held.done:
         return held
     if stored is None or stored.release != held.marked:
         raise held.finished()
     return replace(held, checkpoints=())
+
+
+def _read(path: Path, rank: int) -> Checkpoint | None:
+    return files.read(path, rank) if path.exists() else None
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

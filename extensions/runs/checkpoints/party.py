@@ -61,6 +61,7 @@ class PartyCheckpoints:
         self._agreed: Agreed | None = None
         self._recipients: tuple[int, ...] = ()
         self._resumed: tuple[int, ...] = ()
+        self._spent: Mapping[str, Any] = {}
         self._kept: list[Path] = []
 
     @property
@@ -83,6 +84,7 @@ class PartyCheckpoints:
             openings=[(each.opening, each.attempt) for each in held.openings],
             stored=held.release.release if held.release else "",
             marked=held.marked or "",
+            charged=held.charged is not None,
             done=held.done,
         )
 
@@ -131,11 +133,49 @@ class PartyCheckpoints:
             (base,) = (each for each in self._held.checkpoints if each.identity == agreed.base)
             self._kept = [files.path_of(self._options.folder, self._rank, base.step)]
         else:
-            if agreed.openings:
-                self._resumed = (*self._held.openings[0].resumed, 0)
-            return None
-        self._resumed = (*base.resumed, base.step)
+            base = None
+        charged = self._held.charged
+        if charged is not None and (base is None or charged.charges > base.charges):
+            self._spent = charged.optimizer
+        begun = next((each for each in (base, charged, *self._held.openings) if each), None)
+        if begun is not None:
+            self._resumed = (*begun.resumed, begun.step)
         return base
+
+    @property
+    def spent(self) -> Mapping[str, Any]:
+        """What of the optimizer's state `charge` wrote later than the checkpoint resumed from."""
+        return self._spent
+
+    def charge(self, spent: Mapping[str, Any]) -> None:
+        """What the run has spent is on disk; to be called before more of it is opened on the way.
+
+        Whoever resumes the run, from whichever checkpoint, goes on from what was spent last: steps
+        that are lost count if they were made before something was opened.
+
+        Args:
+            spent: of the optimizer's state, what was spent so far and is by what is opened next.
+
+        Raises:
+            ArgumentError: it cannot be written.
+            PeaError: another continuation of the run was charged, or finished, in the meantime.
+        """
+        assert self._agreed is not None
+        folder, number = self._options.folder, self._charges + 1
+        release.check_unmarked(folder, self._rank, self._agreed.run, self.released[1])
+        stored = replace(
+            self._checkpoint(0, {}, spent, None),
+            opening=release.charge_name(number),
+            charges=number,
+        )
+        _write(files.charges_path(folder, self._rank), stored)
+        self._held = replace(self._held, charged=stored)
+        self.claim(stored)
+
+    @property
+    def _charges(self) -> int:
+        charged = self._held.charged
+        return 0 if charged is None else charged.charges
 
     def opening(self, name: str) -> Checkpoint | None:
         """Returns this party's words of a release on the way; None unless all parties have them."""
@@ -182,7 +222,7 @@ class PartyCheckpoints:
     def kept(self) -> bool:
         """Whether the folder has something from which the run can go on."""
         held = self._held
-        return bool(self._kept) or held.release is not None or bool(held.openings)
+        return any((self._kept, held.release, held.openings, held.charged))
 
     @property
     def resumed(self) -> tuple[int, ...]:
@@ -226,11 +266,12 @@ class PartyCheckpoints:
 
         Raises:
             ArgumentError: they cannot be written.
-            PeaError: another release of the run is marked.
+            PeaError: another release of the run is marked, or another continuation has opened more.
         """
         assert self._agreed is not None
         folder, rank = self._options.folder, self._rank
         release.check_unmarked(folder, rank, self._agreed.run)
+        release.check_charged(rank, self._agreed.run, self._held.charged)
         last = self._checkpoint(self._steps, shares, optimizer, source)
         last = replace(last, recipients=self._recipients, outputs=outputs)
         _write(release.release_path(folder, rank), last)
@@ -297,6 +338,7 @@ class PartyCheckpoints:
             source=source,
             shares=shares,
             entry=self.entry,
+            charges=self._charges,
         )
 
 

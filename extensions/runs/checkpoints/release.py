@@ -11,6 +11,10 @@ A release is named by run, attempt, step, outputs and recipients. In the order o
 What a run opens on the way has a name in it. ``party-R-NAME.opening`` holds the party's words; once
 all parties have stored theirs, the user's state folder notes whose attempt they are of, and no
 others are opened under that name. They are removed with those of the release.
+
+What a run opens on the way without keeping words of it, such as a count of correct predictions, is
+charged first: ``party-R.charges`` holds what the run has spent with it, and the user's state folder
+notes of which attempt the n-th such charge is. A folder that has not the last one is not resumed.
 """
 
 import json
@@ -59,13 +63,13 @@ def run_of(folder: Path, rank: int) -> str | None:
     return next(iter(_noted(folder, rank)), None)
 
 
-def check_unmarked(folder: Path, rank: int, run: str) -> None:
-    """Returns only if a party has marked no release of a run.
+def check_unmarked(folder: Path, rank: int, run: str, own: str = "") -> None:
+    """Returns only if a party has marked no release of a run, but perhaps this own one.
 
     Raises:
         PeaError: it has.
     """
-    if marked(folder, rank, run) is not None:
+    if marked(folder, rank, run) not in (None, own):
         raise _finished_before()
 
 
@@ -92,6 +96,38 @@ def claim_opening(rank: int, stored: Checkpoint) -> None:
         raise PeaError(
             f"Another continuation of this run has opened {stored.opening!r} in the meantime; a "
             "second opening would spend its privacy budget again. Go on with the other one."
+        )
+
+
+def charge_name(number: int) -> str:
+    """Returns the name on the way of what a run opens once it was charged so many times."""
+    return f"value-{number}"
+
+
+def is_charged(rank: int, run: str, last: Checkpoint | None) -> bool:
+    """Returns whether a run has opened nothing that these last charges of a party do not cover.
+
+    Raises:
+        ArgumentError: the state folder cannot be written.
+    """
+    following = charge_name(last.charges + 1 if last else 1)
+    if durable.claimed(OPENED, f"{run} {rank} {following}") is not None:
+        return False
+    if last is None:
+        return True
+    return durable.claimed(OPENED, f"{run} {rank} {last.opening}") in (None, last.attempt)
+
+
+def check_charged(rank: int, run: str, last: Checkpoint | None) -> None:
+    """Returns only if it `is_charged`.
+
+    Raises:
+        PeaError: another continuation of the run has opened more.
+    """
+    if not is_charged(rank, run, last):
+        raise PeaError(
+            "Another continuation of this run has opened something in the meantime, which this one "
+            "does not count among what it spent. Go on with the other one."
         )
 
 

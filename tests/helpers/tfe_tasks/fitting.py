@@ -3,7 +3,10 @@
 import functools
 import json
 import tempfile
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +20,7 @@ from extensions.privacy.accounting import Ledger, epsilon
 from extensions.privacy.sampling import capacity
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private
-from tfe_ext.keras import DPSGD, BinaryCrossentropy, Sequential
+from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
 from tfe_ext.keras.counting import COUNT
 from tfe_ext.keras.records.batches import OwnersRecords, check_owners
 
@@ -147,6 +150,7 @@ class Session:
         optimizer = DPSGD(rate, 1.0, 4.0, 0.3, **options)
         self.model.compile(optimizer, BinaryCrossentropy())
         self.model._trainer.held_out = Ledger()
+        self.model.opened = 0
         return self.model, optimizer
 
 
@@ -331,6 +335,87 @@ def a_training_that_ends_early_is_charged_as_planned():
     history = model.fit(*one.data, steps=9, verbose=False, callbacks=told).history
     assert history["delta"] == [1e-2, 1e-2]
     assert optimizer.ledger.phases[0].steps == 4 + 17 + 9
+
+
+@contextmanager
+def continuations():
+    """Yields what begins an attempt at a run of 8 steps: its model, optimizer, checkpoints, steps.
+
+    Checkpoints are those after steps 4 and 8; epochs end after steps 3, 7 and 8.
+    """
+    with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(Path(scratch, "state")))
+
+        def begin(resume=True):
+            model, optimizer = session().compiled()
+            kept = Checkpoints(model, Path(scratch, "run"), steps=8, every=4, resume=resume)
+            return model, optimizer, kept, kept.begin()
+
+        yield begin
+
+
+def counts(ledger):
+    """How often each is in a ledger: steps, and counts."""
+    found = Counter()
+    for phase in ledger.phases:
+        found[phase.name] += phase.steps
+    return found
+
+
+def a_run_that_goes_on_has_charged_all_that_was_opened():
+    """However often it is interrupted: held-out records and records of the training are counted."""
+    one, told = session(), []
+
+    def train(model, kept, made, cut=None, stop_after=None):
+        def end(epoch, logs):
+            told.append(logs["val_accuracy"])
+            model.evaluate(*one.data, count_noise=5.0)
+            if epoch == cut:
+                raise InterruptedError
+
+        after = [kept, Told(stop_after), callbacks.LambdaCallback(on_epoch_end=end)]
+        options = {"validation_data": one.held_out, "count_noise": 5.0, "callbacks": after}
+        model.fit(*one.data, steps=8, initial_step=made or 0, verbose=False, **options)
+
+    with continuations() as begin:
+        for resume, cut in ((False, 0), (True, 1), (True, 1)):
+            model, _, kept, made = begin(resume)
+            with pytest.raises(InterruptedError):
+                train(model, kept, made, cut)
+        assert (made, model.opened) == (4, 8)
+        model, optimizer, kept, made = begin()
+        assert (made, model.opened) == (4, 8)
+        assert counts(optimizer.ledger) == {"training": 3 + 7 + 3, COUNT: 4}
+        train(model, kept, made, stop_after=5)
+        assert counts(optimizer.ledger) == {"training": 13 + 4, COUNT: 5}
+        assert counts(model.held_out_ledger) == {COUNT: len(told) + 1}, "as planned"
+        opened = model.opened
+        kept.release()
+        model.evaluate(*one.held_out)
+        assert (len(told), opened) == (5, 10)
+
+
+def what_else_is_opened_is_kept_before():
+    """So are weights, predictions and counts between two calls of `fit`; then the rest is made."""
+    one = session()
+    with continuations() as begin:
+        model, _, kept, _ = begin(resume=False)
+        kept.after(0)
+        for opening in (
+            lambda model: model.get_weights(),
+            lambda model: model.predict(private(one.x)),
+            lambda model: model.evaluate(*one.held_out),
+        ):
+            model.fit(*one.data, steps=1, verbose=False)
+            opening(model)
+            model, optimizer, kept, made = begin()
+            assert made == 0
+        assert (model.opened, optimizer.iterations) == (3, 0)
+        assert counts(optimizer.ledger) == {"training": 3}
+        assert counts(model.held_out_ledger) == {COUNT: 1}
+        model.fit(*one.data, steps=8, verbose=False, callbacks=[kept])
+        kept.release()
+        assert counts(optimizer.ledger) == {"training": 3 + 8}
 
 
 def unfit_callbacks_are_refused():

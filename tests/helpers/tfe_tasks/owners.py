@@ -50,6 +50,7 @@ def kept_by_a_script(file: str, folder: str) -> None:
         share_anew(model)
         assert checkpoints.begin() is None
         checkpoints.after(0)
+        model.announce_opening()
         model.save_shares(Path(folder, "saved"))
 
 
@@ -59,6 +60,7 @@ def released_by_a_script(file: str, folder: str) -> None:
         model, checkpoints = _scripted(config, folder, resume=True)
         assert checkpoints.begin() == 0
         assert checkpoints.resumed == (0,)
+        assert model.opened == 1, "which the players were told before it is"
         share_anew(model)
         opened = checkpoints.release()
         model.set_weights([np.zeros(WIDTHS), np.zeros(WIDTHS[1])])

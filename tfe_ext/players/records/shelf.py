@@ -15,7 +15,7 @@ from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints
 from extensions.runs.model import Header, SharedModel, path_of, write_shares
 
-_OF_A_RUN = ("check", "settle", "write", "store", "mark", "result", "complete")
+_OF_A_RUN = ("check", "settle", "write", "charge", "store", "mark", "result", "complete")
 ON_THE_SHELF = ("keep", *_OF_A_RUN, "save", "put", "get")
 """What a shelf is asked."""
 FACTS = ("frac_bits", "save")
@@ -95,6 +95,7 @@ class Shelf:
             "check": party.check,
             "settle": partial(self._settle, party),
             "write": partial(party.write, shares=given),
+            "charge": party.charge,
             "store": partial(party.store, _of("shares", given), _of("outputs", given)),
             "mark": party.mark,
             "result": partial(party.write_result, opened=given),
@@ -116,12 +117,13 @@ class Shelf:
         self.arrays |= full_names("put", found)
         return {"facts": facts, "names": [*found]}
 
-    def _settle(self, party: PartyCheckpoints, offers: Sequence[str]) -> dict[str, Any] | None:
+    def _settle(self, party: PartyCheckpoints, offers: Sequence[str]) -> dict[str, Any]:
         base = party.settle([Offer.from_bytes(each.encode()) for each in offers])
         if base is None:
-            return None
+            return {"base": None, "spent": party.spent}
         self.arrays = {**full_names("shares", base.shares), **full_names("outputs", base.outputs)}
-        return {**vars(base), "shares": [*base.shares], "outputs": [*base.outputs]}
+        named = {"shares": [*base.shares], "outputs": [*base.outputs]}
+        return {"base": {**vars(base), **named}, "spent": party.spent}
 
     @staticmethod
     def _save(

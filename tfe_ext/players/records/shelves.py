@@ -166,7 +166,7 @@ class _FarCheckpoints(PartyCheckpoints):
         self._offered = Offer.from_bytes(said["offer"].encode())
         self._name: str = said["entry"]
         self._released = ("", "")
-        self._any = bool(self._offered.held or self._offered.stored)
+        self._any = any((self._offered.held, self._offered.stored, self._offered.charged))
 
     @property
     def entry(self) -> str:
@@ -188,7 +188,8 @@ class _FarCheckpoints(PartyCheckpoints):
             self._ask("check")
 
     def settle(self, offers: Sequence[Offer]) -> Checkpoint | None:
-        base = self._ask("settle", {"offers": [each.to_bytes().decode() for each in offers]})
+        said = self._ask("settle", {"offers": [each.to_bytes().decode() for each in offers]})
+        base, self._spent = said["base"], said["spent"]
         if base is None:
             return None
         arrays = {kind: self._shelf.take(kind, base[kind]) for kind in ("shares", "outputs")}
@@ -206,6 +207,10 @@ class _FarCheckpoints(PartyCheckpoints):
         source: Mapping[str, Any] | None,
     ) -> None:
         self._ask("write", {"step": step, "optimizer": optimizer, "source": source}, shares)
+        self._any = True
+
+    def charge(self, spent: Mapping[str, Any]) -> None:
+        self._ask("charge", {"spent": spent})
         self._any = True
 
     def store(
