@@ -1,7 +1,11 @@
 """The `pea` command."""
 
+import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, ClassVar
 
 import typer
@@ -60,18 +64,48 @@ def run(app: typer.Typer, name: str) -> None:
     """Runs an application and ends the process; an error of the project is one line.
 
     It goes to standard error, and the status is 1, or 2 if what was typed is no option or no value
-    of its type. Only where a process was lost do further lines say what it last printed.
+    of its type. Only where a process was lost do further lines say what it last printed. SIGTERM
+    and SIGHUP interrupt it as Ctrl-C does, so that what one run alone needs goes with it; the
+    process then ends by them.
 
     Args:
         app: of `extensions.cli.installed.Commands`.
         name: by which it is called; its last word begins the line.
     """
+    with _ended_in_order():
+        try:
+            status = app(standalone_mode=False, prog_name=name)
+        except (PeaError, OSError) as error:
+            print(f"{name.split()[-1]}: {' '.join(str(error).split())}", file=sys.stderr)
+            if isinstance(error, LostError):
+                for note in getattr(error, "__notes__", []):
+                    print(note, file=sys.stderr)
+            sys.exit(2 if isinstance(error, TypingError) else 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Signals that end a process interrupt the block, once; the process then ends by them."""
+    ended: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    own: list[int] = []
+    if threading.current_thread() is threading.main_thread():
+        numbers = (signal.SIGTERM, signal.SIGHUP)  # one that is ignored, as under nohup, stays so
+        own += [one for one in numbers if signal.getsignal(one) == signal.SIG_DFL]
+    for number in own:
+        signal.signal(number, interrupt)
     try:
-        status = app(standalone_mode=False, prog_name=name)
-    except (PeaError, OSError) as error:
-        print(f"{name.split()[-1]}: {' '.join(str(error).split())}", file=sys.stderr)
-        if isinstance(error, LostError):
-            for note in getattr(error, "__notes__", []):
-                print(note, file=sys.stderr)
-        sys.exit(2 if isinstance(error, TypingError) else 1)
-    sys.exit(status if isinstance(status, int) else 0)
+        yield
+    finally:
+        for number in own:
+            signal.signal(number, signal.SIG_DFL)
+        if ended:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.kill(os.getpid(), ended[0])

@@ -1,5 +1,6 @@
 """The `pea` command: what it reports, writes and refuses."""
 
+import signal
 import stat
 import sys
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ from extensions.privacy import planning
 from extensions.ring.fixed_point import encode
 from extensions.runs import clear_backend
 from tests.conftest import SHARED
-from tests.helpers.commands import once, pea, report_of
+from tests.helpers.commands import Command, once, pea, report_of
 from tests.helpers.digits import correct
+from tests.helpers.patience import wait_until
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
@@ -47,6 +49,22 @@ BAD = {
     "delta too small": (("--epsilon", 1, "--delta", 1e-14), "delta = 1e-14"),
     "neighbours": ((*NOISE, "--neighbours", "add"), "neighbours = 'add'"),
 }
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.long)]
+)
+def test_a_run_that_is_ended_leaves_no_key_and_no_records(tmp_path, monkeypatch, number):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    typed = ["--data", "digits", "--backend", "crypten", "--parties", 2, "--steps", 3000]
+    run = Command("train", *typed, "--epsilon", 2, "--delta", 1e-5)
+    wait_until(lambda: [*tmp_path.glob("parties-*/*.pem")])
+    assert [*tmp_path.glob("pea-*/*.npz")]
+    run.process.send_signal(number)
+    done = run.finish()
+    assert done.returncode == -number, done.stderr
+    assert "pea: interrupted. Nothing is kept." in done.stderr
+    assert not [*tmp_path.iterdir()]
 
 
 IMPORTS_TENSORFLOW = pytest.mark.xdist_group(SHARED["tfe_process"])
