@@ -21,7 +21,7 @@ from tests.test_three_hospitals import (
     prepared,
     write_tables,
 )
-from tests.tfe_ext.test_players import REACH, on
+from tests.tfe_ext.test_closed_ports import REACH, on
 
 pytestmark = [pytest.mark.long, needs_root]
 STEPS = "2.0\nsteps = 2\n"

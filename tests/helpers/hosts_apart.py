@@ -12,12 +12,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+T = TypeVar("T")
 _CLONE_NEWNET = 0x40000000
 _NAMED = Path("/run/netns")
 _NOBODY = "02:00:00:00:00:01"
@@ -71,13 +74,27 @@ class Hosts:
 
     def part(self, one: str, other: str) -> None:
         """All that these two send to each other is lost; others reach both."""
-        for here, there in ((one, other), (other, one)):
-            self._neighbour(here, "replace", there, "lladdr", _NOBODY, "nud", "permanent")
+        self.mute(one, other)
+        self.mute(other, one)
+
+    def mute(self, one: str, other: str) -> None:
+        """All that the one sends to the other is lost, and what the other sends comes."""
+        self._neighbour(one, "replace", other, "lladdr", _NOBODY, "nud", "permanent")
 
     def rejoin(self, one: str, other: str) -> None:
         """They reach each other again."""
         for here, there in ((one, other), (other, one)):
             self._neighbour(here, "del", there)
+
+    def on(self, name: str, act: Callable[[], T]) -> T:
+        """Returns what the function returns there; the sockets that it opens stay there."""
+
+        def act_there() -> T:
+            enter(self.space(name))
+            return act()
+
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(act_there).result()
 
     def slow_down(self, name: str, rate: str) -> None:
         """What is sent to the host and by it is carried at a rate as of `tc`, such as 8kbit."""

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,7 @@ from tests.conformance.arenas.arena import ABY3Arena
 from tests.conftest import SHARED
 from tests.extensions.cli.test_cli_checkpoints import LONG_RUN, wait_for
 from tests.extensions.protocols.test_inverse_sqrt import assert_within_guarantee
-from tests.helpers.commands import PROGRAM, ROOT, pea, started
-from tests.helpers.hosts_apart import Hosts, needs_root
+from tests.helpers.commands import ROOT, pea, started
 from tests.helpers.patience import PATIENCE
 from tests.helpers.players import SERVERS, free_addresses, running_players, write
 from tests.helpers.strategies import boundaries
@@ -67,14 +66,6 @@ sys.stdin.readline()
 print("goes on")
 """
 )
-
-
-REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
-
-
-def on(hosts, name, *arguments):
-    """The command of a Python on that host."""
-    return ["ip", "netns", "exec", hosts.space(name), sys.executable, *arguments]
 
 
 @contextmanager
@@ -310,77 +301,6 @@ def test_interrupted_command_leaves_no_player(tmp_path):
         ended = command.finish()
         assert ended.returncode == 0, ended.stderr
         assert "The players end." in ended.stdout
-
-
-LISTENING = """
-import socket, sys
-from tfe_ext.players.sockets import close_to_other_hosts
-
-with socket.create_server(("", 4440)), socket.create_server(("", 4441)):
-    close_to_other_hosts(4440)
-    print("listens", flush=True)
-    sys.stdin.read()
-"""
-
-
-def reach(hosts, *connections):
-    """Of each of (who, host, port), whether nobody answers there."""
-    return [
-        subprocess.run(
-            on(hosts, who, "-c", REACH, host, str(port)), capture_output=True, check=False
-        ).returncode
-        for who, host, port in connections
-    ]
-
-
-@needs_root
-@needs_tensorflow
-def test_a_port_that_is_closed_is_reached_from_its_own_host_alone():
-    with Hosts(["here", "there"]) as hosts:
-        process = subprocess.Popen(
-            on(hosts, "here", "-c", LISTENING),
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout.readline() == "listens\n"
-            here = hosts.addresses["here"]
-            ways = (("here", "127.0.0.1", 4440), ("there", here, 4440), ("there", here, 4441))
-            assert reach(hosts, *ways) == [0, 1, 0]
-        finally:
-            process.communicate()
-
-
-@pytest.mark.long
-@needs_root
-@needs_tensorflow
-def test_a_player_with_an_address_of_this_host_alone_is_closed_to_others(tmp_path):
-    """TensorFlow listens on every interface: a player whose port is left open shows it."""
-    with Hosts(["here", "there"]) as hosts, ExitStack() as stack:
-        here = hosts.addresses["here"]
-        file = write(
-            tmp_path / "players.json",
-            {"server0": "127.0.0.1:4440", "server1": f"{here}:4441", "server2": "127.0.0.1:4442"},
-        )
-        refused = pea("players", "--players", file, "--player", "server1")
-        assert refused.returncode == 1
-        assert f"players['server1'] = '{here}:4441': must be this host's own" in refused.stderr
-        for options in (["server0"], ["server1", "--insecure-open-port"]):
-            run = ("-c", PROGRAM, "players", "--players", str(file), "--player", *options)
-            command = subprocess.Popen(
-                on(hosts, "here", *run),
-                env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            stack.callback(command.communicate)
-            stack.callback(command.terminate)
-            while " listens on port " not in command.stdout.readline():
-                assert command.poll() is None
-        ways = (("here", "127.0.0.1", 4440), ("there", here, 4440), ("there", here, 4441))
-        assert reach(hosts, *ways) == [0, 1, 0]
 
 
 @needs_tensorflow

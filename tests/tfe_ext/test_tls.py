@@ -25,8 +25,8 @@ from tests.helpers.hosts_apart import Hosts, needs_root
 from tests.helpers.patience import PATIENCE, wait_until
 from tests.helpers.players import SERVERS, digits, write
 from tests.helpers.strangers import visited_by
+from tests.tfe_ext.test_closed_ports import REACH, on
 from tests.tfe_ext.test_compat import needs_tensorflow
-from tests.tfe_ext.test_players import REACH, on
 
 pytestmark = needs_tensorflow
 NAMES = ("server0", "server1", "client")

@@ -12,9 +12,12 @@ TensorFlow keeps one connection a process, and three things of it are not as a c
 
 import os
 import socket
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from extensions.checks import check_address
 from extensions.errors import ArgumentError
@@ -23,6 +26,8 @@ from tfe_ext.threads import wait_for_players
 
 _STREAMING = "TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE"
 _HERE = "localhost"
+_PAUSE = 0.01
+"""Seconds."""
 _LOOPBACK = ("127.", "::1")
 _ports: list[int] = []
 """The port of this process's own server, once it is known."""
@@ -55,12 +60,13 @@ class Connection:
 
         Raises:
             OpError: a player does not answer.
+            OSError: of `close_to_other_hosts`.
         """
         os.environ[_STREAMING] = "false"
         wait_for_players()
-        tf.config.experimental_connect_to_cluster(self._cluster, job_name=_HERE)
-        if self._is_inside:
-            close_to_other_hosts(_port())
+        with _closing(_port()) if self._is_inside else nullcontext():
+            tf.config.experimental_connect_to_cluster(self._cluster, job_name=_HERE)
+            context.context().ensure_initialized()  # the first time it would connect later
 
     def break_off(self, players: Collection[str]) -> None:
         """Ends this process's connections to these players, so that no call waits for them."""
@@ -70,6 +76,30 @@ class Connection:
         ways = [_way_to(*ends[0]) for ends in self._ends.values()]
         host = next((way for way in ways if not way.startswith(_LOOPBACK)), ways[0])
         return f"[{host}]:{_port()}" if ":" in host else f"{host}:{_port()}"
+
+
+@contextmanager
+def _closing(port: int) -> Iterator[None]:
+    """Closes the port to other hosts once TensorFlow listens, at the block's end at the latest.
+
+    TensorFlow listens before it asks the players who they are, and serves when all have answered.
+    """
+    is_over = threading.Event()
+
+    def close() -> None:
+        while not is_over.wait(_PAUSE):
+            with suppress(OSError):  # nothing listens yet
+                close_to_other_hosts(port)
+                return
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        closing.join()
+    close_to_other_hosts(port)
 
 
 _End = tuple[socket.AddressFamily, tuple[str, int]]

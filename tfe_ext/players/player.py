@@ -61,6 +61,7 @@ def main() -> None:
             job_name=JOB,
             task_index=config.get_player(name).index,
             config=asleep(),
+            start=False,
         )
     except tf.errors.OpError as error:
         print(f"player {name} cannot listen at {players[name]}: {error}", file=sys.stderr)
@@ -73,9 +74,10 @@ def main() -> None:
         text = "cannot close its port to other hosts, and --insecure-open-port is not said"
         print(f"player {name} {text}: {error}", file=sys.stderr)
         os._exit(1)
+    server.start()  # now, or it could serve what came in before its port was closed
     _say(f"player {name} listens on port {port}, process {os.getpid()}")
     heard = time.monotonic()
-    while server and time.monotonic() - heard < patience:
+    while time.monotonic() - heard < patience:
         end_if_silent(_SILENCE)
         heard = max(heard, time.monotonic() - quiet_for())
         time.sleep(_INTERVAL)

@@ -1,18 +1,32 @@
 """The connections of this process, TensorFlow's among them, to which it gives no handle."""
 
+import ctypes
 import ipaddress
 import math
 import os
+import select
 import socket
 import stat
+import struct
 import sys
+import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 _PROBES = 3
 _LAST_RECEIVED, _TOLD = 52, 56
 """Where Linux's `tcp_info` has the milliseconds since data last came, and where they end."""
+_ATTACH_FILTER = 26
+"""Linux's SO_ATTACH_FILTER, by which a socket drops packets; every user may."""
+_LISTENS, _UNTIL_CLOSED, _INODE = "0A", ("01", "08"), 9
+"""In Linux's tables of connections: states, those of one that may not be accepted yet among them,
+and which field has the number of the socket, which is 0 without a descriptor."""
+_MAPPED = bytes(10) + b"\xff\xff"
+"""How an address of IPv4 begins as one of IPv6."""
+_PAUSE, _LOOKS = 0.02, 500
+"""Seconds, and how often."""
 
 
 def break_off(ends: Collection[tuple[str, int]]) -> None:
@@ -52,21 +66,96 @@ def end_if_silent(seconds: int) -> None:
 def close_to_other_hosts(port: int) -> None:
     """Lets nobody but processes of this host reach a port at which this process listens.
 
-    The listening sockets are bound to the loopback device, whatever their address is, so that the
-    kernel refuses all that comes in another way; what had come before is broken off.
+    The listening sockets drop all that comes by another device than loopback, whatever their
+    address is, the end of a handshake that had begun too: no connection of another host comes about
+    any more. Those that are there, accepted or not, are aborted, with what was not read of them.
+
+    Edge cases:
+        While one of another host waits to be accepted, this host's own that wait are aborted too.
 
     Raises:
-        OSError: this is not Linux, or the system does not allow it (before Linux 5.7 it is root's).
+        OSError: this is not Linux, the system does not allow it or does not tell which connections
+            there are, nothing listens at the port, or a connection does not end.
+
+    Guarantees:
+        When it returns, the kernel has no connection of another host that could still be read from.
     """
-    if not hasattr(socket, "SO_BINDTODEVICE"):
-        raise OSError("only Linux binds a socket to a device")
+    if sys.platform != "linux":
+        raise OSError("only Linux tells a socket's packets apart by their device")
+    listening = 0
     for one in _sockets_at(port):
-        if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
+        if _listens(one):
+            _drop_what_comes_from_outside(one)
+            listening += 1
+    if not listening:
+        raise OSError(f"nothing that listens at port {port} is found")
+    for _ in range(_LOOKS):
+        time.sleep(_PAUSE)  # a packet that had passed before is through
+        if not _is_reached_from_outside(port):
+            return
+        _abort_what_came_from_outside(port)
+    raise TimeoutError(f"connections of other hosts to port {port} do not end")
+
+
+def _drop_what_comes_from_outside(listening: socket.socket) -> None:
+    steps = (
+        (0x20, 0, 0, 0xFFFFF008),  # loads the number of the device (SKF_AD_IFINDEX)
+        (0x15, 0, 1, socket.if_nametoindex("lo")),  # if it is not this, skips one
+        (0x06, 0, 0, 0xFFFFFFFF),  # lets the whole packet through
+        (0x06, 0, 0, 0),  # lets nothing through
+    )
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    place = struct.pack("HP", len(steps), ctypes.addressof(program))
+    listening.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, place)
+
+
+def _is_reached_from_outside(port: int) -> bool:
+    """Whether somebody could read what another host has sent to the port, now or later."""
+    tables = Path("/proc/thread-self/net")
+    for table in (tables / "tcp", *tables.glob("tcp6")):
+        for line in table.read_text().splitlines()[1:]:
+            _, own, far, state, *_ = fields = line.split()
+            if int(own.partition(":")[2], 16) != port or state == _LISTENS:
+                continue
+            is_readable = state in _UNTIL_CLOSED or fields[_INODE] != "0"
+            if is_readable and not _address(far.partition(":")[0]).is_loopback:
+                return True
+    return False
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Returns an address of the kernel's tables, whose words are in this machine's order."""
+    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
+    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    return ipaddress.ip_address(packed.removeprefix(_MAPPED))
+
+
+def _abort_what_came_from_outside(port: int) -> None:
     for one in _sockets_at(port):
-        with suppress(OSError):  # one that listens has no other end
-            if not is_loopback(one.getpeername()[0]):
-                one.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # of a connection that has ended
+            if _listens(one):
+                _abort_what_waits(one)
+            elif not is_loopback(one.getpeername()[0]):
+                _abort(one)
+
+
+def _abort_what_waits(listening: socket.socket) -> None:
+    """Aborts all connections that are not accepted yet, which cannot be told apart before."""
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    while waiting.poll(0):
+        with listening.accept()[0] as one:
+            _abort(one)
+
+
+def _abort(connection: socket.socket) -> None:
+    """Ends it at once; `shutdown` would leave what had come to be read."""
+    nowhere = bytes(16)  # an address of the family AF_UNSPEC
+    ctypes.CDLL(None).connect(connection.fileno(), nowhere, len(nowhere))
+
+
+def _listens(one: socket.socket) -> bool:
+    return bool(one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 def is_loopback(host: str) -> bool:
