@@ -21,7 +21,7 @@ from extensions.privacy.accounting import Answers, take
 from extensions.runs.budget.forecast import StepForecast
 from extensions.runs.budget.planned import foreseen
 from extensions.runs.checkpoints import CheckpointOptions, check_files
-from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.config import TrainConfig
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.runs.hosts import Progress
 from extensions.runs.manifest import Manifest, manifest_of, of_tuples, settings_of
@@ -44,13 +44,11 @@ _TRAINING = "crypten_ext.run.training"
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    """Returns only if there are two parties or more, and no players.
+    """Returns only if there are no players, and no material but where it is of use.
 
     Raises:
-        ArgumentError: there are not.
+        ArgumentError: there are.
     """
-    if config.parties < 2:
-        raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
     if options.players is not None:
         raise ArgumentError("players", str(options.players), "left out, except for --backend tfe")
     if options.material is not None and not config.hidden:

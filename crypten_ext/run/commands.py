@@ -18,7 +18,7 @@ from extensions.machine import keep_memory
 from extensions.owners.data import Sizes, settings_of
 from extensions.owners.features import find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
-from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.config import TrainConfig, check_parties
 from extensions.runs.entry_points import quiet_unless_it_fails
 from extensions.transport import Local
 from extensions.transport.door import listening
@@ -220,8 +220,7 @@ def prepare(
 
 
 def _check_parties(parties: int) -> None:
-    if not 2 <= parties <= MAX_PARTIES:
-        raise ArgumentError("parties", parties, f"in 2..{MAX_PARTIES}")
+    check_parties(parties, 2)
 
 
 def _numbers(name: str, text: str, parties: int, least: int) -> tuple[int, ...]:

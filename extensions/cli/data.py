@@ -22,7 +22,7 @@ from extensions.owners.data import (
 )
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.owners.schema import NOTICE, drafted
-from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.config import TrainConfig, check_parties
 
 Classes = Annotated[
     int | None,
@@ -43,8 +43,7 @@ def split(
     ] = FeatureExtraction.features,
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party` with."""
-    if not 1 <= parties <= MAX_PARTIES:
-        raise ArgumentError("parties", parties, f"in 1..{MAX_PARTIES}")
+    check_parties(parties)
     check_writable("out", out, folder=True)
     sources = origin.read(parties)
     raw = [source.stated for source in sources]

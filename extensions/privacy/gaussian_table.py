@@ -20,6 +20,9 @@ from extensions.ring.fixed_point import SAFE_BITS, Integers
 TAIL = 40.0
 """No draw leaves TAIL standard deviations but with probability below 2^-1000."""
 
+MOST_SCALE = 2.0**SAFE_BITS / TAIL
+"""Ring units, below which the standard deviation of noise stays."""
+
 BASE = 64
 LOW_DIGIT_SCALE = 128
 """Standard deviation of all digits but the highest."""
@@ -102,11 +105,9 @@ def failure_bound(draws: int) -> float:
 
 def check_noise_scale(scale: float) -> None:
     """Raises ArgumentError where `scale` (ring units) is no usable standard deviation."""
-    limit = 2.0**SAFE_BITS / TAIL
-    if not 0.0 <= scale < limit:
-        raise ArgumentError(
-            "scale", scale, f"in [0, {limit:.3g}) ring units", "Lower sigma or the fractional bits."
-        )
+    if not 0.0 <= scale < MOST_SCALE:
+        allowed = f"in [0, {MOST_SCALE:.3g}) ring units"
+        raise ArgumentError("scale", scale, allowed, "Lower sigma or the fractional bits.")
 
 
 @functools.lru_cache(maxsize=64)

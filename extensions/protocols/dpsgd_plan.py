@@ -28,8 +28,12 @@ UNFOLDED_EXTRA_BITS = 10
 MATERIALISED_BITS = 6
 """Squared norms are raised by 2^-6 of themselves where gradients are rounded before they are
 squared; what that needs beside is 2^6 of the squares of what was rounded off."""
+SPARED_BITS = 4
+"""Clipped deltas have fewer fractional bits than the ring by so many at most."""
 MOMENTUM_BITS = 10
 MIN_NORM_BITS = 8
+LEAST_RATE, MOST_RATE = 2.0**-40, 2.0**40
+"""Of learning rates; which of them fit the ring depends on the batch (`StepPlan`)."""
 DEFAULT_WEIGHT_NORM = 400.0
 INITIAL_WEIGHT_SHARE = 0.25
 """The part of the bound on a weight's norm that is for its initial value."""
@@ -97,13 +101,20 @@ class StepPlan:
         check_momentum(self.momentum)
         _ = self.clip  # refuses a degree without a polynomial
         if self.private:
+            check_multiplier(
+                self.noise_multiplier,
+                self.frac_bits,
+                max_grad_norm=self.max_grad_norm,
+                variance=self.noise_variance,
+                momentum=self.momentum,
+            )
             self._check_norms()
             self._check_noise()
         self._check_update()
 
     def _check_norms(self) -> None:
         worst = max(max(s.delta_norm, s.input_norm * s.has_weight) for s in self._trained)
-        room = 2.0 ** ((SAFE_BITS - 1) / 2 - self.frac_bits)
+        room = most_norm(self.frac_bits)
         if worst > room or min(bits for bits, _ in self.norm_bits) < MIN_NORM_BITS:
             raise ArgumentError(
                 "layers",
@@ -179,7 +190,8 @@ class StepPlan:
                 "learning_rate",
                 self.learning_rate,
                 "such that learning_rate / expected_batch_size is in "
-                f"2^{self.factor_bits + 10 - most} .. 2^{self.factor_bits + 9 - least}",
+                f"2^{self.factor_bits + 10 - most} .. 2^{self.factor_bits + 9 - least}, not "
+                f"{self.learning_rate / self.expected_batch_size:.3g}",
             )
 
     @functools.cached_property
@@ -244,11 +256,12 @@ class StepPlan:
             largest = self.rows * PLAIN_NORM
         largest *= self.lasting
         free = SAFE_BITS - 1 - self.frac_bits - LEARNING_RATE_BITS - math.ceil(math.log2(largest))
-        if free < self.frac_bits - 4:
+        if free < self.frac_bits - SPARED_BITS:
+            most = (free + self.frac_bits + SPARED_BITS) // 2
             raise ArgumentError(
                 "frac_bits",
                 self.frac_bits,
-                f"at most {(free + self.frac_bits + 4) // 2} for this batch, bound and noise",
+                f"at most {most} for this batch, bound and noise",
                 "Lower frac_bits, the batch size, the noise or the momentum.",
             )
         extra = UNFOLDED_EXTRA_BITS if self._unfolded else FACTOR_EXTRA_BITS
@@ -340,12 +353,12 @@ class StepPlan:
     @property
     def momentum_numerator(self) -> int:
         """Momentum in units of 2^-MOMENTUM_BITS."""
-        return round(self.momentum * (1 << MOMENTUM_BITS))
+        return numerator_of(self.momentum)
 
     @property
     def lasting(self) -> float:
         """What an update comes to with all that momentum makes of it later: 1 / (1 - momentum)."""
-        return 1.0 / (1.0 - math.ldexp(self.momentum_numerator, -MOMENTUM_BITS))
+        return lasting(self.momentum)
 
     @property
     def largest_pull(self) -> float:
@@ -399,6 +412,54 @@ class StepPlan:
         """(K, m) with K / 2^m nearest to learning_rate / expected_batch_size, K of 10 bits."""
         mantissa, exponent = math.frexp(self.learning_rate / self.expected_batch_size)
         return round(mantissa * (1 << LEARNING_RATE_BITS)), LEARNING_RATE_BITS - exponent
+
+
+def numerator_of(momentum: float) -> int:
+    """Returns momentum in units of 2^-MOMENTUM_BITS."""
+    return round(momentum * (1 << MOMENTUM_BITS))
+
+
+def lasting(momentum: float) -> float:
+    """Returns what an update comes to with all that momentum makes of it later."""
+    return 1.0 / (1.0 - math.ldexp(numerator_of(momentum), -MOMENTUM_BITS))
+
+
+def most_norm(frac_bits: int) -> float:
+    """Returns the bound of norms of inputs and deltas with which a private step can be made."""
+    return math.pow(2.0, (SAFE_BITS - 1) / 2 - frac_bits)
+
+
+def check_multiplier(
+    noise_multiplier: float,
+    frac_bits: int,
+    *,
+    max_grad_norm: float,
+    variance: float,
+    momentum: float,
+) -> None:
+    """Returns only if steps can have that noise, with batches that are small enough.
+
+    Args:
+        noise_multiplier: sigma / C.
+        frac_bits: fractional bits f; noise leaves clipped deltas f - `SPARED_BITS` of them.
+        max_grad_norm: C.
+        variance: of all parties' noise together, in units of sigma^2.
+        momentum: of the steps.
+
+    Raises:
+        ArgumentError: the noise is wider.
+    """
+    room = SAFE_BITS - 1 - LEARNING_RATE_BITS - 2 * frac_bits + SPARED_BITS
+    unit = TAIL * max_grad_norm * math.sqrt(variance) * WIDENING
+    most = math.ldexp(1.0, room) / (unit * lasting(momentum))
+    if noise_multiplier > most:
+        raise ArgumentError(
+            "noise_multiplier",
+            noise_multiplier,
+            f"at most {most:.3g} with frac_bits = {frac_bits}, max_grad_norm = {max_grad_norm:g} "
+            f"and momentum = {momentum:g}",
+            "Lower it, or one of them.",
+        )
 
 
 def check_momentum(momentum: float) -> None:

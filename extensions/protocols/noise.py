@@ -24,7 +24,7 @@ from typing import Literal, get_args
 
 from extensions.checks import check_not_negative
 from extensions.errors import ArgumentError
-from extensions.privacy.gaussian_table import check_noise_scale
+from extensions.privacy.gaussian_table import MOST_SCALE
 from extensions.ring.interface import NoiseDealing, NoiseSource, Ring, Share
 
 NoiseShares = Literal["exact", "paper"]
@@ -141,6 +141,17 @@ def least_sigma(
     return math.ldexp(math.sqrt(widest - SMOOTHING**2), -frac_bits)
 
 
+def most_sigma(
+    parties: int, *, frac_bits: int, colluders: int = 1, noise_shares: NoiseShares = "exact"
+) -> float:
+    """Returns the sigma from which on the noise of all parties together leaves the ring.
+
+    At a sum of `MOST_SCALE` units: 9e10 with three parties and 20 fractional bits.
+    """
+    total = parties * party_variance(parties, colluders, noise_shares)
+    return math.ldexp(math.sqrt(MOST_SCALE**2 / total - SMOOTHING**2), -frac_bits)
+
+
 def summand_scale(
     parties: int,
     sigma: float,
@@ -164,21 +175,17 @@ def summand_scale(
     """
     check_not_negative("sigma", sigma)
     variance = party_variance(parties, colluders, noise_shares)
-    least = least_sigma(
-        parties, frac_bits=frac_bits, colluders=colluders, noise_shares=noise_shares
-    )
     if sigma == 0:
         return 0.0
-    if sigma < least:
-        raise ArgumentError(
-            "sigma",
-            sigma,
-            f"0, or at least {least:.3g} with {frac_bits} fractional bits",
-            "Raise frac_bits, or sigma.",
-        )
-    scale = math.sqrt(variance) * math.hypot(sigma * 2.0**frac_bits, SMOOTHING)
-    check_noise_scale(scale * math.sqrt(parties))
-    return scale
+    least, most = (
+        bound(parties, frac_bits=frac_bits, colluders=colluders, noise_shares=noise_shares)
+        for bound in (least_sigma, most_sigma)
+    )
+    if not least <= sigma < most:
+        allowed = f"0, or in {least:.3g}..{most:.3g} with {frac_bits} fractional bits"
+        advice = "Raise frac_bits, or sigma." if sigma < least else "Lower frac_bits, or sigma."
+        raise ArgumentError("sigma", sigma, allowed, advice)
+    return math.sqrt(variance) * math.hypot(sigma * 2.0**frac_bits, SMOOTHING)
 
 
 def add_gaussian_noise(

@@ -1,7 +1,7 @@
 """The settings of one training run: the same for every party, checked before anything starts."""
 
-from extensions.runs.config.checks import CHOSEN_BY_COUNTS, HOSTS, MAX_PARTIES
+from extensions.runs.config.checks import CHOSEN_BY_COUNTS, HOSTS, check_parties
 from extensions.runs.config.stated import Evaluate
 from extensions.runs.config.train import TrainConfig
 
-__all__ = ["CHOSEN_BY_COUNTS", "HOSTS", "MAX_PARTIES", "Evaluate", "TrainConfig"]
+__all__ = ["CHOSEN_BY_COUNTS", "HOSTS", "Evaluate", "TrainConfig", "check_parties"]

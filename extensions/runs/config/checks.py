@@ -9,13 +9,14 @@ from extensions.network.models.start_file import is_file
 from extensions.network.spec import STARTS, ModelSpec
 from extensions.privacy.accounting import CALIBRATIONS, NEIGHBOURS, check_real
 from extensions.privacy.sampling import check_sample_rate
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM
+from extensions.protocols.clipping import inverse_square_up
+from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, LEAST_RATE, MOST_RATE, most_norm
 from extensions.protocols.initialization import STRATEGIES, check_weighting
-from extensions.protocols.noise import least_sigma
 from extensions.protocols.optimizer import check_choices
 from extensions.protocols.sums.choices import check_way
 from extensions.protocols.sums.whitened import check_whitening
-from extensions.ring.fixed_point import check_frac_bits
+from extensions.ring.fixed_point import SAFE_BITS, check_frac_bits
+from extensions.runs.config.noise import check_noise
 from extensions.runs.config.stated import Evaluate, Metrics, Stated
 from extensions.runs.entry_points import check_offered
 from extensions.runs.providers import check_dealer_noise, check_noise_shares, check_provider
@@ -24,6 +25,8 @@ HOSTS = "pea.backends"
 """The entry point group of those who make runs (`extensions.runs.hosts`)."""
 
 MAX_PARTIES = 64
+_FEWEST_PARTIES = {"crypten": 2}
+"""Of backends that cannot do with one; others refuse it themselves."""
 MAX_WEIGHT_NORM = 2.0**14
 MAX_DELTA = 0.01
 """With this probability epsilon may not hold: it may be one in a hundred records that is known."""
@@ -34,6 +37,17 @@ CHOSEN_BY_COUNTS = ("local-accuracy", "local")
 """Starts that depend on the held-out records."""
 
 _LOCAL_ONLY = ("epsilon_init", "noise_multiplier_init", "init_steps", "init_lr")
+
+
+def check_parties(parties: int, least: int = 1) -> None:
+    """Raises ArgumentError unless a run may have so many parties.
+
+    Args:
+        parties: their number.
+        least: of a backend.
+    """
+    if not least <= parties <= MAX_PARTIES:
+        raise ArgumentError("parties", parties, f"in {least}..{MAX_PARTIES}")
 
 
 def _check_weight_norm(norm: float) -> None:
@@ -49,13 +63,12 @@ def check(config: Stated) -> None:
         ArgumentError: one is not, or does not.
     """
     check_offered(HOSTS, "backend", config.backend)
+    check_parties(config.parties, _FEWEST_PARTIES.get(config.backend, 1))
     check_provider(config.provider, config.parties)
     if config.evaluate not in get_args(Evaluate):
         raise ArgumentError("evaluate", config.evaluate, f"one of {get_args(Evaluate)}")
     if config.metrics is not None and config.metrics not in get_args(Metrics):
         raise ArgumentError("metrics", config.metrics, f"one of {get_args(Metrics)}")
-    if not 1 <= config.parties <= MAX_PARTIES:
-        raise ArgumentError("parties", config.parties, f"in 1..{MAX_PARTIES}")
     check_noise_shares(config.parties, config.colluders, config.noise_shares)
     if config.dealer_noise:
         check_dealer_noise(config.parties, config.provider, config.insecure_seed)
@@ -69,8 +82,10 @@ def check(config: Stated) -> None:
     for name, floor in floors:
         if getattr(config, name) < floor:
             raise ArgumentError(name, getattr(config, name), f"at least {floor}")
-    for name in ("lr", "max_grad_norm", "max_feature_norm", "count_noise"):
+    _check_rate("lr", config.lr)
+    for name in ("max_grad_norm", "max_feature_norm", "count_noise"):
         check_positive(name, getattr(config, name))
+    inverse_square_up(config.max_grad_norm / config.rows_per_unit, name="max_grad_norm")
     _check_weight_norm(config.max_weight_norm)
     if config.calibration not in CALIBRATIONS:
         raise ArgumentError("calibration", config.calibration, f"one of {CALIBRATIONS}")
@@ -96,11 +111,25 @@ def check(config: Stated) -> None:
     spec.starts_randomly(config.public_init)
     check_sample_rate(config.sample_rate)
     check_frac_bits(config.frac_bits)
-    if config.evaluate == "noisy":
-        _check_count_noise(config)
+    _check_feature_norm(config)
     if config.private:
         _check_privacy(config)
     check_whitening(config)
+    check_noise(config)
+
+
+def _check_rate(name: str, rate: float) -> None:
+    if not LEAST_RATE <= rate <= MOST_RATE:
+        raise ArgumentError(name, rate, "in 2^-40..2^40")
+
+
+def _check_feature_norm(config: Stated) -> None:
+    """Features and their products fit the ring, whatever the records are."""
+    steps = config.private and config.method == "pea"
+    most = most_norm(config.frac_bits) if steps else 2.0 ** (SAFE_BITS - config.frac_bits)
+    if config.max_feature_norm > most:
+        allowed = f"at most {most:.3g} with frac_bits = {config.frac_bits}"
+        raise ArgumentError("max_feature_norm", config.max_feature_norm, allowed)
 
 
 def _check_images(config: Stated) -> None:
@@ -122,22 +151,6 @@ def _check_one_output(config: Stated) -> None:
         raise ArgumentError("one_output", True, "left out with class_weights")
     if config.init in CHOSEN_BY_COUNTS:
         raise ArgumentError("one_output", True, f"left out with init = {config.init!r}")
-
-
-def _check_count_noise(config: Stated) -> None:
-    least = least_sigma(
-        config.parties,
-        frac_bits=config.frac_bits,
-        colluders=config.colluders,
-        noise_shares=config.noise_shares,
-    )
-    if config.count_noise < least:
-        raise ArgumentError(
-            "count_noise",
-            config.count_noise,
-            f"at least {least:.3g} with frac_bits = {config.frac_bits}",
-            "Raise frac_bits, or the noise.",
-        )
 
 
 def _check_privacy(config: Stated) -> None:
@@ -195,5 +208,5 @@ def _check_init(config: Stated) -> None:
     if config.init_steps is not None and config.init_steps < 1:
         raise ArgumentError("init_steps", config.init_steps, "at least 1")
     if config.init_lr is not None:
-        check_positive("init_lr", config.init_lr)
+        _check_rate("init_lr", config.init_lr)
     check_weighting(config.strategy, config.init_weighting, "init_weighting")

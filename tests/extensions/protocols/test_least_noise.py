@@ -16,6 +16,7 @@ from extensions.protocols.noise import (
     SMOOTHING,
     add_gaussian_noise,
     least_sigma,
+    most_sigma,
     party_variance,
     summand_scale,
 )
@@ -136,10 +137,23 @@ def test_noise_of_a_dealer_is_as_private_at_its_least(colluders):
     assert max(excess(law, sigma, shift, 1.0) for shift in shifts) < 1e-13
 
 
-def test_a_noised_count_is_refused_below_the_same_bound():
+@pytest.mark.parametrize(("parties", "colluders"), TRUSTS)
+def test_noise_that_all_parties_can_bear_together_is_drawn(parties, colluders):
+    ring, zeros = ClearRing(16, parties=parties), [np.zeros(3, dtype=np.int64)]
+    most = most_sigma(parties, frac_bits=16, colluders=colluders)
+    options = {"frac_bits": 16, "source": SystemSource(), "colluders": colluders}
+    add_gaussian_noise(ring, zeros, math.nextafter(most, 0.0), **options)
+    for wider in (most, 2 * most, 1e300):
+        with pytest.raises(ArgumentError, match=r"^sigma = .* 16 fractional bits.* Lower"):
+            add_gaussian_noise(ring, zeros, wider, **options)
+
+
+def test_a_noised_count_is_refused_beyond_the_same_bounds():
     settings = {"noise_multiplier": 1.0, "delta": 1e-5, "frac_bits": 8}
-    least = least_sigma(3, frac_bits=8)
+    least, most = least_sigma(3, frac_bits=8), most_sigma(3, frac_bits=8)
     TrainConfig(evaluate="noisy", count_noise=least, **settings)
-    TrainConfig(evaluate="mpc", count_noise=0.1, **settings)
-    with pytest.raises(ArgumentError, match=r"^count_noise = 0\.1: .*= 8\. Raise frac_bits"):
-        TrainConfig(evaluate="noisy", count_noise=0.1, **settings)
+    TrainConfig(evaluate="noisy", count_noise=math.nextafter(most, 0.0), **settings)
+    for count_noise in (0.1, most, 1e300):
+        TrainConfig(evaluate="mpc", count_noise=count_noise, **settings)
+        with pytest.raises(ArgumentError, match=r"^count_noise = .*: must be in .*= 8\."):
+            TrainConfig(evaluate="noisy", count_noise=count_noise, **settings)

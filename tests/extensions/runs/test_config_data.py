@@ -31,6 +31,7 @@ BAD_SETTINGS = [
     ("backend", "spdz"),
     ("evaluate", "all"),
     ("parties", 0),
+    ("parties", 1),
     ("parties", 65),
     ("model", "forest"),
     ("model", "mlp:0"),
@@ -43,6 +44,8 @@ BAD_SETTINGS = [
     ("insecure_seed", -1),
     ("lr", 0.0),
     ("lr", math.inf),
+    ("lr", 1e300),
+    ("lr", 1e-300),
     ("lr_schedule", "step"),
     ("momentum", 1.0),
     ("optimizer", "rmsprop"),
@@ -53,9 +56,11 @@ BAD_SETTINGS = [
     ("average", 1.01),
     ("bias_scale", 0.3),
     ("max_grad_norm", -1.0),
+    ("max_grad_norm", 1e300),
     ("max_weight_norm", 399.0),
     ("max_weight_norm", 16385.0),
     ("max_feature_norm", math.nan),
+    ("max_feature_norm", 1500.0),
     ("count_noise", 0.0),
     ("sample_rate", 0.0),
     ("sample_rate", 1.01),
@@ -114,10 +119,6 @@ def test_aby3_has_three_servers_and_no_dealer(name, value):
     refuse_at_host(name, backend="tfe", **{name: value})
 
 
-def test_crypten_has_two_parties_at_least():
-    refuse_at_host("parties", parties=1)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -143,6 +144,34 @@ def test_all_parties_but_one_may_collude(parties):
 def test_a_provider_that_there_is_not_is_named():
     with pytest.raises(ArgumentError, match="^provider = 'nobody': must be one of"):
         TrainConfig(**PRIVATE, provider="nobody")
+
+
+WIDE: list[tuple[str, dict[str, Any]]] = [
+    ("noise_multiplier", {"noise_multiplier": 700.0}),
+    ("noise_multiplier", {"noise_multiplier": 70.0, "momentum": 0.9}),
+    ("noise_multiplier", {"noise_multiplier": 2e6, "method": "statistics"}),
+    ("noise_multiplier_whiten", {"noise_multiplier_whiten": 2e6}),
+    ("epsilon", {"epsilon": 1e-5, "noise_multiplier": 700.0, "settled": True}),
+    (
+        "epsilon_init",
+        {"init": "local", "epsilon": 2.0, "epsilon_init": 1e-5, "noise_multiplier": 1.0}
+        | {"noise_multiplier_init": 900.0, "settled": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), WIDE)
+def test_noise_that_no_batch_can_bear_is_refused_by_what_was_asked_for(name, settings):
+    whiten = {"whiten": True, "noise_multiplier": 1.0} if name.endswith("whiten") else {}
+    loss = {"loss": "least-squares"} if settings.get("method") else {}
+    with pytest.raises(ArgumentError, match=f"^{name} = .*: must be .*(at most|in) ") as error:
+        TrainConfig(delta=1e-5, **whiten, **loss, **settings)
+    assert error.value.value == settings[name]
+
+
+def test_an_epsilon_that_takes_too_much_noise_is_refused_once_noise_is_found():
+    with pytest.raises(ArgumentError, match="^epsilon = 1e-05: must be such that noise_multiplier"):
+        TrainConfig(epsilon=1e-5, delta=1e-5, steps=2).resolved()
 
 
 @pytest.mark.parametrize("noise", [-1.0, math.nan, math.inf])

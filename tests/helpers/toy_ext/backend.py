@@ -8,7 +8,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import read_party_file
 from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.runs import training
-from extensions.runs.config import MAX_PARTIES, TrainConfig
+from extensions.runs.config import TrainConfig, check_parties
 from extensions.runs.hosts import Progress
 from extensions.runs.options import RunOptions
 
@@ -16,8 +16,7 @@ from .host import ToyHost
 
 
 def check(config: TrainConfig, options: RunOptions) -> None:
-    if config.parties < 2:
-        raise ArgumentError("parties", config.parties, f"in 2..{MAX_PARTIES}")
+    check_parties(config.parties, 2)
 
 
 def notices(config: TrainConfig) -> list[str]:

@@ -1,0 +1,91 @@
+"""Whether the noise of a run can be drawn, and fits the ring, whatever its records are."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from extensions.errors import ArgumentError
+from extensions.protocols.dpsgd_plan import check_multiplier
+from extensions.protocols.noise import least_sigma, most_sigma, party_variance
+from extensions.protocols.sums import gram, statistics
+from extensions.runs.config.stated import Stated
+
+_EPSILONS = {
+    "noise_multiplier": "epsilon",
+    "noise_multiplier_init": "epsilon_init",
+    "noise_multiplier_whiten": "epsilon",
+}
+"""Of what each noise follows, if it is not given."""
+
+
+def check_noise(config: Stated) -> None:
+    """Returns only if no noise is too narrow or too wide for the ring.
+
+    Raises:
+        ArgumentError: one is; it names the epsilon that the noise follows from, if there is one.
+    """
+    if config.evaluate == "noisy":
+        given = f" with frac_bits = {config.frac_bits}"
+        _check_opened(config, "count_noise", [1.0], config.frac_bits, given)
+    if not config.private:
+        return
+    people = config.rows_per_unit
+    grid = 2 * gram.FRAC_BITS
+    if config.whiten:
+        _check_opened(config, "noise_multiplier_whiten", gram.sigmas(people), grid)
+    if config.method == "statistics":
+        unit = statistics.sensitivity(config.classes, people)
+        _check_opened(config, "noise_multiplier", statistics.sigmas(unit, config.classes), grid)
+        return
+    drawn = config.parties + config.dealer_noise
+    joint = drawn * party_variance(drawn, config.colluders, config.noise_shares)
+    for name, variance in (("noise_multiplier", joint), ("noise_multiplier_init", 1.0)):
+        with _named(config, name):
+            check_multiplier(
+                getattr(config, name) or 0.0,
+                config.frac_bits,
+                max_grad_norm=config.max_grad_norm,
+                variance=variance,
+                momentum=config.momentum,
+            )
+
+
+def _check_opened(
+    config: Stated, name: str, unit: Sequence[float], frac_bits: int, given: str = ""
+) -> None:
+    """Returns only if a noise is 0, or of a size that sums can be opened with.
+
+    Args:
+        config: of the run.
+        name: of the setting, by which the deviations are multiplied.
+        unit: deviations of the noise of each array that is opened, where the setting is 1.
+        frac_bits: of the arrays.
+        given: settings from which the range follows, in words.
+    """
+    least, most = (
+        bound(
+            config.parties,
+            frac_bits=frac_bits,
+            colluders=config.colluders,
+            noise_shares=config.noise_shares,
+        )
+        for bound in (least_sigma, most_sigma)
+    )
+    least, most, value = least / min(unit), most / max(unit), getattr(config, name)
+    if value and not least <= value < most:
+        allowed = f"in {least:.3g}..{most:.3g}{given}"
+        with _named(config, name):
+            raise ArgumentError(name, value, allowed)
+
+
+@contextmanager
+def _named(config: Stated, name: str) -> Iterator[None]:
+    """An error is of the setting of that name, or of the epsilon that it follows from."""
+    try:
+        yield
+    except ArgumentError as error:
+        epsilon = _EPSILONS.get(name, name)
+        given = getattr(config, epsilon)
+        if epsilon == name or not config.settled or given is None:
+            raise error.of(name) from None
+        rule = f"such that {name}, which is {error.value:.3g} for it, is {error.allowed}"
+        raise ArgumentError(epsilon, given, rule) from None
