@@ -144,11 +144,15 @@ class Origin:
         if self.own and self.data is not None:
             given = (self.data, list(self.own))
             raise ArgumentError("data, data_for_party", given, "at most one of them given")
-        tables = any(is_table(Path(text.partition("=")[2])) for text in self.own)
+        paths = [text.partition("=")[2] for text in self.own]
+        tables = any(is_table(Path(path)) for path in paths)
         tables = tables or (self.data or "").startswith(("csv:", "parquet:"))
-        self.columns.check(tables=tables, schema=self.schema is not None, names=self.names)
         if self.schema is not None and not tables:
+            if paths:
+                allowed = "a .csv or .parquet file, as --schema is given"
+                raise ArgumentError("records", paths[0], allowed)
             raise ArgumentError("schema", str(self.schema), "left out, except for a table")
+        self.columns.check(tables=tables, schema=self.schema is not None, names=self.names)
         embedded = self.own or self.title.partition(":")[0] in EMBEDDED
         for name, told in (("data_dir", self.data_dir), ("download", self.download)):
             if told and embedded:

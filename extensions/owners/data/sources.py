@@ -164,7 +164,7 @@ def load_raw(
     if form not in FORMATS or not colon:
         known = ", ".join(repr(each) for each in ("digits", *READERS))
         raise ArgumentError("data", name, f"{known}, or csv:PATH, parquet:PATH or npz:PATH")
-    if Path(path).suffix != f".{form}":
+    if Path(path).suffix.lower() != f".{form}":
         raise ArgumentError("data", name, f"the path of a file whose name ends in .{form}")
     return load_own([Path(path)], seed, columns=columns, names=names, schema=schema)[0]
 

@@ -53,8 +53,8 @@ class Columns:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the name of the file is that of a table."""
-    return path.suffix in SUFFIXES
+    """Whether the name of the file is that of a table, in letters of either case."""
+    return path.suffix.lower() in SUFFIXES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def read_cells(path: Path) -> dict[str, Cells]:
     """
     if not path.is_file():
         raise ArgumentError("records", str(path), "an existing file")
-    return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
 
 
 def read_table(path: Path, columns: Columns) -> TableRecords:
