@@ -30,11 +30,12 @@ def federation(
         str | None, typer.Option(help="Name of a further member; the file may be new.")
     ] = None,
     role: Annotated[
-        str, typer.Option(help="Of the member: party, dealer, server or client.")
-    ] = "party",
+        str | None,
+        typer.Option(help="Of the member: party (the default), dealer, server or client."),
+    ] = None,
     address: Annotated[
-        str, typer.Option(help="HOST:PORT where the member listens; a client does not.")
-    ] = "",
+        str | None, typer.Option(help="HOST:PORT where the member listens; a client does not.")
+    ] = None,
     fingerprint: Annotated[
         str | None, typer.Option(help="Of the member's certificate, as its `pea keys` printed it.")
     ] = None,
@@ -46,14 +47,17 @@ def federation(
 
     Parties have their ranks by their order. The digest, in the first line, is what to compare.
     """
-    if (add is None) != (fingerprint is None):
-        given = "add" if fingerprint is None else "fingerprint"
-        raise ArgumentError(given, add or fingerprint, "given with --add and --fingerprint")
+    if add is None or fingerprint is None:
+        said = {"add": add, "fingerprint": fingerprint, "role": role, "address": address}
+        for name, value in said.items():
+            if value is not None:
+                raise ArgumentError(name, value, "given with --add and --fingerprint")
     members = [] if add is not None and not file.exists() else [*Federation.read(file).members]
     found = Federation(members)
     if add is not None and fingerprint is not None:
         check_writable("file", file)
-        new = Member(name=add, role=cast(Role, role), address=address, fingerprint=fingerprint)
+        kind = cast(Role, role or "party")
+        new = Member(name=add, role=kind, address=address or "", fingerprint=fingerprint)
         found = Federation([*members, new])
     if key is not None:
         found.own(Identity.read(key))
