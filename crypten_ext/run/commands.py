@@ -120,7 +120,7 @@ def dealer(
             "bind, parties", (bind, parties), "both given, or --federation and --key instead"
         )
     host, port = check_address("bind", bind)
-    _check_parties(parties)
+    check_parties(parties, 2)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
@@ -145,7 +145,8 @@ def _deal_to_members(
     if local.member.role != "dealer":
         role = local.member.role
         raise ArgumentError("key", local.member.name, f"the dealer's, not a {role}'s")
-    _check_parties(len(local.federation.parties))
+    if len(local.federation.parties) < 2:
+        raise ArgumentError("federation", str(federation), "of two parties at least")
     last: PartyLostError | None = None
     with listening(local) as listener:
         with quiet_unless_it_fails():
@@ -189,7 +190,7 @@ def prepare(
     schema = origin.public_schema
     known = {} if schema is None else settings_of(schema)
     config = config_of(run, schedule, extraction, schema=schema is not None, **known)
-    _check_parties(config.parties)
+    check_parties(config.parties, 2)
     columns = None if schema is None else len(schema.features)
     sizes = counts.sizes(config.parties, columns)
     for name in ("data", "data_dir"):
@@ -217,10 +218,6 @@ def prepare(
             paths = preparation.prepare(config, sizes, out, show)
     for path in paths:
         typer.echo(f"{path} {path.stat().st_size} bytes")
-
-
-def _check_parties(parties: int) -> None:
-    check_parties(parties, 2)
 
 
 def _numbers(name: str, text: str, parties: int, least: int) -> tuple[int, ...]:

@@ -22,9 +22,23 @@ INTERRUPTED = 130
 """Status of a command that Ctrl-C ended."""
 
 _KINDS = {int: ("a whole number", "N"), float: ("a number", "X"), Path: ("a path", "PATH")}
+_NUMBERS = ("N", "X")
 _TEXT = ("a text", "TEXT")
+_OPTIONS = {"parties": "world_size", "learning_rate": "lr"}
+"""Parameters under which a command may have what is known by another name."""
 _RECORDS = ("data", "data_for_party", "records")
-"""Parameters that say which records a command reads."""
+_SAID_BY = {
+    **dict.fromkeys(("records", "labels", "columns"), _RECORDS),
+    "federation": ("file",),
+    "name": ("add",),
+    "clients of a round": ("clients", "client_fraction"),
+}
+"""Parameters that say, where they are given, what no parameter has as its name."""
+_ELSEWHERE = {
+    "a free port": "End the run that has it; or make the federation's file anew, with another port "
+    "for this member, and give it to every host (`pea federation`)."
+}
+"""What to do about what options do not say, by what is allowed."""
 
 
 class TypingError(ArgumentError):
@@ -129,25 +143,30 @@ class Command(TyperCommand):
         return TypingError(f"{parameter.name} = {value!r}", source + kind, advice)
 
     def _advised(self, error: ArgumentError, ctx: Any) -> ArgumentError:
-        """Returns the error with what to type, if it tells of no option."""
-        if "--" in str(error) or "`pea" in str(error) or type(error) is not ArgumentError:
+        """Returns the error with what to type, if it does not say it."""
+        said = any(mark in str(error) for mark in ("--", "`pea", "Type: "))
+        if said or type(error) is not ArgumentError:
             return error
+        argument = error.argument
         aliases = getattr(self.callback, "aliases", {})
-        names = [aliases.get(name, name) for name in error.argument.split(", ")]
-        meant = [each for name in names for each in self.params if name in _names(each)]
+        names = [name.partition("[")[0] for name in argument.split(", ")]
+        known = [{name, aliases.get(name), _OPTIONS.get(name)} for name in names]
+        meant = [each for own in known for each in self.params if own & _names(each)]
         if len(meant) == 1:
-            told = self._advice(meant[0], error.value, error.allowed)
+            advice = self._advice(meant[0], error.value, error.allowed)
+            argument = meant[0].name if argument in _OPTIONS else argument
         else:
-            given = meant or [
-                each
-                for each in self.params
-                if each.name in _RECORDS and ctx.params.get(each.name) not in (None, [], ())
-            ]
-            look = " and ".join(each.opts[0] for each in given)
-            told = f"Look at {look or f'`{ctx.command_path} --help`'}."
-        return ArgumentError(
-            error.argument, error.value, error.allowed, f"{error.advice} {told}".strip()
-        ).with_traceback(error.__traceback__)
+            advice = _ELSEWHERE.get(error.allowed) or self._look(meant, argument, ctx)
+        advice = f"{error.advice} {advice}".strip()
+        told = ArgumentError(argument, error.value, error.allowed, advice)
+        return told.with_traceback(error.__traceback__)
+
+    def _look(self, meant: Sequence[Any], argument: str, ctx: Any) -> str:
+        """Returns where to look, of what no option alone says; nothing if that is unknown."""
+        if not meant:
+            said = _SAID_BY.get(argument, ())
+            meant = [each for each in self.params if each.name in said and _is_given(each, ctx)]
+        return f"Look at {' and '.join(each.opts[0] for each in meant)}." if meant else ""
 
     def _advice(self, parameter: Any, value: Any, allowed: str) -> str:
         """Returns what to type instead of a value."""
@@ -156,16 +175,14 @@ class Command(TyperCommand):
         flag, default = parameter.opts[0], parameter.default
         if allowed.startswith("left out"):
             return f"Leave {flag} out."
-        if (example := _example(allowed, value)) is not None:
+        word = self._words(parameter)[1]
+        if (example := _example(allowed, value, number=word in _NUMBERS)) is not None:
             return f"Type: {flag} {example}."
         if _is_flag(parameter):
             return f"Leave {flag} out." if value else f"Type: {flag}."
-        if default is not None and default != value:
+        if default not in (None, "", value):
             return f"Type: {flag} {default}, the default."
-        typed = f"{flag} {self._words(parameter)[1]}"
-        if value is None or parameter.required:
-            return f"Type: {typed}."
-        return f"Type: {typed}, or leave it out."
+        return f"Type: {flag} {word}."
 
     def _words(self, parameter: Any) -> tuple[str, str]:
         """Returns what a value of the parameter is, and the word for one."""
@@ -204,18 +221,28 @@ def refused_by_group(group: TyperGroup, ctx: Any, name: str = "") -> Iterator[No
         raise TypingError(repr(name), f"one of {', '.join(known)}", f"{advice}.") from error
 
 
-def _example(allowed: str, value: Any) -> str | None:
-    """Returns a value out of the words for what is allowed: the nearest name, or least number."""
+def _example(allowed: str, value: Any, *, number: bool) -> str | None:
+    """Returns a value out of the words for what is allowed: the nearest name, or least number.
+
+    Args:
+        allowed: these words.
+        value: that is not.
+        number: whether it is a number that is typed.
+    """
     if allowed.startswith("one of "):
         names = [name.strip(" '()[]") for name in allowed.removeprefix("one of ").split(",")]
         if all(re.fullmatch(r"[\w.:-]+", name) for name in names):
             return [*difflib.get_close_matches(str(value), names, n=1), *names][0]
     least = re.match(r"(?:in|at least) (-?\d+)(?:$|[.,]{2}|,? )", allowed)
-    return None if least is None else least[1]
+    return least[1] if number and least is not None else None
 
 
 def _names(parameter: Any) -> set[str]:
     return {parameter.name, *(flag.lstrip("-").replace("-", "_") for flag in parameter.opts)}
+
+
+def _is_given(parameter: Any, ctx: Any) -> bool:
+    return ctx.params.get(parameter.name) not in (None, [], ())
 
 
 def _is_flag(parameter: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from extensions.transport import Federation, Member, make
+from tests.extensions.cli.refused import running
 from tests.extensions.cli.refused.cases import (
     AFTER_TRAIN,
     GROUPS,
@@ -20,6 +23,7 @@ from tests.extensions.cli.refused.cases import (
     params_of,
     repeated_of,
 )
+from tests.helpers.commands import pea
 from tests.helpers.paths import ROOT
 
 CASES = {name: cases_of(name) for name in TABLES}
@@ -73,6 +77,81 @@ def test_options_of_train_are_refused_likewise():
     cases = [case for name in AFTER_TRAIN for case in repeated_of(name)]
     assert len(cases) >= 1000
     assert_refused(cases, told([[case.arguments, case.toml] for case in cases]))
+
+
+_OF_A_TABLE = "must be a .csv or .parquet file, as --schema is given."
+_ADDED = ("federation", "new.toml", "--add", "b", "--fingerprint", "cd" * 32)
+_ADDRESS = "must be HOST:PORT with a port in 1..65535. Type: --address TEXT."
+_TOGETHER = "must be given with --add and --fingerprint."
+
+
+def party(**changes: str | None) -> tuple[str, ...]:
+    """Returns the arguments of a party with some changed."""
+    typed = {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    return ("party", *running.PARTY.typed(typed))
+
+
+def by_schema(records: str) -> tuple[str, ...]:
+    return party(records=records, schema="given/own.toml", classes=None)
+
+
+SAID = {
+    party(world_size="0"): "world_size = 0: must be in 2..64. Type: --world-size 2.",
+    party(world_size="1"): "world_size = 1: must be in 2..64. Type: --world-size 2.",
+    party(world_size="1000"): "world_size = 1000: must be in 2..64. Type: --world-size 2.",
+    party(records="given/single.csv", classes=None, class_names="left,right", label="side"): (
+        "records = 1: must be at least 3, so that a fifth can be held out. Type: --records PATH."
+    ),
+    by_schema("."): f"records = '.': {_OF_A_TABLE}",
+    by_schema("given/own.toml"): f"records = 'given/own.toml': {_OF_A_TABLE}",
+    by_schema("given/own.txt"): f"records = 'given/own.txt': {_OF_A_TABLE}",
+    by_schema("given/own.npz"): f"records = 'given/own.npz': {_OF_A_TABLE}",
+    party(records="v/OWN.CSV", classes=None, class_names="a,b", label="side"): (
+        "records = 'v/OWN.CSV': must be an existing file. Type: --records PATH."
+    ),
+    (*_ADDED,): f"address = '': {_ADDRESS}",
+    (*_ADDED, "--address", "127.0.0.1"): f"address = '127.0.0.1': {_ADDRESS}",
+    ("federation", "given/federation.toml", "--key", "given/open.pem"): (
+        "key = 'given/open.pem': must be a file of mode 0600. Type: chmod 600 given/open.pem"
+    ),
+    ("federation", "given/federation.toml", "--role", "dealer"): f"role = 'dealer': {_TOGETHER}",
+    ("federation", "given/federation.toml", "--role", "party"): f"role = 'party': {_TOGETHER}",
+    ("federation", "given/federation.toml", "--address", "127.0.0.1:1"): (
+        f"address = '127.0.0.1:1': {_TOGETHER}"
+    ),
+}
+
+
+def test_what_is_said_to_be_typed_is_what_is_wrong():
+    answers = told([[list(arguments), ""] for arguments in SAID])
+    for (arguments, line), answer in zip(SAID.items(), answers, strict=True):
+        assert answer["err"] == f"pea: {line}\n", arguments
+        assert answer["status"] == 1
+
+
+def test_a_port_in_use_is_told_as_one(tmp_path):
+    made = {name: make(name, tmp_path / f"{name}.pem") for name in ("dealer", "a", "b")}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        places = {"dealer": address, "a": "127.0.0.1:8", "b": "127.0.0.1:9"}
+        members = [
+            Member(
+                name=name,
+                role="dealer" if name == "dealer" else "party",
+                address=places[name],
+                fingerprint=own.fingerprint,
+            )
+            for name, own in made.items()
+        ]
+        Federation(members).write(tmp_path / "f.toml")
+        done = pea("dealer", "--federation", tmp_path / "f.toml", "--key", tmp_path / "dealer.pem")
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"pea: address = '{address}': must be a free port. ")
+    assert last.endswith(
+        "End the run that has it; or make the federation's file anew, with "
+        "another port for this member, and give it to every host (`pea federation`)."
+    )
 
 
 def assert_refused(cases: list[Case], results: list[dict[str, Any]]) -> None:

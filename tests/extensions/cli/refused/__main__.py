@@ -60,6 +60,7 @@ def make_files(folder: Path) -> None:
         "words": [["words", "side"], *(["some words", side] for side in sides)],
         "letters": [["a", "side"], *(["x", side] for side in sides)],
         "missing": [["a", "side"], *(["", side] for side in sides)],
+        "single": [["a", "side"], ["1", "left"]],
         "one": [["a", "side"], *([str(i), "left"] for i in range(20))],
         "header": [["a", "side"]],
         "ragged": [["a", "side"], ["1", "left"], ["2"]],
@@ -67,6 +68,12 @@ def make_files(folder: Path) -> None:
     }
     for name, rows in tables.items():
         (folder / f"{name}.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    (folder / "own.txt").write_text((folder / "own.csv").read_text())
+    (folder / "open.pem").write_text("no key")
+    (folder / "open.pem").chmod(0o644)
+    member = {"name": "a", "role": "party", "address": "127.0.0.1:7", "fingerprint": "ab" * 32}
+    stated = "".join(f"{name} = {value!r}\n" for name, value in member.items())
+    (folder / "federation.toml").write_text(f"[[members]]\n{stated}")
     here = {f"server{i}": f"127.0.0.1:{29520 + i}" for i in range(3)}
     lists: dict[str, Any] = {
         "players": here,

@@ -141,6 +141,11 @@ PLAYERS = Table(
         ),
         ({**_OWN, "--records": "given/own.csv"}, ("classes",)),
         ({**_OWN, "--records": "given/own.csv", "--class-names": "left,right"}, ("label",)),
+        (
+            {**_OWN, "--records": "given/letters.csv", "--class-names": "left,right"}
+            | {"--label": "side"},
+            ("records",),
+        ),
         ({**_OWN, "--classes": "1"}, ("classes",)),
         ({**_OWN, "--classes": "2", "--label": "side"}, ("label",)),
         ({**_OWN, "--classes": "2", "--weights": "given/own.npz"}, ("weights",)),
@@ -184,7 +189,12 @@ FEDERATION = Table(
         ({"--fingerprint": None}, ("add",)),
         ({"--role": "client"}, ("address",)),
         ({"--address": None}, ("address",)),
-        ({"--add": None, "--fingerprint": None}, ("federation",)),
+        ({"--add": None, "--fingerprint": None}, ("role",)),
+        ({"--add": None, "--fingerprint": None, "--role": None}, ("address",)),
+        (
+            {**dict.fromkeys(("--add", "--fingerprint", "--role", "--address"))},
+            ("federation",),
+        ),
     ],
     aliases={"file": ("federation",), "--add": ("name",)},
 )
