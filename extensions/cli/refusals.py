@@ -34,11 +34,6 @@ _SAID_BY = {
     "clients of a round": ("clients", "client_fraction"),
 }
 """Parameters that say, where they are given, what no parameter has as its name."""
-_ELSEWHERE = {
-    "a free port": "End the run that has it; or make the federation's file anew, with another port "
-    "for this member, and give it to every host (`pea federation`)."
-}
-"""What to do about what options do not say, by what is allowed."""
 
 
 class TypingError(ArgumentError):
@@ -156,7 +151,7 @@ class Command(TyperCommand):
             advice = self._advice(meant[0], error.value, error.allowed)
             argument = meant[0].name if argument in _OPTIONS else argument
         else:
-            advice = _ELSEWHERE.get(error.allowed) or self._look(meant, argument, ctx)
+            advice = self._look(meant, argument, ctx)
         advice = f"{error.advice} {advice}".strip()
         told = ArgumentError(argument, error.value, error.allowed, advice)
         return told.with_traceback(error.__traceback__)
