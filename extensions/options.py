@@ -1,4 +1,4 @@
-"""How a field of a dataclass is given as an option: on the command line, and in a TOML file."""
+"""How a field of a dataclass is given as an option, and which options are paths to write."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,3 +20,15 @@ class Option:
     help: str | None = None
     parse: Callable[[str], Any] | None = None
     negated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writes:
+    """Annotates a path that a command writes: a field, or a parameter that Typer reads.
+
+    Attributes:
+        inside: of a folder the names of the files that are written in it, as patterns; empty: the
+            path is a file.
+    """
+
+    inside: tuple[str, ...] = ()

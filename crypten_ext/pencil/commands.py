@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from extensions.checks import check_positive, check_seconds, check_writable
+from extensions.checks import check_positive, check_seconds
 from extensions.cli.installed import Commands
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.network.losses import Loss
 from extensions.network.models.own_layers import named
-from extensions.options import Option
+from extensions.options import Option, Writes
 from extensions.owners.data import read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.pairwise.owned import DATA, MODEL
@@ -129,7 +129,9 @@ def owner(
     ],
     learning: Annotated[Learning, Options("Model")],
     rows: Annotated[Rows, Options("Records")],
-    out: Annotated[Path, typer.Option(help="File of the model, written after each turn.")],
+    out: Annotated[
+        Path, typer.Option(help="File of the model, written after each turn."), Writes()
+    ],
     start: Annotated[Path | None, typer.Option(help="Model that is gone on with.")] = None,
     test: Annotated[
         Path | None, typer.Option(help="Own .npz file of features, to try the model on.")
@@ -138,7 +140,6 @@ def owner(
 ) -> None:
     """Own the model: learn from the data owners by turns. None of them is told the weights."""
     check_seconds("join_timeout", join_timeout)
-    check_writable("out", out)
     tried = None if test is None else read_party_file(test)
     _files(federation)
     with quiet_unless_it_fails():
@@ -232,7 +233,9 @@ def train(
     extraction: Annotated[FeatureExtraction, Options("Features")],
     owners: Annotated[int, typer.Option(help="Number of data owners.")] = 2,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the model and the ledgers; kept.")
+        Path | None,
+        typer.Option(help="Folder for the model and the ledgers; kept."),
+        Writes(inside=("model.npz", "*.ledger")),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that everything may take.")] = 3600.0,
 ) -> None:
@@ -242,7 +245,6 @@ def train(
         raise ArgumentError("owners", owners, "in 1..16")
     with tempfile.TemporaryDirectory(prefix="pencil-") as name:
         folder, kept = Path(name), Path(name) if out is None else out
-        check_writable("out", kept, folder=True)
         with quiet_unless_it_fails():
             from crypten_ext.pencil import local
         sources = origin.read(owners)

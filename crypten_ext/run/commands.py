@@ -10,11 +10,12 @@ import typer
 
 from crypten_ext.run.needs import PREPARED
 from crypten_ext.run.place import Place
-from extensions.checks import check_address, check_seconds, check_writable
+from extensions.checks import check_address, check_seconds
 from extensions.cli.options import SETTLED, Schedule, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError, PartyLostError
 from extensions.machine import keep_memory
+from extensions.options import Writes
 from extensions.owners.data import Sizes, settings_of
 from extensions.owners.features import find
 from extensions.owners.origin import FeatureExtraction, Origin, sizes_of
@@ -168,7 +169,11 @@ def _tell(tuples: int, size: int) -> None:
 
 
 def prepare(
-    out: Annotated[Path, typer.Option(help="Folder for party-0.material, party-1.material, ...")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for party-0.material, party-1.material, ..."),
+        Writes(inside=("party-*.material",)),
+    ],
     run: Annotated[TrainConfig, Options("Run", without=(*SETTLED, *_NOT_PREPARED))],
     schedule: Annotated[Schedule, Options("Run")],
     origin: Annotated[Origin, Options("Records", without=_NOT_COUNTED)],
@@ -183,7 +188,6 @@ def prepare(
     nobody deals: the parties make the tuples, all online, each on its own host with its --rank.
     What they have made before one is lost is gone on with by the same command.
     """
-    check_writable("out", out, folder=True)
     if run.provider not in PREPARED:
         raise ArgumentError("provider", run.provider, f"one of {PREPARED}")
     meeting = place.meeting(run.provider, run.parties)

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.options import Report
 from extensions.errors import ArgumentError
@@ -87,8 +86,6 @@ def budget(
         raise ArgumentError("records", str(records), "an existing file")
     if delta is not None and not 0.0 < delta < 1.0:
         raise ArgumentError("delta", delta, "in (0, 1)", "1 / (10 records) is usual.")
-    if json_out is not None:
-        check_writable("json", json_out)
     if cap is None and except_held_out:
         raise ArgumentError("except_held_out", True, "given with --cap EPSILON")
     account = read(path)

@@ -1,4 +1,4 @@
-"""What the `pea` command shows: notices, progress and the report."""
+"""What the `pea` command shows: notices, progress, the report, and how a lost run goes on."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from extensions.checks import check_writable
+from extensions.errors import LostError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.runs.config import TrainConfig
@@ -43,16 +43,23 @@ def notice(line: str) -> None:
     _err.print(Text.assemble(("Notice:", "yellow"), " ", line))
 
 
-def check_results(json_out: Path | None, save: Path | None) -> None:
-    """Returns only if the results can be written, before anything runs; nothing is written now.
+@contextmanager
+def resume_hint(kept: Path | None, *, at_players: bool = False) -> Iterator[None]:
+    """Adds the command that resumes the run to the error of a lost process, or to Ctrl-C.
 
-    Raises:
-        ArgumentError: they cannot.
+    Args:
+        kept: the run's checkpoint, a file or a folder of them; None or empty: nothing is kept.
+        at_players: whether it is a folder that every player has, of which this program sees none.
     """
-    if json_out is not None:
-        check_writable("json", json_out)
-    if save is not None:
-        check_writable("save", save, folder=True)
+    try:
+        yield
+    except (LostError, KeyboardInterrupt) as error:
+        command = "give the same command with --resume."
+        if kept is not None and at_players:
+            error.add_note(f"What players keep in {kept} is not lost: {command}")
+        elif kept is not None and (kept.is_file() or any(kept.glob("*"))):
+            error.add_note(f"What {kept} keeps is not lost: {command}")
+        raise
 
 
 @contextmanager

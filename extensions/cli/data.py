@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
+from extensions.options import Writes
 from extensions.owners.data import (
     RawSplit,
     Source,
@@ -34,7 +34,11 @@ NOT_OF_A_TABLE = ("data", "data_dir", "own", "download", "partition")
 
 
 def split(
-    out: Annotated[Path, typer.Option(help="Folder for party-0.npz, party-1.npz, ...")],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for party-0.npz, party-1.npz, ..."),
+        Writes(inside=("party-*.npz",)),
+    ],
     origin: Annotated[Origin, Options(without=("own",))],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
     parties: Annotated[int, typer.Option(help="Number of parties.")] = TrainConfig.parties,
@@ -44,7 +48,6 @@ def split(
 ) -> None:
     """Cut a data set into one file for each party, to try `pea party` with."""
     check_parties(parties)
-    check_writable("out", out, folder=True)
     sources = origin.read(parties)
     raw = [source.stated for source in sources]
     parts: Sequence[Split | RawSplit] = raw
@@ -60,14 +63,13 @@ def split(
 
 def extract(
     records: Annotated[Path, typer.Option(help="One party's .npz, .csv or .parquet file.")],
-    out: Annotated[Path, typer.Option(help=".npz file for the features.")],
+    out: Annotated[Path, typer.Option(help=".npz file for the features."), Writes()],
     table: Annotated[Origin, Options(without=NOT_OF_A_TABLE)],
     features: Annotated[str, typer.Option(help="As in `pea train`.")],
     extraction: Annotated[FeatureExtraction, Options(without=("features",))],
     classes: Classes = None,
 ) -> None:
     """Turn one party's records into the features that `pea party` shares; runs on its own."""
-    check_writable("out", out)
     source = own_records(records, table, classes)
     own = features_of(source, replace(extraction, features=features))
     path = write_records(own, out, source.classes)
@@ -92,7 +94,7 @@ def schema(
         str | None, typer.Option(help="Column that names the person, if several records may.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File for the schema; by default it is printed.")
+        Path | None, typer.Option(help="File for the schema; by default it is printed."), Writes()
     ] = None,
 ) -> None:
     """Draft a public schema of tables from one's own, to be edited before it is used."""
@@ -100,8 +102,6 @@ def schema(
         raise ArgumentError("from", str(records), "a .csv or .parquet file")
     if out is not None and out.exists():
         raise ArgumentError("out", str(out), "a file that is not there yet")
-    if out is not None:
-        check_writable("out", out)
     text = drafted(read_cells(records), target, unit)
     if out is None:
         typer.echo(text, nl=False)

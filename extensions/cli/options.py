@@ -9,6 +9,7 @@ import typer
 from extensions.checks import check_writable
 from extensions.cli.pace import ONCE, Pace, pace_of
 from extensions.errors import ArgumentError
+from extensions.options import Writes
 from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.sampling import check_sample_rate
 from extensions.runs.config import TrainConfig
@@ -25,7 +26,9 @@ SETTLED = (
 """Settings of a run that are not options of it, but follow from others."""
 
 
-Report = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
+Report = Annotated[
+    Path | None, typer.Option("--json", help="Write the report to this file."), Writes()
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from extensions.cli.config_file import CONFIG, ConfigFile
+from extensions.cli.outputs import check_outputs
 from extensions.errors import ArgumentError
-from extensions.options import Option
+from extensions.options import Option, Writes
 
 Command = Callable[..., Any]
 
@@ -44,7 +45,8 @@ def with_options(command: Command) -> Command:
     A parameter of type `X | None` is None unless the fields of X that have no default are given.
 
     Raises:
-        ArgumentError: when called with other options of such an X, but without those.
+        ArgumentError: when called with other options of such an X, but without those; or as
+            `check_outputs`, before anything else is done.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, _Group] = {}
@@ -64,6 +66,7 @@ def with_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def called(**given: Any) -> Any:
+        check_outputs(shown, given)
         own = {name: given[name] for name in hints if name in given and name not in groups}
         return command(**own, **{name: group.make(given) for name, group in groups.items()})
 
@@ -85,6 +88,7 @@ class _Leaf:
         help: what it means.
         optional: whether it may be left out although it has no default.
         title: of the options that it is shown with.
+        writes: whether it is a path that is written, and how.
     """
 
     field: Field[Any]
@@ -93,6 +97,7 @@ class _Leaf:
     help: str
     optional: bool
     title: str | None
+    writes: tuple[Writes, ...]
 
     @property
     def flag(self) -> str:
@@ -128,7 +133,7 @@ class _Leaf:
             self.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if demanded else self.default,
-            annotation=Annotated[kind, option],
+            annotation=Annotated[kind, option, *self.writes],
         )
 
     def value(self, given: Any) -> Any:
@@ -169,7 +174,9 @@ class _Group:
             kind, *marks = _unwrapped(hints[field.name])
             option = next((mark for mark in marks if isinstance(mark, Option)), Option())
             text = option.help or told.get(field.name, "")
-            yield field.name, _Leaf(field, option, kind, text, self.optional, self.shown.title)
+            writes = tuple(mark for mark in marks if isinstance(mark, Writes))
+            title = self.shown.title
+            yield field.name, _Leaf(field, option, kind, text, self.optional, title, writes)
 
     def leaves(self) -> Iterator[_Leaf]:
         """Yields the options."""

@@ -12,7 +12,6 @@ import numpy as np
 from extensions.cli import console, data
 from extensions.cli.again import OPTIONS, Again, AgainReport
 from extensions.cli.budget import BudgetFile, ledgers_of
-from extensions.cli.checkpoints import resume_hint
 from extensions.cli.options import SETTLED, Report, Schedule, check_options, config_of
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -81,7 +80,6 @@ def train(
         seed_data=records.seed,
     )
     engine = find_for(config, options)
-    console.check_results(report, options.save)
     with elsewhere(engine, options) as far:
         if far is not None:
             settings = config_of(
@@ -134,7 +132,7 @@ def _trained(
     for difference in again.differences(config):
         console.notice(difference)
     far = options.players is not None
-    with resume_hint(options.kept, at_players=far), console.progress(config) as show:
+    with console.resume_hint(options.kept, at_players=far), console.progress(config) as show:
         done = train(config, show)
     return {**done, OPTIONS: again.options()}
 
@@ -169,7 +167,6 @@ def party(
 ) -> None:
     """Run one party of a training run; start the others, on their hosts, with the same options."""
     check_options(options)
-    console.check_results(report, options.save)
     if seat.features is None and extraction.weights is not None:
         raise ArgumentError("weights", str(extraction.weights), "left out without --features")
     extraction = replace(extraction, features=seat.features or TrainConfig.features)
@@ -198,7 +195,7 @@ def party(
             records = write_records(own, Path(folder) / "features.npz", config.classes)
         _check_labels(config, [read_party_file(records)])
         console.notices(config, engine.notices(config))
-        with resume_hint(options.kept), console.progress(config) as show:
+        with console.resume_hint(options.kept), console.progress(config) as show:
             done = engine.train_party(config, records, seat.meeting, show, options)
     console.finish(done, report, options.save)
 

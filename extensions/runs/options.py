@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from extensions.checks import check_address, check_seconds, check_together
 from extensions.errors import ArgumentError
+from extensions.options import Writes
 from extensions.runs.checkpoints import CheckpointOptions
 from extensions.transport import Federation, Local
 
@@ -37,7 +38,7 @@ class RunOptions:
         ArgumentError: a time that is not positive, or a federation without key or players.
     """
 
-    save: Path | None = None
+    save: Annotated[Path | None, Writes(inside=("party-*.npz", "model.npz"))] = None
     timeout: float = 3600.0
     material: Path | None = None
     players: Path | None = None

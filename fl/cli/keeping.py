@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from extensions import durable
-from extensions.checks import check_writable
 from extensions.errors import ArgumentError
 from extensions.owners.data import write_private
 from fl.cli.choices import as_options
@@ -16,7 +15,7 @@ STATE_DICT, ARRAYS = ".pt", ".npz"
 
 
 def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> None:
-    """Returns only if no file would be overwritten, and all can be written.
+    """Returns only if no checkpoint would be overwritten, and the model's format is known.
 
     Raises:
         ArgumentError: a checkpoint that is missing or would be overwritten, or a model's file of
@@ -25,18 +24,12 @@ def check_files(checkpoint: Path | None, resume: bool, save: Path | None) -> Non
     if resume and (checkpoint is None or not checkpoint.is_file()):
         given = None if checkpoint is None else str(checkpoint)
         raise ArgumentError("checkpoint", given, "a file to go on from, with --resume")
-    if checkpoint is not None:
-        if not resume and checkpoint.exists():
-            advice = "Give --resume to go on from it."
-            raise ArgumentError(
-                "checkpoint", str(checkpoint), "a file that is not there yet", advice
-            )
-        check_writable("checkpoint", checkpoint)
-    if save is not None:
-        if save.suffix not in (STATE_DICT, ARRAYS):
-            allowed = f"a name that ends in {STATE_DICT} (state_dict) or {ARRAYS} (arrays)"
-            raise ArgumentError("save", str(save), allowed)
-        check_writable("save", save)
+    if checkpoint is not None and not resume and checkpoint.exists():
+        advice = "Give --resume to go on from it."
+        raise ArgumentError("checkpoint", str(checkpoint), "a file that is not there yet", advice)
+    if save is not None and save.suffix not in (STATE_DICT, ARRAYS):
+        allowed = f"a name that ends in {STATE_DICT} (state_dict) or {ARRAYS} (arrays)"
+        raise ArgumentError("save", str(save), allowed)
 
 
 def resume(run: FederatedAveraging, path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from extensions.cli.parameters import Options
-from extensions.options import Option
+from extensions.options import Option, Writes
 from fl.round.choices import Exchange, Keep, OnFailure, Weighting
 
 
@@ -209,11 +209,11 @@ class Result:
     """
 
     evaluate_every: int = 1
-    json_out: Annotated[Path | None, Option(name="json")] = None
-    csv: Path | None = None
+    json_out: Annotated[Path | None, Option(name="json"), Writes()] = None
+    csv: Annotated[Path | None, Writes()] = None
     tensorboard: Path | None = None
-    save: Path | None = None
-    checkpoint: Path | None = None
+    save: Annotated[Path | None, Writes()] = None
+    checkpoint: Annotated[Path | None, Writes()] = None
     resume: bool = False
 
 

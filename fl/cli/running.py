@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from extensions.checks import check_writable
 from extensions.cli import console
-from extensions.cli.checkpoints import resume_hint
 from fl.cli import keeping
 from fl.cli.building import run_of, settings_of
 from fl.cli.choices import as_options
@@ -28,7 +26,6 @@ def run(options: Experiment, config_file: Path | None) -> None:
     """
     privacy, result = options.privacy, options.result
     keeping.check_files(result.checkpoint, result.resume, result.save)
-    console.check_results(result.json_out, None)
     callbacks = _callbacks(result)
     federated, test = run_of(options)
     settings = settings_of(options, federated)
@@ -39,7 +36,7 @@ def run(options: Experiment, config_file: Path | None) -> None:
         console.notice("--aggregator plain: insecure, the server reads every client's update.")
     if options.aggregation.insecure_small_key:
         console.notice("--insecure-small-key: the key can be broken.")
-    with resume_hint(result.checkpoint):
+    with console.resume_hint(result.checkpoint):
         federated.fit(
             rounds,
             test,
@@ -63,7 +60,6 @@ def run(options: Experiment, config_file: Path | None) -> None:
 def _callbacks(result: Result) -> list[Callback]:
     found: list[Callback] = []
     if result.csv is not None:
-        check_writable("csv", result.csv)
         found.append(CSVWriter(result.csv))
     if result.tensorboard is not None:
         with as_options(folder="tensorboard"):

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from rich.console import Console
 from rich.table import Table
 
-from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.options import SETTLED, Report, Schedule, config_of
 from extensions.cli.parameters import Options
@@ -60,8 +59,6 @@ def plan(
     """Say what training will take: rounds, bytes and memory of a step, and its bounds."""
     if not 1 <= sizes.columns <= MOST_COLUMNS:
         raise ArgumentError("columns", sizes.columns, f"in 1..{MOST_COLUMNS}")
-    if json_out is not None:
-        check_writable("json", json_out)
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
     engine, records = find_for(config), sizes.of(config.parties)

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from extensions.checks import check_writable
 from extensions.cli import console
 from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
 from extensions.cli.model.shares import OwnRows, Party
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
+from extensions.options import Writes
 from extensions.owners.data import Columns, is_table, read_unlabelled
 from extensions.owners.origin import FeatureExtraction
 from extensions.ring.fixed_point import Reals
@@ -47,7 +47,7 @@ class Query:
     """
 
     records: Path | None = None
-    out: Path | None = None
+    out: Annotated[Path | None, Writes()] = None
     model: Path | None = None
     shares: Path | None = None
     owner: int = 0
@@ -80,8 +80,6 @@ def predict(
     From shares, records stay secret, and their owner alone gets the predictions.
     """
     query.check()
-    if query.out is not None:
-        check_writable("out", query.out)
     if query.shares is None:
         assert query.model is not None
         opened = read_opened(query.model)
@@ -114,10 +112,9 @@ def _text(path: Path | None) -> str | None:
 def export(
     model: Model,
     to: Annotated[str, typer.Option(help="torch, onnx, keras or npz.")],
-    out: Annotated[Path, typer.Option(help="File for it: .pt2, .onnx, .keras or .npz.")],
+    out: Annotated[Path, typer.Option(help="File for it: .pt2, .onnx, .keras or .npz."), Writes()],
 ) -> None:
     """Write an opened model for another framework, with all that is known of it."""
-    check_writable("out", out)
     path = write_as(read_opened(model), to, out)
     typer.echo(f"{path} {path.stat().st_size} bytes")
 

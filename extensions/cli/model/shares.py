@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from extensions.checks import check_positive, check_writable
+from extensions.checks import check_positive
 from extensions.cli import console
 from extensions.cli.budget import BudgetFile, ledgers_of
 from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
 from extensions.cli.options import Report
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
-from extensions.options import Option
+from extensions.options import Option, Writes
 from extensions.owners.data import Columns, Labels, is_table
 from extensions.owners.data.sources import load_own
 from extensions.owners.origin import FeatureExtraction, by_rank
@@ -181,8 +181,6 @@ def evaluate(
     Held out are those that the training of the model held out of the same files. Owners' ledgers
     are charged.
     """
-    if report is not None:
-        check_writable("json", report)
     party = Party(holders.shares, meeting, computing)
     files = holders.files(party)
     ledgers = _ledgers(files, budget)
@@ -199,7 +197,7 @@ def evaluate(
 
 def open_model(
     holders: Holders,
-    out: Annotated[Path, typer.Option(help="Folder for model.npz.")],
+    out: Annotated[Path, typer.Option(help="Folder for model.npz."), Writes(inside=("model.npz",))],
     computing: Computing,
     meeting: Annotated[Meeting | None, Options("Each party by hand")],
     budget: BudgetFile = None,
@@ -209,7 +207,6 @@ def open_model(
     Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
     model.
     """
-    check_writable("out", out / "model.npz")
     party = Party(holders.shares, meeting, computing)
     ledgers = _ledgers(holders.files(party), budget)
     if not ledgers:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import fl
-from extensions.cli.checkpoints import resume_hint
+from extensions.cli.console import resume_hint
 from extensions.errors import ArgumentError, WorkerLostError
 from extensions.privacy.accounting import Ledger
 from fl.cli.aggregators import aggregator_of
