@@ -15,7 +15,7 @@ from extensions.errors import LostError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.sums.whitened import account_for_whitening
 from extensions.runs.config import TrainConfig
-from extensions.runs.model import Header, OpenedModel, whitening_of, write_opened
+from extensions.runs.model import MODEL_FILE, Header, OpenedModel, whitening_of, write_opened
 from extensions.runs.report import as_json
 
 EPSILON_EVERY = 2.0
@@ -205,7 +205,7 @@ def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> 
         known = Header.of_json(header)
         whitening = whitening_of(known, parts)
         opened = OpenedModel(header=known, parameters=parameters, whitening=whitening)
-        write_opened(save / "model.npz", opened)
+        write_opened(save / MODEL_FILE, opened)
 
 
 def show(report: dict[str, Any]) -> None:

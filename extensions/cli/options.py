@@ -13,6 +13,7 @@ from extensions.options import Writes
 from extensions.owners.origin import FeatureExtraction
 from extensions.privacy.sampling import check_sample_rate
 from extensions.runs.config import TrainConfig
+from extensions.runs.model import check_free
 from extensions.runs.options import RunOptions
 
 SETTLED = (
@@ -94,7 +95,7 @@ class Schedule:
 
 
 def check_options(options: RunOptions) -> None:
-    """Returns only if checkpoints can be kept, and a run that goes on has some, and no material.
+    """Returns only if the run can be kept, and its model, and one that goes on has no material.
 
     Raises:
         ArgumentError: it is otherwise.
@@ -107,11 +108,15 @@ def check_options(options: RunOptions) -> None:
             "left out with --resume",
             "It is of use once, from the first step on: resume with a running dealer.",
         )
-    if keep is not None and options.players is None:  # else it is a folder of theirs
+    if options.players is not None:  # folders are theirs
+        return
+    if keep is not None:
         check_writable("checkpoint", keep.folder, folder=True)
         if keep.resume and not keep.folder.exists():
             advice = "If nothing was released, start again without --resume."
             raise ArgumentError("checkpoint", str(keep.folder), "a folder of checkpoints", advice)
+    if options.save is not None:
+        check_free(options.save, keep)
 
 
 def config_of(

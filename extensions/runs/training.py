@@ -102,6 +102,8 @@ def run_with(
     keep: Following
     shelves = shelves or Here(host.holders)
     manifest = stated_by(host, config, parts, options)
+    if options.save is not None:
+        shelves.check_free(options.save, options.checkpoints)
     if options.checkpoints is None:
         keep = Following(host, config, manifest, progress)
     else:

@@ -282,6 +282,17 @@ class Shelves:
         return self._owners[rank][0].array(name.encode())
 
 
+def test_a_player_refuses_a_folder_with_another_runs_share(tmp_path):
+    """It says so before the run begins: shares are on its own host, out of the client's sight."""
+    shelf = Shelves(tmp_path / "kept")
+    asked = {"folder": str(tmp_path / "shares"), "kept": str(tmp_path / "kept"), "resume": False}
+    assert shelf.ask(0, "vacant", **asked) == {"said": None}
+    (tmp_path / "shares").mkdir()
+    (tmp_path / "shares" / "party-1.npz").touch()
+    refused = shelf.ask(0, "vacant", **asked)["refused"]
+    assert refused == {"name": "save", "rule": "a folder without another run's model or shares"}
+
+
 def test_a_shelf_keeps_shares_until_the_run_is_released(tmp_path):
     """Each request goes to an owner's own files, and what is resumed is what was written."""
     first = Shelves(tmp_path)

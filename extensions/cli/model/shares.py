@@ -22,6 +22,7 @@ from extensions.owners.origin import FeatureExtraction, by_rank
 from extensions.ring.fixed_point import Reals
 from extensions.runs.config import TrainConfig
 from extensions.runs.model import (
+    MODEL_FILE,
     Header,
     OpenedModel,
     paths_in,
@@ -207,6 +208,9 @@ def open_model(
     Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
     model.
     """
+    if (model := out / MODEL_FILE).exists():
+        advice = "It may be another run's only copy: choose another folder."
+        raise ArgumentError("out", str(out), f"a folder without {MODEL_FILE}", advice)
     party = Party(holders.shares, meeting, computing)
     ledgers = _ledgers(holders.files(party), budget)
     if not ledgers:
@@ -218,7 +222,7 @@ def open_model(
     opened = OpenedModel(
         header=party.header, parameters=found["parameters"], whitening=party.whitening
     )
-    typer.echo(write_opened(out / "model.npz", opened))
+    typer.echo(write_opened(model, opened))
 
 
 def _ledgers(files: Mapping[int, Path], budget: Path | None) -> dict[int, Path]:

@@ -41,6 +41,7 @@ does not need it: a record that is present in some of the steps only costs less.
 
 from extensions.runs.checkpoints.agreement import Offer
 from extensions.runs.checkpoints.files import Checkpoint
+from extensions.runs.checkpoints.folder import runs_in
 from extensions.runs.checkpoints.options import CheckpointOptions
 from extensions.runs.checkpoints.party import PartyCheckpoints
 from extensions.runs.checkpoints.runs import check_files, run_settings
@@ -62,6 +63,7 @@ __all__ = [
     "complete_together",
     "open_together",
     "run_settings",
+    "runs_in",
     "settle_together",
     "store_together",
 ]

@@ -1,7 +1,8 @@
 """What a party finds in its folder, before it tells the others."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def make_new(folder: Path, rank: int) -> None:
             "checkpoint",
             str(folder),
             f"a folder without an earlier run of party {rank}",
-            "Resume that one with --resume, or choose another folder.",
+            "Resume that one with --resume, or choose another folder, and one for --save.",
         )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -93,12 +94,9 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
             of several runs; a run that has opened more than the folder knows of; or one that was
             finished, of which the folder has neither the words of the release nor the result.
     """
-    found = tuple(files.read(path, rank) for path in files.paths_in(folder, rank))
-    openings = tuple(files.read(path, rank) for path in files.openings_in(folder, rank))
-    charged = _read(files.charges_path(folder, rank), rank)
-    stored = _read(release.release_path(folder, rank), rank)
-    every = (*found, *openings, *(each for each in (charged, stored) if each is not None))
-    runs = {each.run for each in every} | {run for run in [release.run_of(folder, rank)] if run}
+    found, openings, charged, stored = _read(folder, rank)
+    every = (*found, *openings, *charged, *stored)
+    runs = _runs_of(folder, rank, every)
     if not runs:
         raise ArgumentError(
             "checkpoint",
@@ -118,12 +116,12 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
         run=run,
         checkpoints=found,
         openings=openings,
-        charged=charged,
-        release=stored,
+        charged=charged[0] if charged else None,
+        release=stored[0] if stored else None,
         marked=release.marked(folder, rank, run),
         result=result if result.exists() else None,
     )
-    if held.marked is None and not release.is_charged(rank, run, charged):
+    if held.marked is None and not release.is_charged(rank, run, held.charged):
         raise ArgumentError(
             "checkpoint",
             f"{folder}, without all that its run has opened",
@@ -132,13 +130,37 @@ def look(folder: Path, rank: int, settings: Mapping[str, Any]) -> Held:
         )
     if held.marked is None or held.done:
         return held
-    if stored is None or stored.release != held.marked:
+    if not stored or stored[0].release != held.marked:
         raise held.finished()
     return replace(held, checkpoints=())
 
 
-def _read(path: Path, rank: int) -> Checkpoint | None:
-    return files.read(path, rank) if path.exists() else None
+def runs_in(folder: Path) -> set[str]:
+    """Returns the names of the runs of which any party has something in a folder.
+
+    Raises:
+        ArgumentError: a file of theirs is damaged.
+    """
+    named = [re.match(r"party-(\d+)[.-]", path.name) for path in folder.glob("party-*")]
+    ranks = {int(found[1]) for found in named if found is not None}
+    every = {rank: [one for kind in _read(folder, rank) for one in kind] for rank in ranks}
+    return {run for rank, stored in every.items() for run in _runs_of(folder, rank, stored)}
+
+
+def _read(folder: Path, rank: int) -> tuple[tuple[Checkpoint, ...], ...]:
+    """A party's checkpoints, its words of releases on the way, its charges, and its release."""
+    last = (files.charges_path(folder, rank), release.release_path(folder, rank))
+    kinds = (
+        files.paths_in(folder, rank),
+        files.openings_in(folder, rank),
+        *([path] if path.exists() else [] for path in last),
+    )
+    return tuple(tuple(files.read(path, rank) for path in paths) for paths in kinds)
+
+
+def _runs_of(folder: Path, rank: int, stored: Sequence[Checkpoint]) -> set[str]:
+    finished = release.run_of(folder, rank)
+    return {each.run for each in stored} | ({finished} if finished else set())
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A trained model as a file: what it was trained on and how, and what it says of new records."""
 
 from extensions.runs.model.files import (
+    MODEL_FILE,
     OpenedModel,
     header_array,
     read_opened,
@@ -17,15 +18,17 @@ from extensions.runs.model.shares import (
     read_shares,
     write_shares,
 )
-from extensions.runs.model.shelves import Here, Shelves
+from extensions.runs.model.shelves import Here, Shelves, check_free
 
 __all__ = [
     "FEATURE",
+    "MODEL_FILE",
     "Header",
     "Here",
     "OpenedModel",
     "SharedModel",
     "Shelves",
+    "check_free",
     "check_width",
     "header_array",
     "header_of",

@@ -17,6 +17,8 @@ from extensions.protocols.sums.whitening import Whitening
 from extensions.ring.fixed_point import Reals
 from extensions.runs.model.header import Header
 
+MODEL_FILE = "model.npz"
+"""Name of an opened model in the folder of `--save`."""
 HEADER = "header"
 WHITENING = ("whitening_diagonal", "whitening_upper")
 """What was opened of a whitening (`extensions.protocols.sums.whitening.Whitening.parts`)."""

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints
-from extensions.runs.model.shares import SharedModel, path_of, write_shares
+from extensions.errors import ArgumentError
+from extensions.runs.checkpoints import CheckpointOptions, PartyCheckpoints, runs_in
+from extensions.runs.model.files import MODEL_FILE
+from extensions.runs.model.shares import SharedModel, path_of, read_shares, write_shares
 
 
 class Shelves(Protocol):
@@ -22,9 +24,47 @@ class Shelves(Protocol):
         """
         ...
 
+    def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
+        """Returns only if no holder's folder has another run's model (`check_free`)."""
+        ...
+
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
         """Each holder's share of a model is in its ``party-R.npz``, readable by its owner only."""
         ...
+
+
+def check_free(folder: Path, checkpoints: CheckpointOptions | None) -> None:
+    """Returns only if a folder has no model that one saved there would replace, or be mixed with.
+
+    What a model cost is spent: it may be the only copy.
+
+    Args:
+        folder: for a model, whole or in shares.
+        checkpoints: of its run; one that is resumed may have written its own shares before.
+
+    Raises:
+        ArgumentError: it has a model, or a ``party-R.npz`` that is no share of the resumed run.
+    """
+    shares = sorted(path for path in folder.glob("party-*.npz") if path.stem[6:].isdecimal())
+    resumed = checkpoints is not None and checkpoints.resume
+    own = runs_in(checkpoints.folder) if checkpoints is not None and resumed and shares else set()
+    also = ", and for --checkpoint" if checkpoints is not None and not resumed else ""
+    for path in [folder / MODEL_FILE, *shares]:
+        if path.exists() and _run_of(path) not in own:
+            raise ArgumentError(
+                "save",
+                str(folder),
+                "a folder without another run's model or shares",
+                f"{path.name} would be lost. Choose another folder for --save{also}.",
+            )
+
+
+def _run_of(path: Path) -> str | None:
+    """Name of the run whose share a file is; None if it is of no run that kept checkpoints."""
+    try:
+        return read_shares(path).run or None
+    except ArgumentError:
+        return None
 
 
 class Here:
@@ -42,6 +82,10 @@ class Here:
     ) -> list[PartyCheckpoints]:
         """Returns each holder's checkpoints."""
         return [PartyCheckpoints(options, rank, **settings) for rank in self._holders]
+
+    def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
+        """Returns only if the folder has no other run's model."""
+        check_free(folder, checkpoints)
 
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
         """Writes each holder's share."""

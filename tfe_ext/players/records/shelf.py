@@ -13,10 +13,10 @@ from extensions.owners.data import write_private
 from extensions.protocols.host import unnamed
 from extensions.ring.fixed_point import Integers
 from extensions.runs.checkpoints import CheckpointOptions, Offer, PartyCheckpoints
-from extensions.runs.model import Header, SharedModel, path_of, write_shares
+from extensions.runs.model import Header, SharedModel, check_free, path_of, write_shares
 
 _OF_A_RUN = ("check", "settle", "write", "charge", "store", "mark", "result", "complete")
-ON_THE_SHELF = ("keep", *_OF_A_RUN, "save", "put", "get")
+ON_THE_SHELF = ("vacant", "keep", *_OF_A_RUN, "save", "put", "get")
 """What a shelf is asked."""
 FACTS = ("frac_bits", "save")
 """What a file of `put` has beside a server's share of a model; public."""
@@ -80,6 +80,8 @@ class Shelf:
             PeaError: of `PartyCheckpoints`, or another client has come since.
         """
         given = dict(zip(fields.pop("names"), arrays, strict=True))
+        if what == "vacant":
+            return self._check_free(**fields)
         if what == "keep":
             return self._keep(keeper, **fields)
         if what == "save":
@@ -102,6 +104,11 @@ class Shelf:
             "complete": party.complete,
         }
         return {"answer": asked[what](**fields), "released": party.released}
+
+    @staticmethod
+    def _check_free(folder: str, kept: str | None, resume: bool) -> None:
+        of_run = None if kept is None else CheckpointOptions(folder=Path(kept), resume=resume)
+        check_free(Path(folder), of_run)
 
     def _keep(
         self, keeper: str, folder: str, every: int | None, resume: bool, rank: int, **settings: Any

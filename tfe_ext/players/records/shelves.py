@@ -61,6 +61,13 @@ class Shelves:
 
         return at_once(begin, range(len(self._shelves)), self._shelves)
 
+    def check_free(self, folder: Path, checkpoints: CheckpointOptions | None) -> None:
+        """Returns only if no player's folder has another run's model."""
+        kept = None if checkpoints is None else str(checkpoints.folder)
+        resume = checkpoints is not None and checkpoints.resume
+        asked = {"folder": str(folder), "kept": kept, "resume": resume}
+        at_once(lambda shelf: shelf.ask("vacant", asked), self._shelves)
+
     def save(self, folder: Path, shared: Sequence[SharedModel]) -> None:
         """Every server's share is in its player's folder, as `write_shares` writes it."""
         names = ("rank", "save", "entry", "run", "release")
