@@ -13,6 +13,7 @@ from rich.table import Table
 from extensions.cli import console
 from extensions.cli.options import Report
 from extensions.errors import ArgumentError
+from extensions.owners.data import is_named_as_records
 from extensions.runs.budget import Account, Cap, path_of, read, update
 from extensions.runs.budget.file import SUFFIX
 
@@ -59,6 +60,28 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
     return [*paths]
 
 
+def ledger_of(name: str, records: Path) -> Path:
+    """Returns the ledger of records that are not read here: beside them, or named itself.
+
+    Args:
+        name: of the option.
+        records: an owner's file, or its ledger.
+
+    Raises:
+        ArgumentError: it is neither, or there is neither it nor its ledger.
+    """
+    path = path_of(records)
+    known = is_named_as_records(records) or records.name.endswith(SUFFIX)
+    if not known or not (records.is_file() or path.is_file()):
+        raise ArgumentError(
+            name,
+            str(records),
+            f"an existing .npz, .csv or .parquet file of records, or its ledger, ...{SUFFIX}",
+            "Name the file that runs are given as records: their ledger lies beside it.",
+        )
+    return path
+
+
 def budget(
     records: Annotated[Path, typer.Argument(help="An owner's file of records, or its ledger.")],
     cap: Annotated[
@@ -81,9 +104,7 @@ def budget(
     json_out: Report = None,
 ) -> None:
     """Show what an owner's records were used for, what that costs, and the cap; or set the cap."""
-    path = records if records.name.endswith(SUFFIX) else path_of(records)
-    if not path.exists() and not records.exists():
-        raise ArgumentError("records", str(records), "an existing file")
+    path = ledger_of("records", records)
     if delta is not None and not 0.0 < delta < 1.0:
         raise ArgumentError("delta", delta, "in (0, 1)", "1 / (10 records) is usual.")
     if cap is None and except_held_out:

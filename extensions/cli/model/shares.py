@@ -1,7 +1,7 @@
 """The commands of `pea` that compute with shares of a model, and how parties are found for it."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ import typer
 
 from extensions.checks import check_positive
 from extensions.cli import console
-from extensions.cli.budget import BudgetFile, ledgers_of
+from extensions.cli.budget import BudgetFile, ledger_of, ledgers_of
 from extensions.cli.model.recipe import FROM_THE_MODEL, as_in_training
 from extensions.cli.options import Report
 from extensions.cli.parameters import Options
@@ -30,6 +30,7 @@ from extensions.runs.model import (
     write_opened,
 )
 from extensions.runs.model.backends import Computing, find_model_backend
+from extensions.runs.model.charges import has_run
 from extensions.runs.model.together import PartyFiles, Request, write_records
 from extensions.runs.options import Meeting
 
@@ -141,6 +142,20 @@ class Party:
         self.whitening = first.whitening
         self._engine = find_model_backend(computing.backend)
 
+    def strangers(self, ledgers: Mapping[int, Path]) -> Iterator[str]:
+        """Yields, of each ledger that lacks the run of the shares, what that means.
+
+        Args:
+            ledgers: by rank; with one share that of this party, whatever its rank.
+        """
+        for rank, ledger in ledgers.items():
+            path = self.paths[0 if self.meeting is not None else rank]
+            if not has_run(ledger, read_shares(path)):
+                yield (
+                    f"{ledger} does not have the run of {path}, and is charged with all of it: "
+                    "were these the records of the training? Else that of those lacks the opening."
+                )
+
     def ask(self, request: Request, own: Mapping[int, OwnRows]) -> list[dict[str, Any]]:
         """Returns what each party gets, or this one alone.
 
@@ -206,13 +221,18 @@ def open_model(
     """Open a model to all parties; it is noted in the ledgers of the records given.
 
     Epsilon stays what it is where a ledger has the run, which was charged as if it opened its
-    model.
+    model. Another one is charged with the whole run.
     """
     if (model := out / MODEL_FILE).exists():
         advice = "It may be another run's only copy: choose another folder."
         raise ArgumentError("out", str(out), f"a folder without {MODEL_FILE}", advice)
     party = Party(holders.shares, meeting, computing)
-    ledgers = _ledgers(holders.files(party), budget)
+    files = holders.files(party)
+    for path in files.values():  # which nothing reads
+        ledger_of("data_for_party" if party.meeting is None else "records", path)
+    ledgers = _ledgers(files, budget)
+    for line in party.strangers(ledgers):
+        console.notice(line)
     if not ledgers:
         console.notice("no ledger is given, so that none notes that the model is opened.")
     if not party.header.privacy["private"]:

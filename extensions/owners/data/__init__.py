@@ -32,7 +32,7 @@ from extensions.owners.data.sources import (
     raw_rows,
     settings_of,
 )
-from extensions.owners.data.tables import Columns, is_table, read_cells
+from extensions.owners.data.tables import Columns, is_named_as_records, is_table, read_cells
 from extensions.owners.data.unlabelled import Unlabelled, read_unlabelled
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Unlabelled",
     "bounded_rows",
     "find_folder",
+    "is_named_as_records",
     "is_table",
     "kind_of",
     "load",

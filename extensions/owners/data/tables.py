@@ -57,6 +57,11 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
+def is_named_as_records(path: Path) -> bool:
+    """Whether the name of the file is that of records: of a table, or of arrays."""
+    return path.suffix in (*SUFFIXES, ".npz")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableRecords:
     """One owner's records as its table says them.

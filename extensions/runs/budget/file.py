@@ -14,12 +14,13 @@ SUFFIX = ".budget.json"
 
 
 def path_of(records: Path) -> Path:
-    """Returns where the ledger of a file of records lies; that of a symbolic link is its target's.
+    """Returns where the ledger of a file of records lies, or the ledger itself.
 
-    A hard link has one of its own, as a copy has: backups and package stores make them.
+    That of a symbolic link is its target's. A hard link has one of its own, as a copy has: backups
+    and package stores make them.
     """
     real = records.resolve()
-    return real.with_name(real.name + SUFFIX)
+    return real if real.name.endswith(SUFFIX) else real.with_name(real.name + SUFFIX)
 
 
 def read(path: Path) -> Account:

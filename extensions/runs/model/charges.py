@@ -112,7 +112,7 @@ def charge_of_opening(
         marks.append((f"{shared.name} {rank}", shared.digest))
         if path is None:
             continue
-        if shared.entry and read(path).find(shared.entry) is not None:
+        if has_run(path, shared):
             openings.append((path, shared.entry))
             continue
         ledger = planned(host, config, shared.header.spec.widths[0])
@@ -122,6 +122,11 @@ def charge_of_opening(
         if durable.claimed(OPENED, name) not in (None, value):
             raise _opened_otherwise()
     return Charge(reservations=Reservations(entries), openings=openings, marks=marks)
+
+
+def has_run(ledger: Path, shared: SharedModel) -> bool:
+    """Returns whether a ledger has the run of which shares are."""
+    return bool(shared.entry) and read(ledger).find(shared.entry) is not None
 
 
 def _opening(entry: str, account: Account) -> Account:

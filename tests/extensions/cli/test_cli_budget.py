@@ -9,6 +9,7 @@ import pytest
 
 from extensions.cli.budget import ledgers_of
 from extensions.errors import ArgumentError
+from extensions.runs.budget import path_of
 from tests.helpers.commands import pea, report_of
 from tests.helpers.crashes import epsilons_computed_once
 
@@ -150,4 +151,26 @@ def test_options_are_checked(owners, options, message):
     done = pea("budget", owners[0], *options)
     assert done.returncode == 1
     assert message in done.stderr
-    assert "must be an existing file" in pea("budget", owners[0].with_name("no.npz")).stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["no.npz", "no.npz.budget.json", ".", "south.pem", "schema.toml", "files.npz"]
+)
+def test_a_cap_is_set_beside_records_alone(owners, tmp_path, monkeypatch, name):
+    """A typing error would leave the records without one."""
+    monkeypatch.chdir(tmp_path)
+    for other in ("south.pem", "schema.toml"):
+        Path(other).touch()
+    Path("files.npz").mkdir()
+    done = pea("budget", name, "--cap", 3, "--delta", 1e-5)
+    assert done.returncode == 1
+    assert f"records = {name!r}: must be an existing .npz, .csv or .parquet file" in done.stderr
+    assert not [*tmp_path.glob("**/*.budget.json")]
+    assert not path_of(tmp_path).exists()
+
+
+def test_a_ledger_is_shown_without_its_records(owners):
+    assert shown(owners[0], "--cap", 3, "--delta", 1e-5)[1]["left"] == 3
+    owners[0].unlink()
+    for path in (owners[0], path_of(owners[0])):
+        assert shown(path)[1]["left"] == 3

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from extensions.cli.model.shares import Party
 from extensions.errors import ArgumentError
 from extensions.network.passes import forward
 from extensions.owners.data import load_raw
@@ -18,6 +19,7 @@ from extensions.protocols import announcement
 from extensions.ring.fixed_point import encode
 from extensions.runs.budget import Account, Cap, Entry, path_of, read, update
 from extensions.runs.model import SharedModel, logits_of, read_shares, together, write_shares
+from extensions.runs.model.backends import Computing
 from extensions.runs.model.together import Own, Request, perform
 from tests.conftest import SHARED
 from tests.extensions.runs.test_model import model_of, records, whitened_model
@@ -225,6 +227,34 @@ def test_an_opening_costs_what_the_run_did_where_the_ledger_lacks_it(tmp_path):
     assert entry.epsilon(1e-5) == np.inf, "the model was trained without privacy"
 
 
+def told(folder, *names) -> list[str]:
+    """What a party says of its ledgers of these names."""
+    party = Party(folder, None, Computing())
+    return [*party.strangers({rank: folder / name for rank, name in enumerate(names)})]
+
+
+def test_whoever_opens_hears_which_ledger_lacks_the_run(tmp_path):
+    entered(tmp_path / "a.budget.json", "run-0")
+    for one in shared(small(), entry="run-0"):
+        write_shares(tmp_path / f"party-{one.rank}.npz", one)
+    (line,) = told(tmp_path, "a.budget.json", "b.budget.json")
+    assert "b.budget.json does not have the run of" in line
+    assert "party-1.npz" in line
+
+
+@pytest.mark.parametrize("name", ["fp", ".", "nowhere.csv"])
+def test_an_opening_is_noted_beside_records_alone(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fp").touch()
+    for one in shared(small()):
+        write_shares(tmp_path / "shares" / f"party-{one.rank}.npz", one)
+    done = pea("open", "--shares", "shares", "--data-for-party", f"0={name}", "--out", "model")
+    assert done.returncode == 1
+    assert f"data_for_party = {name!r}: must be an existing .npz, .csv or .parquet" in done.stderr
+    assert not [*tmp_path.glob("**/*.budget.json")]
+    assert not path_of(tmp_path).exists()
+
+
 def test_a_second_model_of_a_save_is_not_opened():
     perform(host(), Request(task="open"), [Own(shared=each) for each in shared(small())])
     ours = host()
@@ -291,6 +321,7 @@ def test_processes_predict_count_and_open_what_was_trained(tmp_path):
     assert done.returncode == 0, done.stderr
     right = tables["clear"][:, 1] == digits.test_y[:90]
     assert json.loads(path.read_text())["accuracy"] == pytest.approx(right.mean(), abs=0.03)
+    assert "does not have the run" not in opened.stderr
     counted = [entry.opens for entry in read(path_of(raw)).entries[1:]]
     assert counted == [("the number of correct predictions on held-out records",)]
     assert read(path_of(other)).entries[0].opens[-1] == "the model, after the run"
