@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -72,7 +72,8 @@ def check_outputs(parameters: Sequence[inspect.Parameter], values: Mapping[str, 
 
     Raises:
         ArgumentError: of `check_writable`; a path whose file another option names too, or that is a
-            private key, or a ledger of `pea budget` or the place of one.
+            private key, or a ledger of `pea budget` or the place of one. The report of a run to be
+            repeated (--again) may be replaced by that of the new one.
     """
     given = [_given(each, values.get(each.name)) for each in parameters]
     for one in given:
@@ -105,8 +106,6 @@ def _paths_of(value: Any) -> Iterator[Path]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _paths_of(each)
-    elif is_dataclass(value):
-        yield from _paths_of([*vars(value).values()])
 
 
 def _check_kept(output: _Given, others: Sequence[_Given]) -> None:

@@ -160,7 +160,7 @@ def test_hidden_layers_have_a_learning_rate_of_their_own(tmp_path):
     assert pea("train", *options).returncode == 0
     done = pea("train", *options, "--lr", 1000)
     assert done.returncode == 1
-    assert "learning_rate = 1000.0: must be such that 2 steps move weights by" in done.stderr
+    assert "pea: lr = 1000.0: must be such that 2 steps move weights by" in done.stderr
 
 
 @pytest.mark.parametrize(
