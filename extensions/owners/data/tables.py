@@ -59,7 +59,7 @@ def is_table(path: Path) -> bool:
 
 def is_named_as_records(path: Path) -> bool:
     """Whether the name of the file is that of records: of a table, or of arrays."""
-    return path.suffix in (*SUFFIXES, ".npz")
+    return path.suffix.lower() in (*SUFFIXES, ".npz")
 
 
 @dataclass(frozen=True, kw_only=True)
