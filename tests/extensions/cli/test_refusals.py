@@ -81,7 +81,10 @@ def test_options_of_train_are_refused_likewise():
 
 _OF_A_TABLE = "must be a .csv or .parquet file, as --schema is given."
 _ADDED = ("federation", "new.toml", "--add", "b", "--fingerprint", "cd" * 32)
-_ADDRESS = "must be HOST:PORT with a port in 1..65535. Type: --address TEXT."
+_ADDRESS = (
+    "must be HOST:PORT with a port in 1..65535, and an IPv6 address in brackets. "
+    "Type: --address TEXT."
+)
 _TOGETHER = "must be given with --add and --fingerprint."
 
 
@@ -148,10 +151,8 @@ def test_a_port_in_use_is_told_as_one(tmp_path):
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"pea: address = '{address}': must be a free port. ")
-    assert last.endswith(
-        "End the run that has it; or make the federation's file anew, with "
-        "another port for this member, and give it to every host (`pea federation`)."
-    )
+    told = "End what listens there, or give this member another port in every host's file: "
+    assert f"{told}`pea federation`. [Errno " in last
 
 
 def assert_refused(cases: list[Case], results: list[dict[str, Any]]) -> None:

@@ -1,6 +1,7 @@
 """A host that the core has never heard of: found by an entry point alone, it trains like others."""
 
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def own_state(tmp_path, monkeypatch):
 
 
 def trained(folder: Path, *options: object) -> tuple[dict[str, object], Path]:
-    model = folder / "model"
+    model = Path(tempfile.mkdtemp(dir=folder)) / "model"
     done = pea(*RUN, *options, "--json", folder / "report.json", "--save", model)
     assert done.returncode == 0, done.stderr
     return report_of(folder / "report.json"), model

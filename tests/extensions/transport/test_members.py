@@ -189,12 +189,16 @@ def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked(tmp_path):
 
 def test_nobody_waits_longer_than_a_machine_can(tmp_path):
     assert waitable(3.0) == 3.0
-    (own,) = identities(tmp_path, "p1")
-    local = local_at(tmp_path, f"127.0.0.1:{free_port()}")
-    other = member("p1", "127.0.0.1:1", own.fingerprint)
-    with listening(local) as listener, Door(local, listener, ["run"]) as door:
-        waiting = threading.Thread(target=lambda: door.take(other, "run", float("inf")))
-        waiting.daemon = True
-        waiting.start()
-        waiting.join(0.2)
-        assert waiting.is_alive()
+    own = identities(tmp_path, "p0", "p1")
+    places = [f"127.0.0.1:{free_port()}", "127.0.0.1:1"]
+    marks = [one.fingerprint for one in own]
+    members = [member(f"p{each}", places[each], marks[each]) for each in range(2)]
+    ends = [Local(one, Federation(members)) for one in own]
+    with listening(ends[0]) as listener, Door(ends[0], listener, ["run"]) as door:
+        door.begin(RUN)
+        taken, dialled = at_once(
+            lambda: door.take(members[1], "run", float("inf")),
+            lambda: dial(ends[1], members[0], "run", RUN, seconds=float("inf")),
+        )
+        for one in (taken, dialled):
+            one.connection.close()
