@@ -70,17 +70,20 @@ def check_address(name: str, text: str) -> tuple[str, int]:
     in_brackets = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if in_brackets else host
     is_port = port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16
-    if not is_port or not (_is_ipv6(host) if in_brackets else _is_name(host)):
+    found = literal(host)
+    is_host = found is not None and found.version == 6 if in_brackets else _is_name(host)
+    if not is_port or not is_host:
         allowed = "HOST:PORT with a port in 1..65535, and an IPv6 address in brackets"
         raise ArgumentError(name, text, allowed)
     return host, int(port)
 
 
-def _is_ipv6(host: str) -> bool:
+def literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Returns the address that a host is given by, None if it is given by its name."""
     try:
-        return ipaddress.ip_address(host).version == 6
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def _is_name(host: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 
 from crypten_ext.masks.keystream import Keystream
+from crypten_ext.ring.joint import add_to
 
 Shares = list[torch.Tensor]
 Compute = Callable[[Shares, list[Shares], Keystream], Sequence[torch.Tensor]]
@@ -61,13 +62,6 @@ class Piece:
         take = torch.sub if self.sharing == "sum" else torch.bitwise_xor
         for share in shares:
             value = take(value, share, out=into)
-
-    def correct(self, share: torch.Tensor, correction: torch.Tensor) -> None:
-        """Changes words of a share so that the value is right."""
-        if self.sharing == "sum":
-            share += correction
-        else:
-            share ^= correction
 
 
 @dataclass(frozen=True)
@@ -127,6 +121,6 @@ class Recipe:
         for piece, own in zip(self.dependents, share[len(self.masks) :], strict=True):
             if start < piece.words and len(correction):
                 words = own.view(-1)[start:][: len(correction)]
-                piece.correct(words, correction[: len(words)])
+                add_to(piece.sharing, words, correction[: len(words)])
                 correction = correction[len(words) :]
             start = max(0, start - piece.words)

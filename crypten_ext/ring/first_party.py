@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from crypten_ext.ring.factors import LayerMasks
-from crypten_ext.ring.joint import followed, layer
+from crypten_ext.ring.joint import add_to, followed, layer
 from crypten_ext.ring.opening import is_leader
 from crypten_ext.ring.triples import HostsTriples
 from extensions.ring.joint import Joint, correlated, joint_of
@@ -49,7 +49,7 @@ def _deal(joint: Joint) -> list[torch.Tensor]:
         return shares
     drawn = [rng.generate_random_ring_element(part.shape) for part in joint.masks]
     for part, share, value in zip(parts, shares, [*drawn, *followed(joint, drawn)], strict=True):
-        _add(part.sharing, share, value)
+        add_to(part.sharing, share, value)
     return shares
 
 
@@ -57,10 +57,3 @@ def _zeros(sharing: Sharing, shape: tuple[int, ...]) -> torch.Tensor:
     primitive: Any = ArithmeticSharedTensor if sharing == "sum" else BinarySharedTensor
     share: torch.Tensor = primitive.PRZS(shape).share
     return share
-
-
-def _add(sharing: Sharing, share: torch.Tensor, value: torch.Tensor) -> None:
-    if sharing == "sum":
-        share += value
-    else:
-        share ^= value

@@ -40,6 +40,20 @@ def followed(joint: Joint, masks: Tensors) -> Tensors:
     return joint.follow(masks, _Tensors())
 
 
+def add_to(sharing: str, share: torch.Tensor, value: torch.Tensor) -> None:
+    """Changes a share, in its own memory, so that what is shared is that much more.
+
+    Args:
+        sharing: "sum"; anything else is shared bitwise.
+        share: of somebody.
+        value: that is added, modulo 2^64 or 2.
+    """
+    if sharing == "sum":
+        share += value
+    else:
+        share ^= value
+
+
 def layer(rows: int, inputs: int, outputs: int) -> Joint:
     """Returns the masks of `crypten_ext.ring.factors.LayerMasks`, in their order."""
     x, w, d = (rows, inputs), (inputs, outputs), (outputs, rows)

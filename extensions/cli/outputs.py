@@ -144,7 +144,7 @@ def _is_ledger(path: Path) -> bool:
         return False
     try:
         read(path)
-    except (ArgumentError, UnicodeDecodeError):
+    except ArgumentError:
         return False
     return True
 

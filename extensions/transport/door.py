@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from extensions.checks import check_address, waitable
+from extensions.checks import check_address, literal, waitable
 from extensions.errors import ArgumentError
 from extensions.transport.federation import Member
 from extensions.transport.handshake import ATTEMPT, Admitted, Local, Terms, answer
@@ -28,7 +27,7 @@ def listening(local: Local) -> Iterator[socket.socket]:
     """
     address = local.member.address
     host, port = check_address("address", address)
-    plain = _literal(host)
+    plain = literal(host)
     is_inner = host.lower() == "localhost" if plain is None else plain.is_loopback
     has_both = plain is None and not is_inner and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if has_both or ":" in host else socket.AF_INET
@@ -41,14 +40,6 @@ def listening(local: Local) -> Iterator[socket.socket]:
         raise ArgumentError("address", address, "a free port", advice) from error
     with listener:
         yield listener
-
-
-def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Returns the address that it is, None if it is a name."""
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 class Door(Lobby[Admitted]):

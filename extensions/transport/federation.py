@@ -7,7 +7,6 @@ Parties have their ranks by their order in it.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import re
 import tomllib
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from extensions import durable
-from extensions.checks import check_address
+from extensions.checks import check_address, literal
 from extensions.errors import ArgumentError
 from extensions.transport.identity import Identity, check_name
 
@@ -177,7 +176,4 @@ def _member(row: Any, path: Path) -> Member:
 def _place(address: str) -> tuple[str, int]:
     """Returns host and port, the same for each way to write them."""
     host, port = check_address("address", address)
-    try:
-        return str(ipaddress.ip_address(host)), port
-    except ValueError:  # a name
-        return host.lower(), port
+    return str(literal(host) or host.lower()), port
