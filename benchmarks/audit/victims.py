@@ -18,7 +18,7 @@ from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find_for
+from extensions.runs.hosts import find_for, settled
 from extensions.runs.options import RunOptions
 from extensions.runs.training import run as make_run
 
@@ -55,11 +55,6 @@ class WithNullRecords:
         """Returns the source's draws, without the null records."""
         drawn: npt.NDArray[np.bool_] = self._source.bernoulli(party, probability, size)
         return drawn & ~self._absent[party]
-
-
-def settled(config: TrainConfig, features: int) -> TrainConfig:
-    """Returns the settings that `pea train` makes of a target, for records of so many features."""
-    return config.resolved(find_for(config).noise_failure(config, features))
 
 
 def claimed(config: TrainConfig, features: int) -> float:

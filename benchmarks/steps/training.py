@@ -20,7 +20,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.data import write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find, find_for
+from extensions.runs.hosts import find_for, settled
 from extensions.runs.options import RunOptions
 
 ABY3_SERVERS = 3
@@ -134,10 +134,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         files = write_parts(parts, Path(folder))
         for name in kind or kinds:
-            config = kinds[name]
-            failure = find(config.backend).noise_failure(config, parts[0].train_x.shape[1])
-            resolved = config.resolved(failure)
-            samples[name] = [run(name, resolved, files) for _ in range(seeds)]
+            config = settled(kinds[name], parts[0].train_x.shape[1])
+            samples[name] = [run(name, config, files) for _ in range(seeds)]
             recorded[name] = datetime.now(UTC).date().isoformat()
     samples = {name: samples[name] for name in kinds if name in samples}
     publish(

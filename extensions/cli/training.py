@@ -19,7 +19,7 @@ from extensions.owners.data import Split, is_table, read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
 from extensions.privacy.sampling import check_labels
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for
+from extensions.runs.hosts import Backend, Progress, at_hand, elsewhere, find_for, settled
 from extensions.runs.options import Meeting, RunOptions
 
 _NAMED = {
@@ -127,7 +127,7 @@ def _trained(
     again: Again,
 ) -> dict[str, Any]:
     """Returns the report of a run, after all that is to be said of it before."""
-    config = settings.resolved(engine.noise_failure(settings, columns))
+    config = settled(settings, columns)
     console.notices(config, engine.notices(config))
     for difference in again.differences(config):
         console.notice(difference)

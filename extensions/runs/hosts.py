@@ -101,6 +101,16 @@ def find_for(config: TrainConfig, options: RunOptions | None = None) -> Backend:
     return backend
 
 
+def settled(config: TrainConfig, features: int) -> TrainConfig:
+    """Returns the settings with their noise, for records of so many features.
+
+    Raises:
+        ArgumentError: of `find`, and of `TrainConfig.resolved`.
+        MissingExtraError: of `find`.
+    """
+    return config.resolved(find(config.backend).noise_failure(config, features))
+
+
 class Elsewhere(Protocol):
     """Owners whose records are nowhere in this program's reach, and who have been asked.
 

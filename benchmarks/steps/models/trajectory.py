@@ -25,7 +25,7 @@ from extensions.ring.clear import Coins
 from extensions.ring.fixed_point import Integers
 from extensions.runs.clear_host import ClearHost
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find
+from extensions.runs.hosts import settled
 from extensions.runs.options import RunOptions
 from extensions.runs.owned import checked_records
 
@@ -114,7 +114,7 @@ def publish_trajectory() -> None:
     config = TrainConfig(
         data=DATA, parties=PARTIES, classes=10, backend="crypten", insecure_seed=SEED, **SETTINGS
     )
-    config = config.resolved(find("crypten").noise_failure(config, parts[0].train_x.shape[1]))
+    config = settled(config, parts[0].train_x.shape[1])
     with (
         tempfile.TemporaryDirectory(prefix="pea-") as folder,
         Parties(PARTIES, provider="dealer", timeout=TIMEOUT) as pool,

@@ -13,7 +13,7 @@ from extensions.errors import ArgumentError
 from extensions.owners.origin import FeatureExtraction
 from extensions.runs.budget.forecast import forecast
 from extensions.runs.config import TrainConfig
-from extensions.runs.hosts import find_for
+from extensions.runs.hosts import find_for, settled
 from extensions.runs.hosts import plan as plan_step
 
 MOST_COLUMNS = 1 << 20
@@ -62,7 +62,7 @@ def plan(
     extraction = FeatureExtraction(max_feature_norm=sizes.max_feature_norm)
     config = config_of(run, schedule, extraction, classes=sizes.classes)
     engine, records = find_for(config), sizes.of(config.parties)
-    config = config.resolved(engine.noise_failure(config, sizes.columns))
+    config = settled(config, sizes.columns)
     step = plan_step(engine, config, records, sizes.columns)
     found = forecast(config, records, sizes.columns, step)
     _show(found)
