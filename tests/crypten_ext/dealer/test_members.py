@@ -29,7 +29,7 @@ from extensions.transport import Federation, Local, Member, RefusedError, dial
 from tests.helpers.cable import Cable, cuts_of
 from tests.helpers.commands import PROGRAM
 from tests.helpers.federations import RUN, at_once, identities, listeners
-from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.patience import MANY, PATIENCE, wait_until
 from tests.helpers.strangers import visited_by
 
 pytestmark = pytest.mark.usefixtures("imported")
@@ -452,7 +452,7 @@ def test_a_party_has_the_dealer_of_its_federation_and_no_other(place, tmp_path):
         Federation([other, place.federation.dealer])
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [500, MANY])
 def test_no_bytes_break_the_dealers_door(place, number, handshakes):
     thread = place.serve(1)
     party, dealer = place.parties[0], place.federation.dealer

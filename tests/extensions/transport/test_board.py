@@ -9,7 +9,7 @@ import pytest
 
 from extensions.transport.board import _LENGTH, LARGEST, Board, BoardLostError, FarBoard
 from tests.helpers.federations import cabled
-from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.patience import MANY, PATIENCE, wait_until
 
 GOOD = json.dumps(["set", ["name", "text"]]).encode()
 
@@ -40,7 +40,7 @@ def test_texts_are_read_on_over_another_connection(board):
     far.close()
 
 
-@pytest.mark.parametrize("number", [2000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [2000, MANY])
 def test_no_message_breaks_the_board(number):
     """Members alone get so far; what is inside TLS is all that counts."""
     kept, draws = Board(), np.random.default_rng(9)

@@ -32,10 +32,9 @@ from extensions.transport.hello import Preamble
 from extensions.transport.kernel import hung_up
 from extensions.transport.wire import Wire
 from tests.helpers.federations import RUN, at_once, identities, listeners
-from tests.helpers.patience import PATIENCE, wait_until
+from tests.helpers.patience import MANY, PATIENCE, wait_until
 from tests.helpers.strangers import visited_by
 
-LONG = 100_000
 TERMS = handshake.Terms("run", RUN)
 REFUSED_HERE, REFUSED_THERE = "was refused: ", "refused this host and says: "
 
@@ -409,9 +408,7 @@ def test_a_hosts_own_certificate_is_not_anothers(two):
         assert reason.encode() in found
 
 
-@pytest.mark.parametrize(
-    "number", [2500, pytest.param(LONG, marks=pytest.mark.long)], ids=["some", "many"]
-)
+@pytest.mark.parametrize("number", [2500, MANY])
 def test_no_bytes_break_a_door(two, number, handshakes):
     own, federation, (place, _) = two
     caller = Local(own[1], federation)

@@ -11,7 +11,7 @@ from extensions.runs.processes.wire import carried
 from extensions.transport import Door, Local, Mesh, dial
 from extensions.transport.end import HEADER
 from tests.helpers.federations import RUN, at_once, identities, listeners, meshes
-from tests.helpers.patience import PATIENCE
+from tests.helpers.patience import MANY, PATIENCE
 
 MIB = 1 << 20
 
@@ -135,7 +135,7 @@ def test_an_object_above_its_limit_is_refused_before_memory_is_taken(two):
         first.receive_any(1, 10)
 
 
-@pytest.mark.parametrize("number", [500, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [500, MANY])
 def test_no_frames_break_a_receiver(tmp_path, number):
     draws = np.random.default_rng(11)
     own, (place, other) = identities(tmp_path, "p0", "p1"), listeners(2)
