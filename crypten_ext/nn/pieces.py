@@ -42,7 +42,7 @@ def in_pieces(
 
     Raises:
         ArgumentError: fewer rows than one.
-        GradientError: tensors that are no batch.
+        GradientError: tensors that are no batch, or of two batches.
     """
     if rows < 1:
         raise ArgumentError("rows", rows, "at least 1")
@@ -52,6 +52,11 @@ def in_pieces(
             if found is None or found.uses or found.batch.piece is not None:
                 raise refusal(name, tensor, "part of a whole batch")
         assert origin is not None
+        assert of_targets is not None
+        if origin.part != "features":
+            raise refusal("x", x, "the features of a batch")
+        if of_targets.part != "targets" or of_targets.batch is not origin.batch:
+            raise refusal("y", y, "those of the batch whose features are x")
         whole, size = origin.batch, x.size(0)
         count = -(-size // rows)
         for i in range(count):

@@ -15,6 +15,9 @@ MESSAGES = {
     "cut_otherwise": "Piece 2 of a batch is due, and this is piece 2, .*cut otherwise",
     "used_whole_too": "batch was used for an earlier step",
     "pieces_of_pieces": "x is the features of a batch, not part of a whole batch",
+    "targets_of_another_batch": "y is the targets of a batch, not those of the batch whose fea",
+    "features_as_targets": "y is the features of a batch, not those of the batch whose features",
+    "targets_as_features": "x is the targets of a batch, not the features of a batch",
     "saved_in_the_middle": "others are due.*Save after a step",
     "no_rows": "rows = 0: must be at least 1",
 }

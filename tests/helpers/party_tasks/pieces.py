@@ -94,6 +94,21 @@ def pieces_of_pieces() -> None:
     next(iter(in_pieces(Script(3).batches, 1)))
 
 
+def targets_of_another_batch() -> None:
+    (first, _), (_, other) = Script(None).batches
+    next(iter(in_pieces([(first, other)], 3)))
+
+
+def features_as_targets() -> None:
+    ((x, _),) = Script(None, steps=1).batches
+    next(iter(in_pieces([(x, x)], 3)))
+
+
+def targets_as_features() -> None:
+    ((x, y),) = Script(None, steps=1).batches
+    next(iter(in_pieces([(y, x)], 3)))
+
+
 def saved_in_the_middle() -> None:
     script = Script(3)
     script.backward(*next(script.batches))
@@ -109,6 +124,7 @@ MISUSES: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (
         *(left_out, left_in_the_middle, cut_otherwise, used_whole_too, pieces_of_pieces),
+        *(targets_of_another_batch, features_as_targets, targets_as_features),
         *(saved_in_the_middle, no_rows),
     )
 }
