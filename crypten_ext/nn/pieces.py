@@ -1,5 +1,6 @@
 """A batch in pieces, one after the other: memory is that of one, clip and noise those of all."""
 
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -42,7 +43,7 @@ def in_pieces(
 
     Raises:
         ArgumentError: fewer rows than one.
-        GradientError: tensors that are no batch, or of two batches.
+        GradientError: tensors that are no batch, of two batches, or changed between two pieces.
     """
     if rows < 1:
         raise ArgumentError("rows", rows, "at least 1")
@@ -57,11 +58,27 @@ def in_pieces(
             raise refusal("x", x, "the features of a batch")
         if of_targets.part != "targets" or of_targets.batch is not origin.batch:
             raise refusal("y", y, "those of the batch whose features are x")
-        whole, size = origin.batch, x.size(0)
-        count = -(-size // rows)
-        for i in range(count):
-            part = slice(size * i // count, size * (i + 1) // count)
-            yield _piece(whole, Piece(whole, i, count, size), x, y, part)
+        yield from _cut(origin.batch, x, y, rows)
+
+
+def _cut(
+    whole: Batch, x: MPCTensor, y: MPCTensor, rows: int
+) -> Iterator[tuple[MPCTensor, MPCTensor]]:
+    """Yields the pieces of a batch, each of rows as they were before the first one."""
+    size = x.size(0)
+    count = -(-size // rows)
+    parts = [slice(size * i // count, size * (i + 1) // count) for i in range(count)]
+    before = [(_content(x, part), _content(y, part)) for part in parts]
+    for i, (part, contents) in enumerate(zip(parts, before, strict=True)):
+        for name, tensor, content in zip("xy", (x, y), contents, strict=True):
+            if _content(tensor, part) != content:
+                raise refusal(name, tensor, "what it was before its first piece")
+        yield _piece(whole, Piece(whole, i, count, size), x, y, part)
+
+
+def _content(tensor: MPCTensor, part: slice) -> int:
+    """Returns what changes when these rows do."""
+    return zlib.crc32(tensor.share[part].contiguous().numpy())
 
 
 def _piece(

@@ -18,6 +18,7 @@ MESSAGES = {
     "targets_of_another_batch": "y is the targets of a batch, not those of the batch whose fea",
     "features_as_targets": "y is the features of a batch, not those of the batch whose features",
     "targets_as_features": "x is the targets of a batch, not the features of a batch",
+    "changed_between_pieces": "x is changed since it was the features of a batch, not what it was",
     "saved_in_the_middle": "others are due.*Save after a step",
     "no_rows": "rows = 0: must be at least 1",
 }

@@ -109,6 +109,14 @@ def targets_as_features() -> None:
     next(iter(in_pieces([(y, x)], 3)))
 
 
+def changed_between_pieces() -> None:
+    ((x, y),) = Script(None, steps=1).batches
+    pieces = in_pieces([(x, y)], 3)
+    next(pieces)
+    x.share.data.mul_(20)
+    next(pieces)
+
+
 def saved_in_the_middle() -> None:
     script = Script(3)
     script.backward(*next(script.batches))
@@ -125,6 +133,7 @@ MISUSES: dict[str, Callable[[], None]] = {
     for each in (
         *(left_out, left_in_the_middle, cut_otherwise, used_whole_too, pieces_of_pieces),
         *(targets_of_another_batch, features_as_targets, targets_as_features),
+        changed_between_pieces,
         *(saved_in_the_middle, no_rows),
     )
 }
