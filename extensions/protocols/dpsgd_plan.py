@@ -88,9 +88,13 @@ class StepPlan:
                 f"at least {MIN_TRAINING_BITS} for training",
                 "Below, an ulp is more than the slack of the bounds on activations.",
             )
-        for name in ("learning_rate", "expected_batch_size", "max_grad_norm"):
+        positive = "learning_rate", "expected_batch_size", "max_grad_norm"
+        for name in positive:
             check_positive(name, getattr(self, name))
         check_not_negative("noise_multiplier", self.noise_multiplier)
+        # Products of a narrow type of NumPy's would wrap around, or be rounded down.
+        for name in (*positive, "noise_multiplier"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         inverse_square_up(self.norm_bound, name="max_grad_norm")
         if not self._trained:
             raise ArgumentError("layers", self.layers, "at least one LayerShape that is trained")

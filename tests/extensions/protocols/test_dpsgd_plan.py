@@ -51,6 +51,18 @@ def test_eta_is_the_rounding_of_the_clipped_deltas(frac_bits):
     assert plan.eta < 1e-3
 
 
+@pytest.mark.parametrize(("bound", "noise"), [(100, 3), (0.3, 1.1)])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.float16, np.float32])
+def test_noise_is_as_wide_whatever_type_its_numbers_have(kind, bound, noise):
+    narrow = {"max_grad_norm": kind(bound) or kind(1), "noise_multiplier": kind(noise)}
+    plan, same = (
+        plan_of(**own) for own in (narrow, {name: float(value) for name, value in narrow.items()})
+    )
+    assert plan == same
+    assert plan.sigma == same.sigma
+    assert plan.noise_scale(1.0) == same.noise_scale(1.0)
+
+
 @pytest.mark.parametrize("frac_bits", PRESETS)
 def test_one_step_moves_no_further_than_stated(frac_bits):
     plan = plan_of(HIDDEN, frac_bits=frac_bits, noise_multiplier=1.0, learning_rate=3.0)
