@@ -112,7 +112,7 @@ class RecordedStep(crypten.optim.Optimizer):
         """Applies one update to the encrypted parameters.
 
         With a piece of a batch (`crypten_ext.in_pieces`), but for the last one, it only adds up
-        clipped gradients, in shares.
+        clipped gradients, in shares. A step is accounted for before anything changes by its sums.
 
         Raises:
             GradientError: no backward pass, one that was used already, one that did not reach
@@ -147,6 +147,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._drift.count(moving)
         sums = with_noise(ring, total, plan, self.source)
         updates, note = self._updates(ring, sums, plan, layers)
+        self._account(batch.public)
         note()
         moved = _by_module(layers, updates)
         self._iterates.before(ring, self._steps)
@@ -158,7 +159,6 @@ class RecordedStep(crypten.optim.Optimizer):
         self._steps += 1
         self._iterates.after(ring, self._steps)
         self._note_parameters()
-        self._account(batch.public)
 
     def plan(self, x: Any, y: Any, loss: Loss = "sigmoid") -> StepCost:
         """Returns what a step on such a batch will take; nothing is computed, used or sent.

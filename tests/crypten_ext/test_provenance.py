@@ -69,3 +69,13 @@ def test_rate_overflow_and_norms_are_those_of_the_batch_behind_a_flatten_or_acti
 @pytest.mark.parametrize("parties", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_weights_are_checked_where_layers_are_hidden_in_these_rounds(pools, parties):
     assert pools.run(parties, f"{PROGRAMS}.facts:rounds_to_build")[0] == [0, 7]
+
+
+def test_no_step_changes_the_model_before_it_is_accounted_for(pools):
+    moved, (phase,) = pools.run(2, f"{PROGRAMS}.facts:interrupted_step")[0]
+    assert moved
+    assert phase["steps"] == 1
+    (kind, text), moved = pools.run(2, f"{PROGRAMS}.facts:step_without_an_account")[0]
+    assert kind == "ArgumentError"
+    assert text.startswith("noise_multiplier = True: must be a finite number")
+    assert not moved

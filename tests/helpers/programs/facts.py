@@ -1,5 +1,6 @@
 """What an optimizer reads of a batch, whichever layer the batch meets first."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ from crypten_ext import nn
 from crypten_ext.nn.batches import poisson_batches
 from crypten_ext.processes.worker import Context
 from extensions.privacy.randomness import InsecureSeededSource
-from tests.helpers.party_tasks.protocols import opened, rounds, session
+from tests.helpers.party_tasks.protocols import Outcome, opened, outcome, rounds, session
 from tests.helpers.programs.script import CLASSES, RATE, WIDTH, Script, dpsgd, records
 
 import crypten
@@ -47,3 +48,33 @@ def rounds_to_build(context: Context) -> list[int]:
             dpsgd(model)
             counts.append(rounds() - before)
     return counts
+
+
+def interrupted_step(context: Context) -> tuple[bool, list[dict[str, Any]]]:
+    """Returns whether the model moved in a step that broke off as late as it can, and its cost."""
+
+    class Late(Exception):
+        pass
+
+    def interrupt(*_: Any) -> None:
+        raise Late
+
+    with session():
+        script = Script()
+        before = opened(script.model.parameters())
+        script.optimizer._iterates.after = interrupt
+        with contextlib.suppress(Late):
+            script.step()
+        after = opened(script.model.parameters())
+        moved = any((a != b).any() for a, b in zip(before, after, strict=True))
+        return moved, json.loads(script.optimizer.ledger.to_json())["phases"]
+
+
+def step_without_an_account(context: Context) -> tuple[Outcome, bool]:
+    """Returns the outcome of a step that the ledger refuses, and whether the model moved."""
+    with session():
+        script = Script(noise_multiplier=True)
+        before = opened(script.model.parameters())
+        refused = outcome(script.step)
+        after = opened(script.model.parameters())
+        return refused, any((a != b).any() for a, b in zip(before, after, strict=True))
