@@ -302,7 +302,13 @@ class RecordedStep(crypten.optim.Optimizer):
 
     def _check_coverage(self, layers: list[LayerUse]) -> None:
         """Makes sure that the layers are all of the model, and were applied to what they say."""
-        reached = {id(parameter) for layer in layers for parameter in layer.parameters}
+        places = [id(parameter) for layer in layers for parameter in layer.parameters]
+        reached = set(places)
+        if len(reached) < len(places):
+            raise GradientError(
+                "Two layers have a bias in common, which is not supported: of what moves it, "
+                "momentum keeps one layer's part alone. Give each layer a bias of its own."
+            )
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad and id(parameter) not in reached:
                 raise GradientError(

@@ -1025,6 +1025,14 @@ def model_with_tied_weights() -> None:
     script.step()
 
 
+@program
+def model_with_a_bias_in_common() -> None:
+    script = Script.deep(momentum=0.5)
+    below, _, above = script.model.children()
+    above.bias = below.bias
+    script.step()
+
+
 def frozen(*numbers: int) -> Script:
     """Returns a script with a hidden layer, of which these parameters are not trained."""
     script = Script.deep()
