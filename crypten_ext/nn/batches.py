@@ -1,8 +1,9 @@
 """Poisson batches from every party's own records, shared without a message."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from crypten_ext.nn.provenance import Batch, Provenance, PublicBatch, SharedBatc
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
 from crypten_ext.ring.factors import Factor
 from crypten_ext.world import exchange
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
+from extensions.privacy.mechanisms import check_real
 from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import (
     OVERFLOW_PROBABILITY,
@@ -22,7 +25,6 @@ from extensions.privacy.sampling import (
     Rows,
     capacity,
     check_records,
-    check_sample_rate,
     draw_rows,
     encode_targets,
 )
@@ -73,23 +75,21 @@ def poisson_batches(
 
     Raises:
         ArgumentError: in every party and before anything is shared: NaN, infinity, rows beyond the
-            norm bound, wrong labels, or settings that differ between parties.
+            norm bound, wrong labels, or settings out of range or that differ between parties.
     """
-    check_sample_rate(sample_rate)
-    if steps < 1:
-        raise ArgumentError("steps", steps, "at least 1")
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
     settings = {
-        "sample_rate": float(sample_rate),
-        "steps": int(steps),
-        "overflow_probability": float(overflow_probability),
+        "sample_rate": sample_rate,
+        "steps": steps,
+        "overflow_probability": overflow_probability,
     }
     records, announcements = _prepare(x, y, ring, classes, max_feature_norm, settings)
+    sample_rate = float(sample_rate)
     each = overflow_probability / (steps * ring.parties)
     sizes = [a.records for a in announcements]
     rows = [capacity(n, sample_rate, each) if n else 0 for n in sizes]
     public = PublicBatch(
-        feature_norm=max_feature_norm,
+        feature_norm=float(max_feature_norm),
         expected_size=sample_rate * sum(sizes),
         sample_rate=sample_rate,
         overflow_probability=overflow_probability / steps,
@@ -195,7 +195,9 @@ def _prepare(
     """
     problem: ArgumentError | None = None
     own, records = Announcement(), None
+    settings = {**settings, "classes": classes, "max_feature_norm": max_feature_norm}
     try:
+        _check(settings)
         features, labels = as_arrays(x, y)
         if features is not None and labels is not None:
             needed = classes or (labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1)
@@ -216,13 +218,9 @@ def _prepare(
             )
     except ArgumentError as error:
         problem = error
-    settings = {
-        **settings,
-        "classes": None if classes is None else int(classes),
-        "max_feature_norm": float(max_feature_norm),
-        "frac_bits": ring.frac_bits,
-    }
-    announcements = agree_on_records(exchange, [own], settings, problem)
+    statement = {name: _stated(value) for name, value in settings.items()}
+    statement["frac_bits"] = ring.frac_bits
+    announcements = agree_on_records(exchange, [own], statement, problem)
     if not any(a.records for a in announcements):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
     agreed = classes or max(a.classes for a in announcements)
@@ -231,3 +229,23 @@ def _prepare(
         more = encode_targets(labels, len(records), frac_bits=bits, classes=agreed)
         records = replace(records, labels=more)
     return records, announcements
+
+
+def _check(settings: Mapping[str, Any]) -> None:
+    """Raises ArgumentError unless batches can have all of these settings."""
+    for name, value in settings.items():
+        if name == "steps" or (name == "classes" and value is not None):
+            check_count(name, value, 1)
+        elif name == "max_feature_norm":
+            if not isinstance(value, Real):
+                raise ArgumentError(name, value, "positive and finite")
+            check_positive(name, float(value))
+        elif name != "classes":
+            check_real(name, value)
+
+
+def _stated(value: Any) -> float | str | None:
+    """Returns a setting as parties compare it; one that is no finite number as text."""
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    return None if value is None else str(value)

@@ -183,11 +183,30 @@ TOGETHER = {
     ),
     "precision": ({"frac_bits": 16}, "frac_bits = 20 at parties 0 and 2, 16 at party 1"),
     "classes": ({"classes": 4}, "classes = 3 at parties 0 and 2, 4 at party 1"),
+    "no rate": ({"sample_rate": 2.0}, "sample_rate = 0.5 at parties 0 and 2, 2 at party 1"),
+    "a word's rate": ({"sample_rate": "a"}, "sample_rate = 0.5 at parties 0 and 2, 'a' at party 1"),
+    "no steps": ({"steps": 0}, "steps = 2 at parties 0 and 2, 0 at party 1"),
+    "no norm": (
+        {"max_feature_norm": math.nan},
+        "max_feature_norm = 1 at parties 0 and 2, 'nan'",
+    ),
+    "no classes": ({"classes": -1}, "classes = 3 at parties 0 and 2, -1 at party 1"),
     "widths": ({"x": np.full((5, 2), 0.25)}, r"x = 'rows of \[2, 3\] features': must be of one"),
 }
 EVERYWHERE = {
     "no records": ({"x": None, "y": None}, "x = 'no records at any party'"),
     "all encrypted": ({"encrypt": True}, "x = 'an encrypted tensor'"),
+    "all without a rate": (
+        {"sample_rate": math.inf},
+        "sample_rate = inf: must be a number above",
+    ),
+    "all with half a step": ({"steps": 2.5}, "steps = 2.5: must be a whole number of at least 1"),
+    "all without a norm": ({"max_feature_norm": "a"}, "max_feature_norm = 'a': must be positive"),
+    "all without classes": ({"classes": 0}, "classes = 0: must be at least 1"),
+    "all overflowing": (
+        {"overflow_probability": 1.5},
+        "overflow_probability = 1.5: must be a num",
+    ),
 }
 SEVERAL = {
     "target widths": [{"y": np.eye(3)[GOOD["y"]]}, {"y": np.eye(4)[GOOD["y"]]}, {}],
