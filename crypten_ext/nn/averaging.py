@@ -51,7 +51,8 @@ class Averaging:
         if made >= self.steps:
             raise GradientError(
                 f"All steps = {self.steps} are made, and the model is the mean of its last "
-                "iterates. Make another optimizer to train it further."
+                "iterates. Make another optimizer to train it further, and add this one's ledger "
+                "to its: other.ledger.add(optimizer.ledger)."
             )
         mean = self._mean(ring)
         if any(map(mean.counts, range(1, made + 1))) and not self._total:

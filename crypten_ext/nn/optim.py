@@ -153,7 +153,10 @@ class DPSGD(RecordedStep):
         return super()._plan(ring, recorded)
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
-        """Returns the epsilon spent so far at `delta`, by the PLD accountant.
+        """Returns the epsilon that this optimizer spent so far at `delta`, by the PLD accountant.
+
+        Of a model that another one trained before, first add what that one spent:
+        ``optimizer.ledger.add(other.ledger)``.
 
         Args:
             delta: of all steps together.

@@ -59,7 +59,8 @@ class Drift:
                 "max_weight_norm",
                 max_weight_norm,
                 f"at least {self._max_weight_norm:g}, within which {self._steps} steps were made",
-                "Compile the model with another optimizer, so that its weights are checked anew.",
+                "Compile the model with another optimizer, so that its weights are checked anew, "
+                "and add this one's ledger to its: other.ledger.add(optimizer.ledger).",
             )
         other = Drift(max_weight_norm)
         other.restore(self.state())

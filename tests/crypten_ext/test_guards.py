@@ -32,7 +32,11 @@ REFUSED = {
     "targets of other precision": ("ArgumentError", "targets = 'another precision'.*20 fractional"),
     "no graph": ("GradientError", r"model.train\(\).*no_grad"),
     "far steps": ("GradientError", "After 1 steps.*more than 300.*max_weight_norm = 400"),
-    "step after the mean": ("GradientError", "All steps = 1 are made, and the model is the mean"),
+    "step after the mean": (
+        "GradientError",
+        "All steps = 1 are made, and the model is the mean of its last iterates. Make another "
+        "optimizer to train it further, and add this one's ledger to its: other.ledger.add",
+    ),
     "sum of another training": (
         "GradientError",
         "The sum of the iterates before step 3 is lacking",

@@ -45,7 +45,8 @@ class _ByMoments(Optimizer):
             raise GradientError(
                 f"After {self.iterations} steps moments are in units of {self._unit:.6g}, not of "
                 f"{adam.unit:.6g}: the bound of gradients, the noise and, without privacy, the "
-                "expected batch size stay as they are. Compile the model with another optimizer."
+                "expected batch size stay as they are. Compile the model with another optimizer, "
+                "and add this one's ledger to its: other.ledger.add(optimizer.ledger)."
             )
         return adam
 

@@ -57,7 +57,8 @@ class Optimizer:
                 f"{type(self).__name__}.{name}",
                 type(value).__name__,
                 f"left as it is; what can be set is {', '.join(_attributes(type(self)))}",
-                "Make another optimizer, and compile the model with it.",
+                "Make another optimizer, compile the model with it, and add this one's ledger to "
+                "its: other.ledger.add(optimizer.ledger).",
             )
         super().__setattr__(name, value)
 

@@ -134,7 +134,10 @@ class DPSGD(Optimizer):
         self._ledger = self._ledger.restored(state["ledger"], "training")
 
     def get_epsilon(self, delta: float, *, neighbours: Neighbours = "add-remove") -> float:
-        """Returns the epsilon spent so far at `delta`, by the PLD accountant.
+        """Returns the epsilon that this optimizer spent so far at `delta`, by the PLD accountant.
+
+        Of a model that another one trained before, first add what that one spent:
+        ``optimizer.ledger.add(other.ledger)``.
 
         Args:
             delta: of all steps together.
