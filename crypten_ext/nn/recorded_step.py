@@ -16,6 +16,7 @@ from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.foreseen import Foreseen
 from crypten_ext.world import SOFTWARE, exchange
+from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.losses import Loss
 from extensions.privacy.randomness import SystemSource
@@ -35,7 +36,11 @@ from crypten.mpc import MPCTensor
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings:
-    """What all steps of an optimizer have in common; see `crypten_ext.nn.optim.DPSGD`."""
+    """What all steps of an optimizer have in common; see `crypten_ext.nn.optim.DPSGD`.
+
+    Raises:
+        ArgumentError: a value out of range.
+    """
 
     max_grad_norm: float = 1.0
     noise_multiplier: float = 0.0
@@ -49,6 +54,13 @@ class StepSettings:
     average: float = 0.0
     bias_scale: float = 1.0
     steps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("max_weight_norm", self.max_weight_norm)
+        if self.expected_batch_size is not None:
+            check_positive("expected_batch_size", self.expected_batch_size)
+        if self.steps is not None:
+            check_count("steps", self.steps, 1)
 
     @property
     def bias_bits(self) -> int:
@@ -330,13 +342,13 @@ class RecordedStep(crypten.optim.Optimizer):
     def _plan(self, ring: CrypTenRing, recorded: BackwardPass) -> StepPlan:
         settings, origin = self._settings, recorded.origin
         piece = origin.batch.piece
-        expected = settings.expected_batch_size
+        own = settings.expected_batch_size
         return StepPlan(
             frac_bits=ring.frac_bits,
             layers=recorded.shapes,
             rows=origin.layers[0].inputs.size(0) if piece is None else piece.rows,
             learning_rate=self.param_groups[0]["lr"],
-            expected_batch_size=expected or origin.batch.public.expected_size,
+            expected_batch_size=origin.batch.public.expected_size if own is None else own,
             max_grad_norm=settings.max_grad_norm,
             noise_multiplier=settings.noise_multiplier,
             parties=ring.parties,

@@ -132,6 +132,7 @@ class Optimizer:
             ArgumentError: the step's integers would not fit the ring.
         """
         settings = self.settings
+        own = settings.expected_batch_size
         return StepPlan(
             frac_bits=frac_bits,
             layers=network.shapes(
@@ -141,7 +142,7 @@ class Optimizer:
             ),
             rows=rows,
             learning_rate=settings.learning_rate,
-            expected_batch_size=settings.expected_batch_size or expected,
+            expected_batch_size=expected if own is None else own,
             max_grad_norm=settings.l2_norm_clip,
             noise_multiplier=settings.noise_multiplier,
             parties=ABY3Ring.parties,

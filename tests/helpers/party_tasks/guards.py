@@ -253,6 +253,10 @@ GUARDS: dict[str, Scenario] = {
     "max_grad_norm": lambda: Bench(max_grad_norm=float("nan")),
     "noise_multiplier": lambda: Bench(noise_multiplier=-1.0),
     "sample_rate": lambda: Bench(sample_rate=1.5),
+    "expected_batch_size": lambda: Bench(expected_batch_size=0.0),
+    "max_weight_norm": lambda: Bench(max_weight_norm=float("nan")),
+    "no steps": lambda: Bench(steps=0),
+    "half a step": lambda: Bench(steps=2.5),
     "ceil_mode": lambda: dpsgd(model(crypten.nn.AvgPool2d(2, ceil_mode=True))),
     "BatchNorm2d": lambda: dpsgd(
         converted(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), shape=(2, 1, 4, 4))
