@@ -28,6 +28,7 @@ from extensions.privacy.sampling import (
     draw_rows,
     encode_targets,
 )
+from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announcement, agree_on_records
 from extensions.ring.fixed_point import Integers
 from extensions.ring.interface import NoiseSource
@@ -218,8 +219,7 @@ def _prepare(
             )
     except ArgumentError as error:
         problem = error
-    statement = {name: _stated(value) for name, value in settings.items()}
-    statement["frac_bits"] = ring.frac_bits
+    statement = comparable({**settings, "frac_bits": ring.frac_bits})
     announcements = agree_on_records(exchange, [own], statement, problem)
     if not any(a.records for a in announcements):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
@@ -242,10 +242,3 @@ def _check(settings: Mapping[str, Any]) -> None:
             check_positive(name, float(value))
         elif name != "classes":
             check_real(name, value)
-
-
-def _stated(value: Any) -> float | str | None:
-    """Returns a setting as parties compare it; one that is no finite number as text."""
-    if isinstance(value, Real) and math.isfinite(value):
-        return float(value)
-    return None if value is None else str(value)

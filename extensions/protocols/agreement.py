@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,20 @@ def canonical(statement: object) -> bytes:
     return json.dumps(
         _plain(statement), sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
+
+
+def comparable(settings: Mapping[str, Any]) -> dict[str, float | str | None]:
+    """Returns settings that may be out of range as values that JSON can hold.
+
+    What is no finite number goes as text, so that a party that refuses it can tell the others.
+    """
+
+    def own(value: Any) -> float | str | None:
+        if isinstance(value, Real) and math.isfinite(value):
+            return float(value)
+        return None if value is None else str(value)
+
+    return {name: own(value) for name, value in settings.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.sampling import OwnRecords, check_records
+from extensions.protocols.agreement import comparable
 from extensions.protocols.announcement import Announced, announce
 from extensions.protocols.host import Host
 from extensions.protocols.noise import EVEN, NoiseSplit
@@ -96,7 +97,7 @@ def _agreed(
                 records[rank] = _checked(x, f, max_feature_norm)
     except ArgumentError as error:
         problem = error
-    announced = announce(host.exchange, records, stated, problem)
+    announced = announce(host.exchange, records, comparable(stated), problem)
     if not sum(announced.sizes):
         raise ArgumentError("x", "no records at any party", "records of at least one party")
     return announced

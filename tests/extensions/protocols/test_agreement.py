@@ -1,9 +1,11 @@
 """Parties hear alike who refuses and which setting differs, before anything is shared."""
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 from extensions.errors import ArgumentError, MaterialError
@@ -12,6 +14,7 @@ from extensions.protocols.agreement import (
     agree,
     canonical,
     check_equal,
+    comparable,
     exchange_bytes,
 )
 from tests.helpers.seated import Table
@@ -66,6 +69,12 @@ def test_a_number_is_one_statement_whatever_its_type():
     assert canonical({"b": 2.0, "a": [1, 0.5]}) == b'{"a":[1,0.5],"b":2}'
     assert canonical(True) != canonical(1)
     check_equal([{"lr": 10}, {"lr": 10.0}])
+
+
+def test_settings_out_of_range_can_be_told_to_others():
+    settings = {"a": math.nan, "b": math.inf, "c": "x", "d": np.float32(0.5), "e": 3, "f": None}
+    told = {"a": "nan", "b": "inf", "c": "x", "d": 0.5, "e": 3, "f": None}
+    assert canonical(comparable(settings)) == canonical(told)
 
 
 def test_of_many_settings_that_differ_the_first_are_named():
