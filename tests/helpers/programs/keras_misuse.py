@@ -370,6 +370,14 @@ def model_with_a_layer_twice() -> None:
 
 
 @program
+def model_with_a_bias_in_common() -> None:
+    network = model(first(activation="relu"), layers.Dense(CLASSES))
+    below, above = network.layers
+    above.bias = below.bias
+    fit(network)
+
+
+@program
 def model_with_linear_layers_in_a_row() -> None:
     model(first(), layers.Dense(CLASSES))
 

@@ -154,6 +154,8 @@ class _Building:
             )
         if any(kernel is layer.kernel for kernel, _ in self.variables):
             raise unsupported(layer, "it is used twice; give each place a layer of its own")
+        if layer.bias is not None and any(bias is layer.bias for _, bias in self.variables):
+            raise unsupported(layer, "its bias is another layer's too; give each one of its own")
         trained = layer.trainable, layer.trainable and layer.bias is not None
         self.is_trained |= layer.trainable
         if isinstance(layer, Dense):
