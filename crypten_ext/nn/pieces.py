@@ -1,6 +1,5 @@
 """A batch in pieces, one after the other: memory is that of one, clip and noise those of all."""
 
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ from crypten_ext.nn.provenance import (
     Piece,
     Provenance,
     SharedBatch,
+    content_of,
     mark,
     provenance_of,
     refusal,
@@ -68,17 +68,12 @@ def _cut(
     size = x.size(0)
     count = -(-size // rows)
     parts = [slice(size * i // count, size * (i + 1) // count) for i in range(count)]
-    before = [(_content(x, part), _content(y, part)) for part in parts]
+    before = [(content_of(x.share[part]), content_of(y.share[part])) for part in parts]
     for i, (part, contents) in enumerate(zip(parts, before, strict=True)):
         for name, tensor, content in zip("xy", (x, y), contents, strict=True):
-            if _content(tensor, part) != content:
+            if content_of(tensor.share[part]) != content:
                 raise refusal(name, tensor, "what it was before its first piece")
         yield _piece(whole, Piece(whole, i, count, size), x, y, part)
-
-
-def _content(tensor: MPCTensor, part: slice) -> int:
-    """Returns what changes when these rows do."""
-    return zlib.crc32(tensor.share[part].contiguous().numpy())
 
 
 def _piece(

@@ -311,8 +311,13 @@ _marks: MutableMapping[MPCTensor, _Mark] = WeakIdKeyDictionary()
 def _state(tensor: MPCTensor) -> tuple[Any, ...]:
     """Returns what changes when the tensor's value does: torch counts no change through .data."""
     share = tensor.share
-    content = zlib.crc32(share.contiguous().numpy()) if not is_foreseen(share) else 0
-    return share._version, tensor.ptype, int(tensor.encoder.scale), share.shape, content
+    scale = int(tensor.encoder.scale)
+    return share._version, tensor.ptype, scale, share.shape, content_of(share)
+
+
+def content_of(share: torch.Tensor) -> int:
+    """Returns what changes when the share does, whatever way; 0 of one that is foreseen."""
+    return 0 if is_foreseen(share) else zlib.crc32(share.contiguous().numpy())
 
 
 def mark(tensor: MPCTensor, provenance: Provenance) -> MPCTensor:

@@ -301,7 +301,7 @@ def test_a_prepared_run_needs_no_dealer_and_happens_once(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     report = report_of(tmp_path / "run.json")
     assert report["provider"] == "dealer"
-    assert report["rounds"] == 1 + 4 * 24
+    assert report["rounds"] == 1 + 4 * 18
     assert report["dealt_bytes"] == [0, 0]
     again = pea(*train)
     assert again.returncode == 1
