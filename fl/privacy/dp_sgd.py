@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from extensions.checks import check_count, check_positive
-from extensions.errors import ArgumentError, UpdateError
+from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
 from fl.clients import ClientRound, Loss, seed_generators, trainable
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
@@ -31,6 +31,10 @@ class LocalDPSGD:
         arithmetic of norm at most C, and summed as integers. Noise is exact discrete Gaussian; it,
         the choice of records and dropout come from the operating system's generator and not from
         `ClientRound.seed`, which others know. The number of records is public.
+
+    Edge cases:
+        A record whose gradient is NaN or infinite counts as zeros: a client that withdrew for it
+        would tell everybody that it has the record.
 
     Cost:
         A backward pass a record.
@@ -65,11 +69,7 @@ class LocalDPSGD:
             raise ArgumentError("sample_rate", self.sample_rate, "above 0, at most 1")
 
     def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
-        """Trains the model in place.
-
-        Raises:
-            UpdateError: a gradient is NaN or infinite; the client withdraws.
-        """
+        """Trains the model in place."""
         x, y = records.tensors
         model.train()
         source = SystemSource()
@@ -101,7 +101,6 @@ class LocalDPSGD:
 
 
 def _row(parts: Sequence[Tensor]) -> Vector:
+    """Returns the gradient of a record (size,); zeros if it has a value that is not finite."""
     found: Vector = torch.cat([part.reshape(-1) for part in parts]).cpu().numpy().astype(np.float64)
-    if not np.isfinite(found).all():
-        raise UpdateError("a record's gradient is NaN or infinite.")
-    return found
+    return found if np.isfinite(found).all() else np.zeros_like(found)
