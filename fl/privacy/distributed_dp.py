@@ -57,7 +57,8 @@ class DistributedDP(Mechanism):
         clip: C, in L2.
 
     Raises:
-        ArgumentError: an argument outside its range.
+        ArgumentError: an argument outside its range; where a run is made, a mechanism of another
+            run, whose noise is in other shares.
 
     Source:
         Kairouz, Liu and Steinke, ICML 2021 (sums of discrete Gaussians under secure aggregation);
@@ -76,11 +77,14 @@ class DistributedDP(Mechanism):
         self.clip = clip
         self.ledger = ClientLedgers()
         self._sharers = 0
+        self._siding = 0
+        self._taken = 0
         self._frac_bits = 0
 
     def parameters(self) -> dict[str, Any]:
-        """Returns the arguments."""
-        return {"noise_multiplier": self.noise_multiplier, "clip": self.clip}
+        """Returns the arguments, and how many share the noise of a run that was made."""
+        given = {"noise_multiplier": self.noise_multiplier, "clip": self.clip}
+        return {**given, "sharers": self._sharers, "siding": self._siding}
 
     @property
     def share(self) -> float:
@@ -89,6 +93,9 @@ class DistributedDP(Mechanism):
 
     def check_aggregator(self, aggregator: Aggregator, size: int, cohort: int) -> None:
         """Returns only if every sum has t - c honest clients, and the grid is fine enough."""
+        if self._taken not in (0, aggregator.honest(cohort)):
+            allowed = f"a new one: it is in a run in which {self._taken} clients add its noise"
+            raise ArgumentError("mechanism", type(self).__name__, allowed, "Make one a run.")
         self._sharers, grid = aggregator.honest(cohort), aggregator.fixed_point
         if self._sharers < 1 or grid is None:
             allowed = "one whose server learns sums of many clients alone"
@@ -107,6 +114,7 @@ class DistributedDP(Mechanism):
                 enough *= 2
             allowed = f"at least {enough:g} with noise of deviation {self.share:.3g} a client"
             raise ArgumentError("range", grid.clip, allowed, "Widen that of the fixed point.")
+        self._taken, self._siding = self._sharers, aggregator.siding(cohort)
 
     def _leaves(self, bound: float, size: int) -> float:
         """Returns a bound on the probability that one of so many values is beyond a bound."""

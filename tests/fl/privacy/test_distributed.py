@@ -159,3 +159,24 @@ def test_digits_are_learned_and_what_was_spent_is_kept(tmp_path):
     again = run(**{**settings, "mechanism": fl.DistributedDP(noise_multiplier=0.5, clip=0.5)})
     again.load(tmp_path / "run.npz")
     assert again.get_epsilon(DELTA) == averaging.get_epsilon(DELTA)
+
+
+def test_mechanism_of_a_run_is_refused_in_one_whose_noise_is_in_other_shares():
+    """It would change the shares of the first run, whose sums would have too little noise."""
+    mechanism = fl.DistributedDP(noise_multiplier=1.0, clip=1.0)
+    share = run(clients=5, mechanism=mechanism).mechanism.share
+    with pytest.raises(ArgumentError, match=r"^mechanism = .*: must be a new one: .* 4 clients"):
+        run(clients=20, mechanism=mechanism)
+    assert run(clients=5, mechanism=mechanism).mechanism.share == share
+
+
+@pytest.mark.parametrize(("threshold", "colluders"), [(2 / 3, 3), (0.9, 0), (0.9, 3)])
+def test_run_is_not_resumed_where_others_stay_or_side_with_the_server(
+    threshold, colluders, tmp_path
+):
+    """Its earlier rounds have noise for 7 who stay and none who sides with the server."""
+    run().save(tmp_path / "run.npz")
+    run().load(tmp_path / "run.npz")
+    other = run(aggregator=masked(threshold=threshold, colluders=colluders))
+    with pytest.raises(ArgumentError, match=r"^(sharers|siding) = "):
+        other.load(tmp_path / "run.npz")
