@@ -92,7 +92,7 @@ def trainable(model: nn.Module, records: int) -> Iterator[None]:
     """
     try:
         yield
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, IndexError) as error:
         allowed = f"one that trains, with its loss, on a step of {records} records: {error}"
         advice = "BatchNorm needs two records in every step: take GroupNorm, or another batch."
         raise ArgumentError("model", type(model).__name__, allowed, advice) from error

@@ -192,7 +192,7 @@ class RemoteClient:
         with Trainer(self.model, training, 1, statistics=statistics) as trainer:
             try:
                 trained = trainer.train(received, {self.client: self._records}, told)
-            except ArgumentError as error:  # whose words may have a value of a record
+            except Exception as error:  # whose words may have a value of a record
                 LOG.error("client %d cannot train: %s", self.client, error)
                 raise UpdateError("it cannot train its model: its own log says why") from error
         return settings.update(round, self.client, trained[self.client], received)
