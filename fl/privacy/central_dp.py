@@ -101,9 +101,8 @@ class CentralDP(Mechanism):
         check_count("min_clients", min_clients, 1)
         check_count("frac_bits", frac_bits, 1)
         self.noise_multiplier = noise_multiplier
-        self.clip = clip
+        self.clip = self._initial_clip = float(clip)
         self.sampling = sampling
-        self._initial_clip = clip
         self.min_clients = min_clients
         self.adaptive = adaptive
         self.extra_values = 0 if adaptive is None else 1

@@ -134,7 +134,9 @@ class RemoteClient:
     def _work(self, request: Message, kept: _Kept) -> tuple[bytes, bytes]:
         now, number = request.real("now"), request.round
         messages = [Message.decode(data) for data in unpacked(request)]
-        self.settings.mechanism.hear(self.client, _told(request))
+        told = _told(request)
+        self.settings.mechanism.hear(self.client, told)
+        self._check_settings(told)
         machine = self._machine(number, kept, messages)
         if number > kept.round:
             self._note(number)
@@ -153,6 +155,12 @@ class RemoteClient:
             number, self.client, SERVER, WORK, messages=packed(sent), link=link, left=""
         )
         return answer, self._keep(kept)
+
+    def _check_settings(self, told: Mapping[str, Any]) -> None:
+        """Returns only if the settings of which the server tells a digest are this client's."""
+        own = self.settings.plan(self.clients).settings.hex()
+        if told.get("settings", own) != own:
+            raise MessageError("the server has other settings of the run than this client")
 
     def _machine(self, number: int, kept: _Kept, messages: list[Message]) -> Machine:
         """Returns the machine of the round: a new one where the server sends a model."""

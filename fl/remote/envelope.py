@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | hello | server | challenge: 32 random bytes |
 | hello | client | records: how many; signature under challenge and node, where clients have keys |
-| work | server | now: the server's clock; told: what the mechanism tells; messages; keys of links |
+| work | server | now: its clock; told: what mechanism and settings are; messages; keys of links |
 | work | client | messages; link: its key; left: why it leaves the round, or nothing |
 """
 

@@ -123,7 +123,8 @@ class RemoteRun(Course):
         began = RoundReport(number=number, selected=selected, failure=INTERRUPTED)
         self.history.rounds.append(began)
         nodes = {client: self._nodes[client] for client in selected if client in self._nodes}
-        told = {client: json.dumps(self.mechanism.tells(client)) for client in selected}
+        own = {"settings": self.plan(self.clients).settings.hex()}
+        told = {client: json.dumps(self.mechanism.tells(client) | own) for client in selected}
         transport = RemoteTransport(
             post,
             nodes,

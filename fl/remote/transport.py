@@ -28,7 +28,7 @@ class RemoteTransport:
     Args:
         post: of the engine.
         nodes: where each client of the round is.
-        told: what the mechanism tells a client, as JSON.
+        told: what the mechanism tells a client, and a digest of the settings, as JSON.
         transcript: what is kept of the messages (`Transcript`). Of those between clients it has
             what the server sees. Messages count as arrived when they are sent, so that `leaks_to`
             errs on the side of a leak.

@@ -25,6 +25,7 @@ from fl.remote.links import Link
 from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
 from fl.remote.transport import RemoteTransport
+from fl.round.identities import FreshIdentities
 from fl.training.history import RoundReport
 from fl.training.session import SessionServer
 from tests.helpers.federated import remote as helpers
@@ -496,9 +497,43 @@ def test_a_client_that_boasts_of_records_ends_no_round(name):
     assert report.refused == {2: f"its weight of {2**62} is more than sums have room for"}
 
 
+OTHERS = {
+    "lr": {"lr": 0.3},
+    "exchange": {"exchange": "weights"},
+    "mechanism": {"mechanism": fl.CentralDP(noise_multiplier=1.0, clip=0.5, frac_bits=16)},
+}
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("other", OTHERS)
+def test_client_that_was_given_other_settings_takes_no_part(name, other):
+    """Its update would be another one than a sum is of, or clipped to another norm."""
+    known = FreshIdentities()
+    usual = {"weighting": "equal"}
+    run, post = remote(of(name, **usual), rounds=1, identities=known)
+    _, others = remote(of(name, **usual, **OTHERS[other]), identities=known)
+    right = post.client
+    post.client = lambda client: others.client(client) if client == 2 else right(client)
+    run.fit(post)
+    assert run.history[0].included == (0, 1, 3, 4)
+    assert "other settings of the run" in run.history[0].refused[2]
+
+
+@pytest.mark.parametrize("clip", [1, 1.0])
+def test_norm_that_is_a_whole_number_is_adapted_on_other_hosts(clip):
+    adaptive = fl.AdaptiveClipping(count_noise=1.0)
+    mechanism = lambda: fl.CentralDP(noise_multiplier=0.1, clip=clip, adaptive=adaptive)  # noqa: E731
+    settings = lambda: of("plain", weighting="equal", mechanism=mechanism())()  # noqa: E731
+    run, post = remote(settings, rounds=2)
+    history = run.fit(post)
+    assert [report.included for report in history] == [EVERYBODY] * 2
+
+
 @pytest.mark.parametrize("kind", [ValueError, IndexError, KeyError, OSError])
 @pytest.mark.parametrize(
-    "settings", [("loss",), ("train", ("local_epochs", 5), ("batch_size", 10))], ids=["loss", "train"]
+    "settings",
+    [("loss",), ("train", ("local_epochs", 5), ("batch_size", 10))],
+    ids=["loss", "train"],
 )
 def test_words_of_a_training_that_fails_stay_with_its_client(settings, kind, caplog):
     """They may hold values of records: the server hears that there is no update, and no more."""
