@@ -29,6 +29,11 @@ def check_count(name: str, value: int, least: int) -> None:
         raise ArgumentError(name, value, f"at least {least}")
 
 
+def is_whole(value: object, allowed: range) -> bool:
+    """Whether the value is a whole number of those, and no float that equals one."""
+    return isinstance(value, Integral) and value in allowed
+
+
 def check_label(name: str, value: float, classes: int = LABELS) -> None:
     """Raises ArgumentError unless a label is below the number of classes, each an output."""
     if not value < classes:

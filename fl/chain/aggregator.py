@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from extensions.checks import check_count, check_positive
+from extensions.checks import check_count, check_positive, is_whole
 from extensions.errors import ArgumentError
 from fl.chain.client import ChainClient, Neighbours
 from fl.chain.edge import ChainEdge
@@ -109,7 +109,7 @@ class ChainAggregator(Aggregator):
         led_by: LedBy = "server",
     ) -> None:
         check_count("chains", chains, 1)
-        if edges not in range(chains + 1):
+        if not is_whole(edges, range(chains + 1)):
             raise ArgumentError("edges", edges, f"in 0..{chains}", "Each needs a chain.")
         if led_by not in get_args(LedBy):
             raise ArgumentError("led_by", led_by, f"one of {get_args(LedBy)}")

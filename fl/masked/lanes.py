@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from extensions.checks import is_whole
 from extensions.errors import ArgumentError
 from fl.round.quantization import FixedPoint, RingVector
 
@@ -20,7 +21,7 @@ def check_lanes(weights: Collection[int], fixed_point: FixedPoint, lanes: int) -
     Raises:
         ArgumentError: one could.
     """
-    if lanes not in range(1, fixed_point.bits // 2 + 1):
+    if not is_whole(lanes, range(1, fixed_point.bits // 2 + 1)):
         allowed = f"in 1..{fixed_point.bits // 2} in a ring of {fixed_point.bits} bits"
         raise ArgumentError("lanes", lanes, allowed)
     width = fixed_point.bits // lanes

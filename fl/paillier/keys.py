@@ -9,6 +9,7 @@ from typing import Any
 import gmpy2
 from gmpy2 import mpz
 
+from extensions.checks import is_whole
 from extensions.errors import ArgumentError
 from fl.round.encoding import INTEGER_BYTES
 
@@ -108,7 +109,7 @@ def check_bits(bits: int, *, insecure_small_key: bool) -> None:
         ArgumentError: too few, or no multiple of 16.
     """
     least = SMALLEST_BITS if insecure_small_key else SECURE_BITS
-    if not least <= bits <= LARGEST_BITS or bits % 16:
+    if not is_whole(bits, range(least, LARGEST_BITS + 1, 16)):
         raise ArgumentError(
             "key_bits",
             bits,

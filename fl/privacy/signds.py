@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from extensions.checks import is_whole
 from extensions.errors import ArgumentError
 from fl.privacy.dimension_selection import DimensionSelection, select
 from fl.privacy.ledgers import ClientLedgers
@@ -69,7 +70,12 @@ class SignDS(Mechanism):
             ("sign_eps", sign_eps, 0 < sign_eps <= 100, "above 0, at most 100"),
             ("sign_thr_ratio", sign_thr_ratio, 0.5 <= sign_thr_ratio <= 1, "in [0.5, 1]"),
             ("sign_global_lr", sign_global_lr, 0 < sign_global_lr < np.inf, "positive and finite"),
-            ("sign_dim_out", sign_dim_out, sign_dim_out in range(51), "an integer in 0..50"),
+            (
+                "sign_dim_out",
+                sign_dim_out,
+                is_whole(sign_dim_out, range(51)),
+                "an integer in 0..50",
+            ),
         ):
             if not inside:
                 raise ArgumentError(name, value, allowed)

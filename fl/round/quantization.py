@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from extensions.checks import check_positive
+from extensions.checks import check_positive, is_whole
 from extensions.errors import ArgumentError, UpdateError
 from fl.round.machines import Vector
 
@@ -48,13 +48,15 @@ class FixedPoint:
     saturation: Saturation = "error"
 
     def __post_init__(self) -> None:
-        if self.bits not in (32, 64):
+        if not is_whole(self.bits, range(32, 65, 32)):
             raise ArgumentError("bits", self.bits, "32 or 64")
-        if self.frac_bits not in range(self.bits):
+        if not is_whole(self.frac_bits, range(self.bits)):
             raise ArgumentError("frac_bits", self.frac_bits, f"in 0..{self.bits - 1}")
         if self.saturation not in get_args(Saturation):
             raise ArgumentError("saturation", self.saturation, f"one of {get_args(Saturation)}")
         check_positive("clip", self.clip)
+        for name, kind in (("bits", int), ("frac_bits", int), ("clip", float)):
+            object.__setattr__(self, name, kind(getattr(self, name)))
         self.check_weights([1])
 
     @property
@@ -103,7 +105,7 @@ class FixedPoint:
         if not np.all(np.isfinite(update)):
             raise UpdateError("the update holds NaN or infinite values")
         self.check(update)
-        clipped = np.clip(update, -self.clip, self.clip)
+        clipped = np.clip(update.astype(np.float64), -self.clip, self.clip)
         scaled = np.rint(np.ldexp(clipped * weight, self.frac_bits))
         return scaled.astype(np.int64).astype(self.dtype)
 

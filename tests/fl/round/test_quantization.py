@@ -79,11 +79,23 @@ def test_what_is_no_number_is_refused_even_where_values_are_clipped(value):
         {"clip": 0.0},
         {"saturation": "wrap"},
         {"bits": 32, "frac_bits": 31, "clip": 1.0},
+        {"bits": 64.0},
+        {"frac_bits": 24.0},
     ],
 )
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ArgumentError):
         fl.FixedPoint(**settings)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.int8])
+def test_updates_of_other_types_have_the_mean_of_their_values(kind):
+    """Half precision ends at 65,504 units, single precision rounds a product with the weight."""
+    updates = {k: np.linspace(-3 - k, 3 + k, 50).astype(kind) for k in range(3)}
+    weights = {0: 999, 1: 1001, 2: 1003}
+    found = fl.aggregate(fl.MaskedAggregator(), updates, weights).aggregate.mean
+    expected = sum(weights[k] * updates[k].astype(float) for k in updates) / sum(weights.values())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2.0**-25)
 
 
 def test_sum_of_the_other_ring_is_refused():
