@@ -25,7 +25,7 @@ from fl.round.state import VERSION, dump, keyed, keyed_of, load, octets
 from fl.training.data import Records
 from fl.training.inputs import checked_records
 from fl.training.session import SessionClient
-from fl.training.settings import RunSettings
+from fl.training.settings import RunSettings, as_json
 from fl.training.weights import Weights, get_weights
 from fl.training.workers import Trainer
 
@@ -257,7 +257,7 @@ class RemoteClient:
             return None
         size = get_weights(self.model, statistics=self.settings.exchanges_statistics).size
         facts = {**self.settings.facts_of_run(), "parameters": size, "clients": self.clients}
-        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        digest = hashlib.sha256(as_json(facts).encode()).hexdigest()
         return self.folder / f"client-{self.client}-{digest[:16]}"
 
     def _noted(self) -> int:

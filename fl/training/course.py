@@ -18,7 +18,7 @@ from fl.round.view import Outcome, Transcript
 from fl.training.checkpoint import Checkpoint
 from fl.training.history import History, RoundReport
 from fl.training.optimizers import State, apply
-from fl.training.settings import RunSettings
+from fl.training.settings import RunSettings, as_json
 from fl.training.weights import Weights, get_weights, next_weights, of_parameters, set_weights
 
 
@@ -127,7 +127,7 @@ class Course(RunSettings):
         path = Path(path)
         state = Checkpoint.read(path)
         ours, theirs = json.loads(self._settings()), json.loads(state.settings)
-        for name, value in {**ours, "parameters": state.weights.size}.items():
+        for name, value in [*ours.items(), ("parameters", state.weights.size)]:
             if theirs.get(name) != value:
                 raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
         set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
@@ -138,7 +138,7 @@ class Course(RunSettings):
     def _settings(self) -> str:
         """Returns, as JSON, what must be equal in a run that goes on from this one."""
         parameters = int(self._weights().size)
-        return json.dumps({**self.facts_of_run(), "parameters": parameters, **self._facts()})
+        return as_json({**self.facts_of_run(), "parameters": parameters, **self._facts()})
 
     def _facts(self) -> dict[str, Any]:
         """Returns what else must be equal in a run that goes on from this one, JSON by name."""

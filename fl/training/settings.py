@@ -254,7 +254,7 @@ class RunSettings:
         return Plan(
             cohort=self.mechanism.cohort(self.selected(population)),
             population=population,
-            settings=hashlib.sha256(json.dumps(settings).encode()).digest(),
+            settings=hashlib.sha256(as_json(settings).encode()).digest(),
         )
 
     def facts_of_run(self) -> dict[str, Any]:
@@ -271,3 +271,19 @@ class RunSettings:
             "mechanism": type(self.mechanism).__name__,
             **self.mechanism.parameters(),
         }
+
+
+def as_json(settings: Mapping[str, Any]) -> str:
+    """Returns settings as JSON text, NumPy's numbers as Python's.
+
+    Raises:
+        ArgumentError: JSON has no such value.
+    """
+    return json.dumps(settings, default=_plain)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    allowed = "of numbers, texts, and lists or mappings of these"
+    raise ArgumentError("settings", type(value).__name__, allowed, "Look at facts=.")

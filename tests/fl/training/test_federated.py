@@ -145,6 +145,31 @@ def test_run_of_so_many_rounds_does_those_it_lacks(tmp_path):
         whole.fit(progress=False)
 
 
+def test_state_of_a_run_of_another_model_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    fitted(1).save(path)
+    other = small(model=fl.models.mlp(64, 9, 10))
+    with pytest.raises(ArgumentError, match=r"^parameters = \d+: must be \d+ as in run.npz"):
+        other.load(path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"seed": np.int64(1)}, {"lr": np.float32(0.5)}, {"facts": {"files": np.arange(3)[1]}}],
+)
+def test_numbers_of_numpy_are_settings_as_pythons_are(settings, tmp_path):
+    run = small(**settings)
+    run.fit(1, progress=False, checkpoint=tmp_path / "run.npz")
+    small(
+        **{name: value.item() if name != "facts" else value for name, value in settings.items()}
+    ).load(tmp_path / "run.npz")
+
+
+def test_facts_that_json_has_not_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match=r"^settings = 'PosixPath': .* Look at facts="):
+        small(facts={"files": tmp_path})
+
+
 def test_state_of_another_run_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     fitted(1).save(path)
