@@ -1,5 +1,6 @@
 """Long-lived keys of clients, by which others know them: made here, or read from files."""
 
+import re
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Protocol
@@ -108,9 +109,9 @@ class KeyFolder(Identities):
     """The keys of a run's clients, read from files as ``ssh-keygen`` writes them.
 
     Args:
-        folder: has ``<client>.pub`` for every client, all Ed25519 or all on one NIST curve: public
-            keys that their owners gave each other. Whoever can change one can pretend to be that
-            client.
+        folder: has ``<client>.pub`` for every client, all Ed25519 or all on one NIST curve, and no
+            two alike: public keys that their owners gave each other. Whoever can change one can
+            pretend to be that client.
         private: file of the private key of the client whose part runs here; None: of the server,
             which has none, or `folder` has ``<client>`` as well, as where one host has all.
 
@@ -134,6 +135,9 @@ class KeyFolder(Identities):
         key = _public(path)
         client = int(path.stem)
         self._public[client] = raw_public(key)
+        if (first := self.client_of(self._public[client])) != client:
+            allowed = f"a key of its own, and not that of client {first}"
+            raise ArgumentError("keys", str(path), allowed)
         if isinstance(key, Ed25519PublicKey):
             self._verifiers[client] = key
             return ED25519_BYTES
@@ -195,7 +199,9 @@ def raw_public(key: Ed25519PublicKey | ec.EllipticCurvePublicKey) -> bytes:
 
 
 def _numbered(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.glob("*.pub")) if path.stem.isdecimal()]
+    return [
+        path for path in sorted(folder.glob("*.pub")) if re.fullmatch("0|[1-9][0-9]*", path.stem)
+    ]
 
 
 def _length(curve: ec.EllipticCurve) -> int:

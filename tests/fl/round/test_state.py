@@ -167,6 +167,17 @@ def test_an_owner_is_found_by_its_key(folder):
     assert public.client_of(b"another") is None
 
 
+def test_one_key_is_one_client_and_one_number_one_file(tmp_path):
+    """Whoever had two of the clients' keys would count twice among those who do not side."""
+    own = keys(tmp_path / "own", 3, "-t", "ed25519")
+    for name in ("00", "\N{ARABIC-INDIC DIGIT ZERO}"):
+        (own / f"{name}.pub").write_bytes((own / "2.pub").read_bytes())
+    assert KeyFolder(own).client_of(KeyFolder(own)._public[0]) == 0
+    (own / "1.pub").write_bytes((own / "0.pub").read_bytes())
+    with pytest.raises(ArgumentError, match=r"^keys = .*1\.pub': must be a key of its own, .*t 0"):
+        KeyFolder(own)
+
+
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
 def test_elliptic_signatures_have_one_length_and_verify_alone_what_was_signed(curve):
     private = ec.generate_private_key(curve)
