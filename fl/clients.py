@@ -62,7 +62,7 @@ class LocalSGD:
         for name, value in (("local_epochs", self.epochs), ("batch_size", self.batch_size)):
             if value is not None:
                 check_count(name, value, 1)
-        check_positive("lr", self.lr)
+        check_rate(self.lr)
 
     def __call__(self, model: nn.Module, records: TensorDataset, round: ClientRound) -> None:
         """Trains the model in place."""
@@ -81,6 +81,13 @@ class LocalSGD:
                     for parameter in parameters:
                         if parameter.grad is not None:
                             parameter.add_(parameter.grad, alpha=-self.lr)
+
+
+def check_rate(lr: float) -> None:
+    """Raises ArgumentError unless a learning rate is positive, and finite in single precision."""
+    check_positive("lr", lr)
+    if lr > (most := float(np.finfo(np.float32).max)):
+        raise ArgumentError("lr", lr, f"at most {most:.3g}, as far as single precision goes")
 
 
 @contextmanager

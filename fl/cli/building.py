@@ -8,6 +8,7 @@ from torch import Tensor
 
 from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.cli import console
+from extensions.errors import ArgumentError
 from extensions.owners.data import Columns
 from extensions.owners.origin import Origin, class_names_of
 from fl.cli.aggregators import aggregator_of, fixed_point_of
@@ -55,6 +56,8 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         ("seed", training.seed, 0),
     ):
         check_count(name, value, least)
+    if training.seed >= 2**63:
+        raise ArgumentError("seed", training.seed, "in 0..2^63 - 1")
     clients, seed = training.clients, training.seed
     aggregator = aggregator_of(options.aggregation)
     if training.client_fraction is None:

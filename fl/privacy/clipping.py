@@ -5,6 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from extensions.errors import ArgumentError
 from fl.round.machines import Vector
 
 Units = npt.NDArray[np.int64]
@@ -42,5 +43,13 @@ def clip_to_grid(update: Vector, clip: float, *, order: int, frac_bits: int) -> 
 
 
 def bits_for(scale: float, least: float) -> int:
-    """Returns the fewest fractional bits with which `scale` is at least `least` units."""
-    return math.ceil(math.log2(least / scale))
+    """Returns the fewest fractional bits with which `scale` is at least `least` units.
+
+    Raises:
+        ArgumentError: the scale, of noise, is 0 or infinite, or next to it.
+    """
+    units = least / scale if scale > 0.0 else math.inf
+    if not 0.0 < units < math.inf:
+        allowed = "of a deviation that double precision has"
+        raise ArgumentError("noise", scale, allowed, "Change the norm (clip), or the noise.")
+    return math.ceil(math.log2(units))

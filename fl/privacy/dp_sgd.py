@@ -13,9 +13,12 @@ from torch.utils.data import TensorDataset
 from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.randomness import SystemSource
-from fl.clients import ClientRound, Loss, seed_generators, trainable
+from fl.clients import ClientRound, Loss, check_rate, seed_generators, trainable
 from fl.privacy.clipping import NOISE_UNITS, bits_for, clip_to_grid
 from fl.round.machines import Vector
+
+_LEAST_NOISE = 2.0**-30
+"""Of noise as wide as 2^10 units the norm is at most 2^41: 2^22 records stay within 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +66,13 @@ class LocalDPSGD:
 
     def __post_init__(self) -> None:
         check_count("steps", self.steps, 1)
-        for name in ("lr", "max_grad_norm", "noise_multiplier"):
+        check_rate(self.lr)
+        for name in ("max_grad_norm", "noise_multiplier"):
             check_positive(name, getattr(self, name))
+        if self.noise_multiplier < _LEAST_NOISE:
+            allowed = f"at least {_LEAST_NOISE:.3g}, so that integers have room for sums"
+            raise ArgumentError("noise_multiplier", self.noise_multiplier, allowed)
+        bits_for(self.max_grad_norm * min(1.0, self.noise_multiplier), NOISE_UNITS)
         if not 0.0 < self.sample_rate <= 1.0:
             raise ArgumentError("sample_rate", self.sample_rate, "above 0, at most 1")
 

@@ -15,6 +15,8 @@ Model = npt.NDArray[np.float32]
 
 MEAN_BITS = 24
 """Bits behind the binary point of 1 / (total weight)."""
+_WIDEST = 63
+"""Bits of a range before the binary point that no slot has room for."""
 _FEWEST = 64
 """Least factor of a sum: 1 / (total weight) is then right to 1 in 128."""
 
@@ -45,6 +47,8 @@ class Scale:
     def __post_init__(self) -> None:
         check_positive("model_range", self.range)
         room = min(63, self.key_bits - 1)
+        if self.range >= 2.0**_WIDEST:
+            raise ArgumentError("model_range", self.range, f"below 2^{_WIDEST}, for 63 bits")
         if (bits := self.limit.bit_length() + 1) > room:
             allowed = f"such that {bits} bits of a value are at most {room}"
             advice = "Lower frac_bits of the fixed point, its clip, or the range."

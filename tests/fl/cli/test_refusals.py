@@ -38,6 +38,18 @@ BAD = {
     "range with plain": (("--aggregator", "plain", "--range", 4), "range = 4.0", "left out with"),
     "range": (("--aggregator", "masked", "--range", -1), "range = -1.0", "positive"),
     "ring": (("--aggregator", "masked", "--ring-bits", 16), "ring_bits = 16", "32 or 64"),
+    "long seed": ((*PLAIN, "--seed", 2**63), f"seed = {2**63}", "in 0..2^63 - 1"),
+    "rate": ((*PLAIN, "--lr", 1e39), "lr = 1e+39", "at most 3.4e+38"),
+    "model range": (
+        ("--aggregator", "paillier", "--hide-model", "--model-range", 1e300),
+        "model_range = 1e+300",
+        "below 2^63",
+    ),
+    "noise that ends": (
+        (*LOCAL, "--epsilon", 0.01, "--clip", 1e308, "--noise", "laplace"),
+        "noise = inf",
+        "of a deviation that double precision has",
+    ),
     "small key": (("--aggregator", "paillier", "--key-bits", 512), "key_bits = 512", ""),
     "stage": (
         ("--aggregator", "plain", "--stage-timeout", 0),

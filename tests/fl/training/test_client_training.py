@@ -427,3 +427,13 @@ def test_record_whose_gradient_is_no_number_counts_for_nothing_and_withdraws_no_
     run = ran(1, mechanism=mechanism, clients=[(x, FEW[1]), FEW], client_fraction=1.0)
     assert (run.history[0].included, run.history[0].refused) == ((0, 1), {})
     assert np.isfinite(run._weights()).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("noise_multiplier", 1e-300), ("max_grad_norm", 5e-324), ("lr", 1e39), ("lr", np.nan)],
+)
+def test_record_dp_beyond_its_integers_is_refused(name, value):
+    """Gradients on a grid as fine as that noise wrapped, without a word."""
+    with pytest.raises(ArgumentError, match="noise = |noise_multiplier = |lr = "):
+        fl.RecordDP(**{**RECORD_DP, "steps": 1, "sample_rate": 1.0, name: value})
