@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 
@@ -115,6 +116,9 @@ class RemoteRun(Course):
     def _save(self) -> None:
         if self.checkpoint is not None:
             self.save(self.checkpoint)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"clients": self.clients}
 
     def _round(self, post: Post) -> tuple[RoundReport, RoundError | None]:
         number = len(self.history) + 1

@@ -585,3 +585,10 @@ def test_a_model_that_waits_for_many_clients_is_in_memory_once():
     assert min(post.sizes.values()) > 4 * size
     assert len(post.sizes) == len(clients)
     assert peak < 8 * 4 * size
+
+
+def test_checkpoint_of_a_run_of_other_clients_is_refused(tmp_path):
+    run, _ = remote(of("plain"), checkpoint=tmp_path / "run.npz")
+    run.save(tmp_path / "run.npz")
+    with pytest.raises(ArgumentError, match="^clients = 4: must be 5 as in run.npz"):
+        replace(run, clients=4).load(tmp_path / "run.npz")
