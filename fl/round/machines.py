@@ -66,11 +66,13 @@ class Round:
         if not self.weights:
             raise ArgumentError("clients", [], "at least one client")
         for client, weight in self.weights.items():
-            if client < 0:
+            if not isinstance(client, Integral) or client < 0:
                 raise ArgumentError("clients", client, "numbers of at least 0")
             if not isinstance(weight, Integral) or weight < 1:
                 name = f"weight of client {client}"
                 raise ArgumentError(name, weight, "a whole number of at least 1")
+        own = {int(client): int(weight) for client, weight in self.weights.items()}
+        object.__setattr__(self, "weights", own)
 
     @property
     def clients(self) -> tuple[int, ...]:

@@ -232,6 +232,16 @@ def test_update_that_cannot_be_sent_names_its_client(name):
 
 
 @every_aggregator
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_weights_and_numbers_of_short_types_do_not_wrap(name, kind):
+    """Six times 100 is beyond either type."""
+    updates = {kind(client): update for client, update in UPDATES.items()}
+    outcome = fl.aggregate(AGGREGATORS[name](), updates, dict.fromkeys(updates, kind(100)))
+    expected = sum(UPDATES.values()) / len(UPDATES)
+    np.testing.assert_allclose(outcome.aggregate.mean, expected, rtol=0, atol=2.0**-17)
+
+
+@every_aggregator
 def test_weights_that_are_none_are_refused(name):
     for weight in (0, -1, 1.5, float("nan")):
         with pytest.raises(ArgumentError, match=f"^weight of client 2 = {weight}: must be a whole"):
