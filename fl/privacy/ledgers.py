@@ -3,7 +3,7 @@
 import json
 
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import Charge, Ledger, Neighbours
+from extensions.privacy.accounting import Charge, GaussianPhase, Ledger, Neighbours
 from fl.privacy.pure import composed_epsilon
 
 
@@ -44,6 +44,11 @@ class ClientLedgers:
     def clients(self) -> tuple[int, ...]:
         """Clients that have a ledger, in ascending order."""
         return tuple(sorted(self._ledgers))
+
+    @property
+    def phases(self) -> tuple[GaussianPhase | Charge, ...]:
+        """What was released of any client, in the order of the clients."""
+        return tuple(phase for k in self.clients for phase in self._ledgers[k].phases)
 
     def of(self, client: int) -> ClientLedger:
         """Returns the ledger of a client, an empty one where it has spent nothing yet."""

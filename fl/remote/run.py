@@ -98,7 +98,8 @@ class RemoteRun(Course):
             RoundError: a round failed, and is not to be skipped; the history has it.
             ArgumentError: no rounds, or a checkpoint of a run with other arguments.
         """
-        if self.checkpoint is not None and self.checkpoint.exists():
+        begins = not self.history.rounds
+        if begins and self.checkpoint is not None and self.checkpoint.exists():
             self.load(self.checkpoint)
         tests = Tests(self.model, test_set, {}, self.loss, self.metrics)
         for _ in range(self._remaining()):

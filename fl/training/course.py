@@ -122,8 +122,14 @@ class Course(RunSettings):
         """Goes on from a state that `save` wrote, in a run with the same arguments.
 
         Raises:
-            ArgumentError: no such state, or one of a run with other arguments; names the first.
+            ArgumentError: no such state, or one of a run with other arguments; names the first. A
+                mechanism whose ledger has releases that the state's need not have.
         """
+        ledger = self.mechanism.ledger
+        if ledger is not None and ledger.phases:
+            allowed = "one without releases in its ledger, which the state's takes the place of"
+            advice = "Give the run that loads a state a new mechanism."
+            raise ArgumentError("mechanism", type(self.mechanism).__name__, allowed, advice)
         path = Path(path)
         state = Checkpoint.read(path)
         ours, theirs = json.loads(self._settings()), json.loads(state.settings)

@@ -349,6 +349,24 @@ def test_adaptive_run_goes_on_from_its_clip_and_ledger(tmp_path):
             mechanism().restore(text)
 
 
+@pytest.mark.parametrize("sampling", ["poisson", "fixed"])
+def test_a_ledger_with_releases_is_not_replaced_by_that_of_a_state(sampling, tmp_path):
+    """Of a second run with the same mechanism, or of an earlier state of the same run."""
+    mechanism = fl.CentralDP(noise_multiplier=1.0, clip=0.5, sampling=sampling)
+    first = run_on_digits(mechanism, rounds=1)
+    first.save(tmp_path / "run.npz")
+    first.fit(2, progress=False)
+    spent = first.get_epsilon(1e-3)
+    for run in (run_on_digits(mechanism, rounds=0), first):
+        before = run.mechanism.state(), get_weights(run.model), len(run.history)
+        with pytest.raises(ArgumentError, match="^mechanism = 'CentralDP': .* a new mechanism"):
+            run.load(tmp_path / "run.npz")
+        after = run.mechanism.state(), get_weights(run.model), len(run.history)
+        assert [before[0], before[2]] == [after[0], after[2]]
+        np.testing.assert_array_equal(before[1], after[1])
+    assert first.get_epsilon(1e-3) == spent
+
+
 @pytest.mark.parametrize(
     ("make", "first", "changed"),
     [
