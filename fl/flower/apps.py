@@ -16,7 +16,7 @@ from extensions import durable
 from extensions.errors import ArgumentError
 from fl.clients import ClientTraining
 from fl.flower.grid import FIELD, RECORD, GridPost, carried, content
-from fl.remote.client import RemoteClient
+from fl.remote.client import RemoteClient, made
 from fl.remote.run import RemoteRun
 from fl.round.identities import KeyFolder
 from fl.training.callbacks import Callback
@@ -99,7 +99,8 @@ def client_app(
     ``fl-key``, the file of its own private key, by which its number is found, and ``fl-notes``, a
     folder in which it notes the rounds that it took part in. Without keys, for aggregators whose
     clients do not sign, ``partition-id`` is its number. What a client keeps between two messages is
-    in the records of its context, as one value of bytes.
+    in the records of its context, as one value of bytes. Where `records` fails, or gives what the
+    model does not take, the words of the error stay in the client's log.
 
     Args:
         model: as the server's.
@@ -118,15 +119,18 @@ def client_app(
             number = keys.own()
         if not isinstance(number, int):
             raise ArgumentError(PARTITION, number, f"the client's number, or a key as {KEY}")
-        client = RemoteClient(
-            settings=RunSettings(**settings),
-            model=model,
-            clients=clients,
-            client=number,
-            records=records(context),
-            train=train,
-            identities=keys,
-            folder=_path(context.node_config, NOTES),
+        client = made(
+            number,
+            lambda: RemoteClient(
+                settings=RunSettings(**settings),
+                model=model,
+                clients=clients,
+                client=number,
+                records=records(context),
+                train=train,
+                identities=keys,
+                folder=_path(context.node_config, NOTES),
+            ),
         )
         kept = carried(context.state) or b""
         request = carried(message.content) or b""

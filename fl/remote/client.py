@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
@@ -279,6 +279,21 @@ class RemoteClient:
                 file.write(str(number).encode())
         except OSError as error:
             raise ArgumentError("folder", str(self.folder), "one that can be written") from error
+
+
+def made(client: int, make: Callable[[], RemoteClient]) -> RemoteClient:
+    """Returns the client that `make` makes of its records, where errors are sent to the server.
+
+    Raises:
+        ArgumentError: in place of whatever it raises, whose words may have a value of a record:
+            they are in the client's log.
+    """
+    try:
+        return make()
+    except Exception as error:
+        LOG.error("client %d has no part in the run: %s: %s", client, type(error).__name__, error)
+        allowed = "one that its host can make of its settings and records"
+        raise ArgumentError("client", client, allowed, "Its own log says why.") from None
 
 
 def own_aggregator(settings: RunSettings, identities: Identities | None) -> Aggregator:

@@ -20,6 +20,7 @@ from fl.privacy import (
     local_dp,
     signds,
 )
+from fl.remote.client import made
 from fl.remote.envelope import HELLO
 from fl.remote.links import Link
 from fl.remote.post import Answer, Post
@@ -346,6 +347,30 @@ def test_a_client_whose_settings_differ_has_no_part_in_a_sum():
     history = run.fit(post)
     assert history[0].included == (0, 1, 2, 3)
     assert "signature that is not client 4's" in history[0].refused[4]
+
+
+def test_words_of_records_that_cannot_be_read_stay_with_the_client(caplog):
+    """Where an engine sends the server what is raised: it may have a value of a record."""
+
+    def unread():
+        raise KeyError("ward 7 of patient 4711")
+
+    _, post = remote(of("plain"))
+    known = post.client(1)
+    far = (helpers.X[:4], np.array([0, 1, 2, 4711]))
+
+    def make(records):
+        return lambda: replace(known, records=records())
+
+    for records, words in ((unread, "patient 4711"), (lambda: far, "4711")):
+        with pytest.raises(ArgumentError, match="^client = 1: .* Its own log says why.$") as found:
+            made(1, make(records))
+        assert "4711" not in str(found.value)
+        assert found.value.__cause__ is None
+        assert found.value.__suppress_context__
+        assert words in caplog.text
+        caplog.clear()
+    assert made(1, make(lambda: RECORDS[1])).client == 1
 
 
 # --- bad input ------------------------------------------------------------------------------------
