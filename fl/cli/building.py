@@ -13,7 +13,7 @@ from extensions.owners.data import Columns
 from extensions.owners.origin import Origin, class_names_of
 from fl.cli.aggregators import aggregator_of, fixed_point_of
 from fl.cli.drop_outs import RandomDropOuts
-from fl.cli.mechanisms import check_size, mechanism_of
+from fl.cli.mechanisms import check_rounds, mechanism_of
 from fl.cli.optimizers import optimizer_of
 from fl.cli.options import Experiment, Records
 from fl.cli.records import model_of, read
@@ -91,7 +91,8 @@ def run_of(options: Experiment) -> tuple[FederatedAveraging, tuple[Tensor, Tenso
         facts=_facts(options),
         **{name: getattr(training, name) for name in _AS_THEY_ARE if name not in taken},
     )
-    check_size(run, get_weights(model).size, clients)
+    size, delta = get_weights(model).size, options.privacy.delta
+    check_rounds(run, size, clients, rounds=training.rounds, delta=delta)
     return run, data.test
 
 

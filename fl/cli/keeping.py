@@ -43,14 +43,14 @@ def resume(run: FederatedAveraging, path: Path) -> None:
 
 
 def remaining_rounds(run: FederatedAveraging, rounds: int) -> int:
-    """Returns how many of all rounds are left.
+    """Returns how many of all rounds are left; 0: the report alone.
 
     Raises:
-        ArgumentError: all are done.
+        ArgumentError: more are done.
     """
     done = len(run.history)
-    if rounds <= done:
-        raise ArgumentError("rounds", rounds, f"above {done}, the rounds that are done")
+    if rounds < done:
+        raise ArgumentError("rounds", rounds, f"at least {done}, the rounds that are done")
     return rounds - done
 
 

@@ -4,12 +4,13 @@ import copy
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import calibrate_noise
+from extensions.privacy.accounting import Charge, GaussianPhase, Ledger, calibrate_noise
 from fl.cli.choices import arguments_of, as_options
 from fl.cli.options import Privacy, Training
 from fl.privacy.adaptive_clipping import AdaptiveClipping
 from fl.privacy.central_dp import CentralDP
 from fl.privacy.distributed_dp import DistributedDP
+from fl.privacy.ledgers import ClientLedgers
 from fl.privacy.local_dp import LocalDP
 from fl.privacy.mechanism import Mechanism
 from fl.privacy.record_dp import RecordDP
@@ -22,6 +23,9 @@ from fl.training.settings import RunSettings
 CLIP = 1.0
 FRAC_BITS = 24
 """Of the grid of central-dp, where the aggregator has no fewer."""
+
+PURE = 1e-12
+"""At any delta, epsilons of releases without Gaussian noise add up to what they do at 0."""
 
 _OWNERS = {
     "none": (),
@@ -156,15 +160,51 @@ def _noise(rate: float, rounds: int, mechanism: str, arguments: dict[str, Any]) 
         return calibrate_noise(epsilon=epsilon, delta=delta, sample_rate=rate, steps=rounds)
 
 
-def check_size(run: RunSettings, size: int, clients: int) -> None:
-    """Returns only if rounds of a model of that many parameters can be charged.
+def check_rounds(
+    run: RunSettings, size: int, clients: int, *, rounds: int, delta: float | None
+) -> None:
+    """Returns only if the rounds can be charged, and the ledger says what all of them cost.
+
+    Args:
+        run: whose they are; its ledger stays as it is.
+        size: parameters of the model.
+        clients: of the run.
+        rounds: of the whole run.
+        delta: of all rounds together; None: 0.
 
     Raises:
-        ArgumentError: the mechanism does not fit the model or the number of clients.
+        ArgumentError: the mechanism does not fit the model or the number of clients; a delta that
+            is below what the accountant can certify of so many rounds.
     """
     trial = copy.deepcopy(run.mechanism)
     selected = trial.select(1, clients, run.client_fraction) or range(run.selected(clients))
     trial.charge(Round(number=1, size=size, weights=dict.fromkeys(selected, 1)), clients)
+    if (kept := trial.ledger) is not None:
+        ledger = kept if isinstance(kept, Ledger) else kept.of(selected[0])
+        for phase in ledger.phases * (rounds - 1):
+            _charge_again(ledger, phase)
+        epsilon_of(ledger, delta)
+
+
+def _charge_again(ledger: Ledger, phase: GaussianPhase | Charge) -> None:
+    if isinstance(phase, Charge):
+        ledger.charge(phase.name, epsilon=phase.epsilon, delta=phase.delta)
+        return
+    ledger.record(
+        phase.name,
+        noise_multiplier=phase.noise_multiplier,
+        sample_rate=phase.sample_rate,
+        steps=phase.steps,
+    )
+
+
+def epsilon_of(ledger: Ledger | ClientLedgers, delta: float | None) -> float:
+    """Returns the epsilon that is reported, of a delta; None: of releases without Gaussian noise.
+
+    Raises:
+        ArgumentError: as `Ledger.get_epsilon`.
+    """
+    return ledger.get_epsilon(delta) if delta else ledger.get_epsilon(PURE, "rdp")
 
 
 def protection(name: str, mechanism: Mechanism) -> str | None:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from extensions import __version__
+from fl.cli.mechanisms import epsilon_of
 from fl.privacy.distributed_dp import DistributedDP
 from fl.round.aggregator import Leaks
 from fl.round.messages import party_name
@@ -16,8 +17,6 @@ from fl.training.federated import FederatedAveraging
 from fl.training.weights import get_weights
 
 PACKAGES = ("torch", "numpy", "dp-accounting", "opendp")
-PURE = 1e-12
-"""At any delta, epsilons of releases without Gaussian noise add up to what they do at 0."""
 SHOWN = 5
 LOST = 0.3
 """Share of a round's clients with whose loss the epsilon of distributed noise is also stated."""
@@ -35,14 +34,15 @@ def summary(
         protects: what its epsilon protects, and from whom; None: nothing.
     """
     rounds = run.history.rounds
-    private = run.mechanism.ledger is not None
+    ledger = run.mechanism.ledger
+    private = ledger is not None
     evaluated = [report for report in rounds if report.accuracy is not None]
     return {
         "accuracy": run.history.accuracy,
         "loss": evaluated[-1].loss if evaluated else None,
         "rounds": len(rounds),
         "rounds_failed": sum(bool(report.failure) for report in rounds) or None,
-        "epsilon": _epsilon(run, delta) if private else None,
+        "epsilon": None if ledger is None else epsilon_of(ledger, delta),
         "delta": (delta or 0.0) if private else None,
         "epsilon_protects": protects,
         **(_with_colluders(run, delta) if delta else {}),
@@ -79,10 +79,6 @@ def _with_colluders(run: FederatedAveraging, delta: float) -> dict[str, Any]:
         )
         for name, gone in lost.items()
     }
-
-
-def _epsilon(run: FederatedAveraging, delta: float | None) -> float:
-    return run.get_epsilon(delta) if delta else run.get_epsilon(PURE, "rdp")
 
 
 def record(

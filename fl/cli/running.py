@@ -37,13 +37,17 @@ def run(options: Experiment, config_file: Path | None) -> None:
     if options.aggregation.insecure_small_key:
         console.notice("--insecure-small-key: the key can be broken.")
     with console.resume_hint(result.checkpoint):
-        federated.fit(
-            rounds,
-            test,
-            evaluate_every=result.evaluate_every,
-            checkpoint=result.checkpoint,
-            callbacks=callbacks,
-        )
+        if rounds:
+            federated.fit(
+                rounds,
+                test,
+                evaluate_every=result.evaluate_every,
+                checkpoint=result.checkpoint,
+                callbacks=callbacks,
+            )
+        else:
+            for callback in callbacks:
+                callback(federated.history, federated.model)
     keeping.save_model(federated.model, result.save)
     shown = summary(
         federated,

@@ -340,9 +340,9 @@ def test_a_run_that_was_interrupted_goes_on_as_it_would_have(tmp_path, monkeypat
         other = once(*run, option, value)
         assert here(monkeypatch, *other, "--checkpoint", kept, "--resume") == 1
         assert capsys.readouterr().err.startswith(f"pea: {named} = {value}: must be ")
-    fewer = once(*run, "--rounds", ran)
+    fewer = once(*run, "--rounds", ran - 1)
     assert here(monkeypatch, *fewer, "--checkpoint", kept, "--resume") == 1
-    assert f"rounds = {ran}: must be above {ran}" in capsys.readouterr().err
+    assert f"rounds = {ran - 1}: must be at least {ran}" in capsys.readouterr().err
 
     resumed, whole = tmp_path / "resumed.json", tmp_path / "whole.json"
     assert here(monkeypatch, *run, "--checkpoint", kept, "--resume", "--json", resumed) == 0
@@ -354,6 +354,42 @@ def without_times(path: Path) -> list[dict[str, Any]]:
     history = json.loads(path.read_text())["history"]
     assert len(history) > 2
     return [{key: value for key, value in each.items() if key != "seconds"} for each in history]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ("central-dp", "--noise-multiplier", 1),
+        ("central-dp", "--noise-multiplier", 1, "--sampling", "fixed"),
+        ("record-dp", "--noise-multiplier", 1),
+    ],
+)
+def test_a_delta_that_the_accountant_cannot_certify_is_refused_before_the_first_round(
+    mechanism, tmp_path, monkeypatch, capsys
+):
+    """It is of all rounds: 3e-15 is enough for the first alone, or a few."""
+    kept = tmp_path / "run.npz"
+    small = ("fl", "--model", "logistic", "--clients", 20, "--client-fraction", 0.5)
+    given = (*small, *PLAIN, "--mechanism", *mechanism, "--checkpoint", kept)
+    for delta, rounds in ((1e-20, 2), (3e-15, 100)):
+        if (delta, "fixed") == (3e-15, mechanism[-1]):
+            continue  # without sampling rounds are one wide step
+        assert here(monkeypatch, *once(*given, "--delta", delta, "--rounds", rounds)) == 1
+        assert f"delta = {delta}: must be above " in capsys.readouterr().err
+        assert not kept.exists()
+    assert here(monkeypatch, *given, "--delta", 1e-5, "--rounds", 1) == 0
+
+
+def test_a_run_that_is_done_is_reported_once_more(tmp_path, monkeypatch):
+    found = {}
+    for name, more in (("first", ()), ("again", ("--resume",))):
+        path, table = tmp_path / f"{name}.json", tmp_path / f"{name}.csv"
+        given = (*PLAIN, *TARGET, "--checkpoint", tmp_path / "run.npz", *more)
+        assert here(monkeypatch, *RUN, *given, "--json", path, "--csv", table) == 0
+        report = json.loads(path.read_text())
+        found[name] = [report[key] for key in ("epsilon", "rounds", "history", "accuracy")]
+        found[name].append(table.read_text())
+    assert found["first"] == found["again"]
 
 
 def test_a_target_epsilon_is_of_so_many_rounds(tmp_path, monkeypatch, capsys):
