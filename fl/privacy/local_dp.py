@@ -36,7 +36,9 @@ class LocalDP(Mechanism):
         asked without neighbours="replace", which would count that twice. Selection is known to the
         server and amplifies nothing. `ledger.of(k)` composes the rounds in which client k was
         selected; `ledger.get_epsilon` is that of the client that spent most. A client is charged
-        when it is selected, even if it vanishes.
+        when it is selected, even if it vanishes. An update that training leaves NaN or infinite
+        counts as zeros, with the same noise. A training that raises `UpdateError` withdraws the
+        client, which is public.
 
     Noise:
         Discrete, from the operating system's generator, on a grid on which it has a scale of 2^20
@@ -67,6 +69,7 @@ class LocalDP(Mechanism):
 
     exchange = "delta"
     parameters_only = True
+    hides_updates = True
     ledger: ClientLedgers
 
     def __init__(

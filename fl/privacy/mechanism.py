@@ -24,6 +24,9 @@ class Mechanism:
         exchange: what it needs clients to exchange, "delta" or "weights"; None: either.
         equal_weights: whether it needs every client to count alike.
         parameters_only: whether it is for parameters alone, and not for running statistics.
+        hides_updates: whether what a client sends tells no more of its update than the ledger says:
+            a training that ends in NaN or infinity then counts as one that changed nothing, since
+            a withdrawal would tell of it.
         training: what clients do, where it is part of the mechanism; None: as the run says.
     """
 
@@ -32,6 +35,7 @@ class Mechanism:
     exchange: Exchange | None = None
     equal_weights: bool = False
     parameters_only: bool = False
+    hides_updates: bool = False
     training: ClientTraining | None = None
 
     def select(self, number: int, population: int, client_fraction: float) -> Sequence[int] | None:

@@ -25,7 +25,9 @@ class SignDS(Mechanism):
         have, with delta 0, exactly: the sign does not depend on the update, and given the sign no
         selection is more than e^sign_eps times as likely with one update as with another. The
         client need trust nobody else. `ledger.of(k)` adds up the rounds in which client k was
-        selected. All randomness comes from the operating system's generator, through integers.
+        selected. All randomness comes from the operating system's generator, through integers. An
+        update that training leaves NaN or infinite counts as zeros. A training that raises
+        `UpdateError` withdraws the client, which is public.
 
     Edge cases:
         Where too few dimensions reach `sign_thr_ratio`, one is selected.
@@ -53,6 +55,7 @@ class SignDS(Mechanism):
 
     exchange = "delta"
     parameters_only = True
+    hides_updates = True
     equal_weights = True
     ledger: ClientLedgers
 

@@ -19,7 +19,8 @@ def checked_records(
     """Returns records and labels of each data set, which fit the model.
 
     Records with NaN or infinity are accepted here: their client's update is refused in the round,
-    or they count for nothing where each record is protected (`RecordDP`).
+    or counts as zeros (`Mechanism.hides_updates`), or they count for nothing where each record is
+    protected (`RecordDP`).
 
     Args:
         model: tried on one record of every shape.

@@ -243,6 +243,9 @@ class RunSettings:
         if isinstance(trained, UpdateError):
             raise trained
         update = trained.astype(np.float64)
+        broke = np.isfinite(received).all() and not np.isfinite(update).all()
+        if self.mechanism.hides_updates and broke:
+            update = received.astype(np.float64)
         check_update(update, received.size)
         if self.exchange == "delta":
             update -= received

@@ -418,6 +418,39 @@ def test_dropout_of_record_dp_is_not_that_of_the_public_seed(device):
     assert len(drawn) == len(set(drawn)) == 120
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fl.LocalDP(epsilon=8.0, delta=1e-5, clip=0.1),
+        lambda: fl.LocalDP(epsilon=8.0, clip=0.1, noise="laplace"),
+        lambda: fl.DistributedDP(noise_multiplier=1.0, clip=0.1),
+        lambda: fl.SignDS(sign_k=0.1),
+    ],
+)
+def test_update_that_is_no_number_counts_as_zeros_where_a_mechanism_hides_it(make):
+    """A withdrawal would tell the server of it, whatever epsilon is."""
+    clients = [(FEW[0] * np.nan, FEW[1]), FEW]
+    settings = {
+        "model": nn.Linear(64, 10),
+        "clients": clients,
+        "client_fraction": 1.0,
+        "weighting": "equal",
+        "aggregator": fl.MaskedAggregator(fixed_point=fl.FixedPoint(frac_bits=32, clip=64.0)),
+    }
+    run = fl.FederatedAveraging(mechanism=make(), **settings)
+    run.fit(1, progress=False)
+    assert (run.history[0].included, run.history[0].refused) == ((0, 1), {})
+    round, sent = run._announced(1, (0, 1)), run._weights()
+    hidden = run.update(round, 0, np.full_like(sent, np.nan), sent)
+    assert np.isfinite(hidden).all()
+    assert hidden.any()
+    with pytest.raises(UpdateError, match="NaN or infinite"):
+        run.update(round, 0, np.full_like(sent, np.nan), np.full_like(sent, np.inf))
+    run = fl.FederatedAveraging(**settings | {"aggregator": fl.PlainAggregator()})
+    run.fit(1, progress=False)
+    assert list(run.history[0].refused) == [0]
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
 def test_record_whose_gradient_is_no_number_counts_for_nothing_and_withdraws_no_client(value):
     """A withdrawal would tell everybody of the record, whatever epsilon is."""
