@@ -121,13 +121,14 @@ def training_seed(seed: int, number: int, client: int) -> int:
 
 def described(training: ClientTraining) -> dict[str, Any]:
     """Returns what tells a client's training from others, JSON by name, as far as can be told."""
-    name = _name(training)
+    name = qualified_name(training)
     if not is_dataclass(training) or isinstance(training, type):
         return {"train": name}
-    values = {k: _name(v) if callable(v) else v for k, v in asdict(training).items()}
+    values = {k: qualified_name(v) if callable(v) else v for k, v in asdict(training).items()}
     return {"train": name, **{f"train.{k}": v for k, v in values.items()}}
 
 
-def _name(value: Any) -> str:
+def qualified_name(value: Any) -> str:
+    """Returns the name of a function or class, or of an object's class, with its module."""
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"

@@ -1,7 +1,7 @@
 """Chained aggregation: a masked sum goes from client to client, and comes back to the server."""
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from extensions.checks import check_count, check_positive, is_whole
 from extensions.errors import ArgumentError
@@ -126,6 +126,11 @@ class ChainAggregator(Aggregator):
         self.led_by = led_by
         self.one_process = led_by == "client"
         self.min_clients = 2 * chains
+
+    def parameters(self) -> dict[str, Any]:
+        """As `Aggregator.parameters`; not whom a client can reach, which a function says."""
+        own = {"chains": self.chains, "edges": len(self.edges), "led_by": self.led_by}
+        return {**super().parameters(), **own}
 
     def server(self, round: Round) -> Machine:
         """Returns the machine that draws the masks and follows the tokens, or gets the mean."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 from extensions.checks import check_count, check_positive
@@ -149,6 +150,16 @@ class MaskedAggregator(Aggregator):
         check_lanes([1], fixed_point, lanes)
         self.identities: Identities = identities or FreshIdentities()
         self._latest: Terms | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """As `Aggregator.parameters`."""
+        return {
+            **super().parameters(),
+            "threshold": self.threshold,
+            "colluders": self.colluders,
+            "graph": None if self.graph is None else asdict(self.graph),
+            "lanes": self.lanes,
+        }
 
     def needed(self, clients: int) -> int:
         """Returns t: how many clients of a round of this size must stay to its end."""

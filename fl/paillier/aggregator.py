@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -119,6 +120,11 @@ class PaillierAggregator(Aggregator):
         check_bits(self.key_bits, insecure_small_key=self.insecure_small_key)
         check_positive("timeout", self.timeout)
         self._packing([1, 1])
+
+    def parameters(self) -> dict[str, Any]:
+        """As `Aggregator.parameters`."""
+        names = ("key_bits", "packing", "hide_model", "model_range")
+        return {**super().parameters(), **{name: getattr(self, name) for name in names}}
 
     @property
     def hides_model(self) -> bool:

@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +85,16 @@ class Aggregator(ABC):
         Called before the first round of a run whose parties are on hosts of their own.
         """
         return
+
+    def parameters(self) -> dict[str, Any]:
+        """Returns the arguments by which clients compute, or keep private what they do, JSON.
+
+        All parties of a run must have the same, and so must a resumed run. What is the server's
+        alone, such as how long it waits, is not among them.
+        """
+        grid = self.fixed_point
+        fixed_point = None if grid is None else asdict(grid)
+        return {"min_clients": self.min_clients, "fixed_point": fixed_point}
 
     def kept(self, client: int) -> dict[str, Value]:
         """Returns, by name, what a client keeps from round to round, such as a key; it is secret.

@@ -13,7 +13,15 @@ from torch.nn.functional import cross_entropy
 
 from extensions.checks import check_count, check_not_negative, check_positive
 from extensions.errors import ArgumentError, UpdateError
-from fl.clients import ClientRound, ClientTraining, LocalSGD, Loss, described, training_seed
+from fl.clients import (
+    ClientRound,
+    ClientTraining,
+    LocalSGD,
+    Loss,
+    described,
+    qualified_name,
+    training_seed,
+)
 from fl.privacy.mechanism import Mechanism
 from fl.round.aggregator import Aggregator, check_update
 from fl.round.choices import Exchange, Keep, OnFailure, Statistics, Weighting
@@ -270,7 +278,9 @@ class RunSettings:
             **{name: getattr(self, name) for name in (*names, *choices)},
             **({} if self.train is None else described(self.train)),
             "server_optimizer": {"name": type(optimizer).__name__, **asdict(optimizer)},
+            "loss": qualified_name(self.loss),
             "aggregator": type(self.aggregator).__name__,
+            **{f"aggregator.{k}": v for k, v in self.aggregator.parameters().items()},
             "mechanism": type(self.mechanism).__name__,
             **self.mechanism.parameters(),
         }

@@ -178,5 +178,5 @@ def test_run_is_not_resumed_where_others_stay_or_side_with_the_server(
     run().save(tmp_path / "run.npz")
     run().load(tmp_path / "run.npz")
     other = run(aggregator=masked(threshold=threshold, colluders=colluders))
-    with pytest.raises(ArgumentError, match=r"^(sharers|siding) = "):
+    with pytest.raises(ArgumentError, match=r"^aggregator[.](threshold|colluders) = "):
         other.load(tmp_path / "run.npz")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch.nn.functional import nll_loss
 
 import fl
 from extensions.errors import ArgumentError, MessageError, RoundError
@@ -346,7 +347,7 @@ def test_a_client_whose_settings_differ_has_no_part_in_a_sum():
     post.client = client
     history = run.fit(post)
     assert history[0].included == (0, 1, 2, 3)
-    assert "signature that is not client 4's" in history[0].refused[4]
+    assert "other settings of the run" in history[0].refused[4]
 
 
 def test_words_of_records_that_cannot_be_read_stay_with_the_client(caplog):
@@ -525,6 +526,7 @@ def test_a_client_that_boasts_of_records_ends_no_round(name):
 OTHERS = {
     "lr": {"lr": 0.3},
     "exchange": {"exchange": "weights"},
+    "loss": {"loss": nll_loss},
     "mechanism": {"mechanism": fl.CentralDP(noise_multiplier=1.0, clip=0.5, frac_bits=16)},
 }
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, mse_loss
 
 import fl
 from extensions.errors import ArgumentError, RoundError, UpdateError, WorkerLostError
@@ -168,6 +168,63 @@ def test_numbers_of_numpy_are_settings_as_pythons_are(settings, tmp_path):
 def test_facts_that_json_has_not_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match=r"^settings = 'PosixPath': .* Look at facts="):
         small(facts={"files": tmp_path})
+
+
+GRID = fl.FixedPoint(frac_bits=20)
+OTHERS = {
+    "loss": ({}, {"loss": mse_loss}),
+    "aggregator.min_clients": (
+        {"aggregator": fl.MaskedAggregator()},
+        {"aggregator": fl.MaskedAggregator(min_clients=3)},
+    ),
+    "aggregator.colluders": (
+        {"aggregator": fl.MaskedAggregator(threshold=0.9)},
+        {"aggregator": fl.MaskedAggregator(threshold=0.9, colluders=1)},
+    ),
+    "aggregator.threshold": (
+        {"aggregator": fl.MaskedAggregator()},
+        {"aggregator": fl.MaskedAggregator(threshold=0.9)},
+    ),
+    "aggregator.graph": (
+        {"aggregator": fl.MaskedAggregator()},
+        {"aggregator": fl.MaskedAggregator(graph=fl.SparseGraph(against="curious"))},
+    ),
+    "aggregator.lanes": (
+        {"aggregator": fl.MaskedAggregator(fixed_point=GRID), "weighting": "equal"},
+        {"aggregator": fl.MaskedAggregator(fixed_point=GRID, lanes=2), "weighting": "equal"},
+    ),
+    "aggregator.fixed_point": (
+        {"aggregator": fl.ChainAggregator()},
+        {"aggregator": fl.ChainAggregator(GRID)},
+    ),
+    "aggregator.chains": (
+        {"aggregator": fl.ChainAggregator(chains=2)},
+        {"aggregator": fl.ChainAggregator(chains=3)},
+    ),
+    "aggregator.edges": (
+        {"aggregator": fl.ChainAggregator(chains=2)},
+        {"aggregator": fl.ChainAggregator(chains=2, edges=1)},
+    ),
+    "aggregator.key_bits": (
+        {"aggregator": fl.PaillierAggregator(key_bits=512, insecure_small_key=True)},
+        {"aggregator": fl.PaillierAggregator(key_bits=576, insecure_small_key=True)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_state_of_a_run_of_another_loss_or_aggregator_is_refused(name, tmp_path):
+    given, changed = ({"client_fraction": 1.0, **each} for each in OTHERS[name])
+    small(**given).save(tmp_path / "run.npz")
+    small(**given).load(tmp_path / "run.npz")
+    names = "loss|aggregator[.]min_clients" if name == "aggregator.chains" else name
+    with pytest.raises(ArgumentError, match=rf"^({names}) = .* as in run.npz"):
+        small(**changed).load(tmp_path / "run.npz")
+
+
+def test_how_long_a_server_waits_is_no_other_run(tmp_path):
+    small(aggregator=fl.PlainAggregator(timeout=5.0)).save(tmp_path / "run.npz")
+    small(aggregator=fl.PlainAggregator(timeout=9.0)).load(tmp_path / "run.npz")
 
 
 def test_state_of_another_run_is_refused(tmp_path):
