@@ -60,6 +60,10 @@ class RemoteClient:
         announcements against are its own settings (`Plan`). It answers whatever bytes it is sent,
         and says why it leaves a round.
 
+    What it gives away grows with the rounds that it answers, whatever the ledger of a server that
+    lies says: it knows no number after which a run ends. The last round's number, which `folder`
+    has, is at least how many these are.
+
     Attributes:
         settings: of the run, the same as the server's, without `train`.
         model: its structure, and the weights of the statistics that are not exchanged.

@@ -321,6 +321,14 @@ def test_a_server_that_forgets_a_round_is_not_sent_it_again(tmp_path):
     assert not any("begin" in kinds(data) for _, data in other.requests)
 
 
+def test_notes_tell_a_client_how_many_rounds_it_answered_at_most(tmp_path):
+    """A server that says of two rounds what it likes: the client's own host has their number."""
+    run, post = remote(of("plain"), rounds=3, folder=tmp_path)
+    run.fit(post)
+    (notes,) = tmp_path.glob("client-0-*")
+    assert notes.read_text() == "3"
+
+
 def test_another_model_has_rounds_of_its_own(tmp_path, monkeypatch):
     """An app's rounds are not taken for those of one with another model and the same settings."""
     first, post = remote(of("masked"), rounds=1, folder=tmp_path)
