@@ -32,6 +32,8 @@ from fl.training.workers import Trainer
 LOG = getLogger(__name__)
 
 DIGEST_BYTES = 32
+LAST_ROUND = 2**31 - 1
+"""A request of a later round changes nothing: no run has as many."""
 LOST = "its state of round {} is gone: its process or node was started anew"
 
 
@@ -113,6 +115,8 @@ class RemoteClient:
                 return self._greet(message, node), kept
             if (message.sender, message.receiver, message.kind) != (SERVER, self.client, WORK):
                 raise MessageError(f"a {message.kind!r} that is not the server's for this client")
+            if message.round > LAST_ROUND:
+                raise MessageError(f"a request of round {message.round}, beyond {LAST_ROUND}")
         except MessageError as error:
             return self._left(0, str(error)), kept
         try:

@@ -22,7 +22,7 @@ from fl.privacy import (
     signds,
 )
 from fl.remote.client import made
-from fl.remote.envelope import HELLO
+from fl.remote.envelope import HELLO, WORK, envelope, packed
 from fl.remote.links import Link
 from fl.remote.post import Answer, Post
 from fl.remote.run import RemoteRun
@@ -327,6 +327,15 @@ def test_notes_tell_a_client_how_many_rounds_it_answered_at_most(tmp_path):
     run.fit(post)
     (notes,) = tmp_path.glob("client-0-*")
     assert notes.read_text() == "3"
+
+
+def test_a_request_of_a_round_that_no_run_has_takes_no_client_out_of_later_ones():
+    run, post = remote(of("plain"), rounds=1)
+    empty = {"now": 0.0, "told": "{}", "messages": packed([])}
+    request = envelope(2**62, fl.SERVER, 0, WORK, **empty)
+    answer, post.kept[FIRST_NODE] = post.client(0).answer(request, b"", FIRST_NODE)
+    assert "beyond 2147483647" in fl.Message.decode(answer).text("left", "")
+    assert run.fit(post)[0].included == EVERYBODY
 
 
 def test_another_model_has_rounds_of_its_own(tmp_path, monkeypatch):
