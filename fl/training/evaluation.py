@@ -66,6 +66,20 @@ def numbers_classes(outputs: Tensor, labels: Tensor) -> bool:
     return outputs.ndim == 2 and labels.ndim == 1 and not labels.is_floating_point()
 
 
+def _tried(model: nn.Module, x: Tensor, y: Tensor, loss: Loss, name: str) -> bool:
+    """Returns whether labels number classes, of which the loss takes the first rows.
+
+    Raises:
+        ArgumentError: it does not.
+    """
+    try:
+        return ACCURACY in evaluate(model, x[:ROWS], y[:ROWS], loss, {})
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shown = f"{y.dtype} of shape {tuple(y.shape)}"
+        allowed = f"what the loss takes with the model's outputs: {error}"
+        raise ArgumentError(f"labels of {name}", shown, allowed) from error
+
+
 class Tests:
     """The records by which the models of a run are evaluated.
 
@@ -91,6 +105,12 @@ class Tests:
         named = {} if test_set is None else {"test_set": test_set}
         named |= {f"own_tests[{client}]": records for client, records in own.items()}
         found = checked_records(model, named, loss)
+        tried = [_tried(model, *test, loss, name) for name, test in zip(named, found, strict=True)]
+        classes = dict(zip(own, tried[len(named) - len(own) :], strict=True))
+        if len(set(classes.values())) > 1:
+            those = [client for client, numbered in classes.items() if not numbered]
+            allowed = "of labels that number classes for all clients, or for none"
+            raise ArgumentError("own_tests", f"others for clients {those}", allowed)
         self._test = None if test_set is None else found.pop(0)
         self._own = dict(zip(own, found, strict=True))
         self._model = model

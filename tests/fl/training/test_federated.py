@@ -222,6 +222,22 @@ def test_state_of_a_run_of_another_loss_or_aggregator_is_refused(name, tmp_path)
         small(**changed).load(tmp_path / "run.npz")
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_records_held_out_are_tried_before_the_first_round():
+    """Labels of two kinds have no accuracy in common; some are not what the loss takes."""
+    one_hot = np.eye(10, dtype=np.float32)[FEW[1]]
+    run = small()
+    with pytest.raises(ArgumentError, match=r"^own_tests = 'others for clients \[1\]': .* all cl"):
+        run.fit(1, own_tests={0: FEW, 1: (FEW[0], one_hot)}, progress=False)
+    run = small(clients=fl.partition((FEW[0], one_hot), 6), loss=mse_loss)
+    with pytest.raises(
+        ArgumentError, match=r"^labels of test_set = 'torch.int64 of shape \(60,\)'"
+    ):
+        run.fit(1, FEW, progress=False)
+    assert len(run.history) == 0
+    run.fit(1, (FEW[0], one_hot), own_tests={1: (FEW[0], one_hot)}, progress=False)
+
+
 def test_how_long_a_server_waits_is_no_other_run(tmp_path):
     small(aggregator=fl.PlainAggregator(timeout=5.0)).save(tmp_path / "run.npz")
     small(aggregator=fl.PlainAggregator(timeout=9.0)).load(tmp_path / "run.npz")
