@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 
+_LARGEST_RATE = 10.0
+_LARGEST_CHANGE = 50.0
+"""Natural logarithm of the most by which noise may change the bound in a round."""
+_LARGEST_CLIP = 2.0**100
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveClipping:
@@ -17,7 +22,7 @@ class AdaptiveClipping:
 
     Attributes:
         quantile: share of the clients whose norm is to be within the bound.
-        lr: learning rate.
+        lr: learning rate, at most 10.
         count_noise: standard deviation; None: a twentieth of the clients expected in a round.
 
     Raises:
@@ -35,6 +40,9 @@ class AdaptiveClipping:
         if not 0.0 <= self.quantile <= 1.0:
             raise ArgumentError("quantile", self.quantile, "in [0, 1]")
         check_positive("lr", self.lr)
+        if self.lr > _LARGEST_RATE:
+            advice = "The source takes 0.2."
+            raise ArgumentError("lr", self.lr, f"above 0, at most {_LARGEST_RATE:g}", advice)
         if self.count_noise is not None:
             check_positive("count_noise", self.count_noise)
 
@@ -69,5 +77,10 @@ class AdaptiveClipping:
         return 1.0 / math.sqrt(left)
 
     def next_clip(self, clip: float, within: float) -> float:
-        """Returns the bound of the next round, from the noisy share of those within this one."""
-        return clip * math.exp(-self.lr * (within - self.quantile))
+        """Returns the bound of the next round, from the noisy share of those within this one.
+
+        At most 2^100, which no update in single precision has use for.
+        """
+        change = -self.lr * (within - self.quantile)
+        factor = math.exp(max(-_LARGEST_CHANGE, min(_LARGEST_CHANGE, change)))
+        return min(clip * factor, _LARGEST_CLIP)

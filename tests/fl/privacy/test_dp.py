@@ -349,6 +349,18 @@ def test_adaptive_run_goes_on_from_its_clip_and_ledger(tmp_path):
             mechanism().restore(text)
 
 
+def test_no_rate_and_no_noise_takes_the_clipping_norm_out_of_double_precision():
+    for lr in (1e6, 10.1, math.inf):
+        with pytest.raises(ArgumentError, match=r"^lr = .*"):
+            fl.AdaptiveClipping(lr=lr)
+    adaptive = fl.AdaptiveClipping(lr=10.0, count_noise=1e9)
+    for within in (-1e8, 1e8, -1e300):
+        clip = 1.0
+        for _ in range(20):
+            clip = adaptive.next_clip(clip, within)
+            assert 0.0 <= clip <= 2.0**100
+
+
 @pytest.mark.parametrize("sampling", ["poisson", "fixed"])
 def test_a_ledger_with_releases_is_not_replaced_by_that_of_a_state(sampling, tmp_path):
     """Of a second run with the same mechanism, or of an earlier state of the same run."""
