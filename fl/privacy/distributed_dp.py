@@ -107,6 +107,12 @@ class DistributedDP(Mechanism):
             )
             raise ArgumentError("aggregator", type(aggregator).__name__, allowed, advice)
         self._frac_bits = bits_for(self.share, NOISE_UNITS)
+        most = math.floor(grid.bits - 2 - math.log2(grid.clip) - math.log2(cohort))
+        if self._frac_bits > most:
+            least = 1.01 * math.ldexp(NOISE_UNITS * self.clip / self.share, -most)
+            allowed = f"at least {least:.3g}, for noise on a grid of {most} fractional bits"
+            advice = "Or raise noise_multiplier, or narrow the range."
+            raise ArgumentError("clip", self.clip, allowed, advice)
         if self._frac_bits > grid.frac_bits:
             allowed = f"at least {self._frac_bits} for noise of deviation {self.share:.3g} a client"
             raise ArgumentError("frac_bits", grid.frac_bits, allowed, "Or raise clip.")

@@ -101,7 +101,7 @@ class SignDS(Mechanism):
         """
         top = int(self.sign_k * size)
         if top < 1:
-            allowed = f"at least 1 / {size}, for one of {size} dimensions"
+            allowed = f"at least {1.005 / size:.3g}, for one of {size} dimensions"
             raise ArgumentError("sign_k", self.sign_k, allowed)
         return select(size, top, self.sign_eps, self.sign_thr_ratio, self.sign_dim_out)
 

@@ -104,7 +104,7 @@ BAD = {
     "dimensions": (
         (*PLAIN, "--mechanism", "sign-ds", "--sign-k", 0.001),
         "sign_k = 0.001",
-        "at least 1 / 650",
+        "at least 0.00155, for one of 650 dimensions. Type: --sign-k X.",
     ),
     "drop-out": ((*PLAIN, "--drop-out", 1), "drop_out = 1.0", "at least 0, below 1"),
     "delay": ((*PLAIN, "--delay-ms", -1), "delay_ms = -1.0", "finite, at least 0"),

@@ -150,6 +150,19 @@ def test_what_clients_send_is_carried_exactly_and_nothing_wraps():
     np.testing.assert_array_equal(outcome.aggregate.mean, sum(given.values()) / 10)
 
 
+@pytest.mark.parametrize("clip", [1e-300, 1e-15])
+def test_a_norm_for_which_no_grid_is_fine_enough_is_refused_with_one_for_which_it_is(clip):
+    fine = masked(fixed_point=fl.FixedPoint(frac_bits=54, clip=16.0))
+    with pytest.raises(ArgumentError, match=r"^clip = .*: must be at least ") as found:
+        run(aggregator=fine, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=clip))
+    least = float(str(found.value).split("at least ")[1].split(",")[0])
+    made = run(aggregator=fine, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=1.05 * least))
+    assert made.mechanism.share * 2.0**54 >= 2**10
+    coarse = masked(fixed_point=fl.FixedPoint(clip=16.0))
+    with pytest.raises(ArgumentError, match=r"^frac_bits = 24: must be at least 54"):
+        run(aggregator=coarse, mechanism=fl.DistributedDP(noise_multiplier=1.0, clip=1.05 * least))
+
+
 def test_digits_are_learned_and_what_was_spent_is_kept(tmp_path):
     settings = {"clients": 20, "mechanism": None}
     averaging = run(**{**settings, "mechanism": fl.DistributedDP(noise_multiplier=0.5, clip=0.5)})
