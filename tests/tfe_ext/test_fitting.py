@@ -15,6 +15,7 @@ TASKS = "tests.helpers.tfe_tasks.fitting"
         "schedules_go_on_and_rates_are_assigned",
         "schedules_are_checked_before_they_begin",
         "counts_are_charged_as_what_they_are",
+        "counts_are_charged_to_a_training_that_comes_after_them",
         "a_training_that_ends_early_is_charged_as_planned",
         "a_run_that_goes_on_has_charged_all_that_was_opened",
         pytest.param("what_else_is_opened_is_kept_before", marks=pytest.mark.long),

@@ -62,7 +62,7 @@ class Count:
         records: number of those counted.
         frac_bits: of the protocol.
         noise: that the number gets.
-        ledger: of the records; without noise each number costs infinity.
+        ledgers: that each number is charged to; without noise it costs infinity.
 
     Guarantees:
         One record changes the number by 1 at most, whatever the model, and any one server, which
@@ -75,7 +75,7 @@ class Count:
     records: int
     frac_bits: int
     noise: Noise
-    ledger: Ledger
+    ledgers: tuple[Ledger, ...]
 
     def accuracy(self, announce: Callable[[], None]) -> float:
         """Returns the part of the records that the model gets right, in [0, 1]; charges it before.
@@ -95,13 +95,14 @@ class Count:
     def charge(self, times: int = 1) -> None:
         """Records so many openings, whether they are made or not."""
         multiplier = self.noise.multiplier
-        self.ledger.record(
-            COUNT,
-            noise_multiplier=multiplier,
-            sample_rate=1.0,
-            steps=times,
-            overflow_probability=noise_failure(1, times) if multiplier else 0.0,
-        )
+        for ledger in self.ledgers:
+            ledger.record(
+                COUNT,
+                noise_multiplier=multiplier,
+                sample_rate=1.0,
+                steps=times,
+                overflow_probability=noise_failure(1, times) if multiplier else 0.0,
+            )
 
 
 def misses(ring: ABY3Ring, chain: Chain, records: Records, noise: Noise) -> Program | Total:

@@ -220,6 +220,7 @@ class Sequential(LocalStart, Weighted, host.Sequential):
             count = self._count("held out", pair_of(validation_data), count_noise)
         fitting = Fitting(self, planned, callbacks, Validation(count, validation_freq))
         training.prepare(total - initial_step)
+        self._trainer.charge_counts(optimizer)
         with console.counted("step", shown=verbose) as show:
             return fitting.run(training, show)
 
@@ -262,8 +263,9 @@ class Sequential(LocalStart, Weighted, host.Sequential):
             Of records that the model was not trained on, the number costs the training records
             nothing beyond the model. What it costs the records counted is charged to
             `held_out_ledger`: a Gaussian mechanism of multiplier `count_noise`, or infinity for an
-            exact number. Of records that the model was trained on, it is charged to the optimizer's
-            ledger instead, and refused without noise.
+            exact number; if the model is trained on them afterwards in private, to that optimizer's
+            ledger as well. Of records that the model was trained on, it is charged to the
+            optimizer's ledger instead, and refused without noise.
 
         Cost:
             A graph is traced for the first call with records of these shapes.

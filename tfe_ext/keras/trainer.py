@@ -27,7 +27,7 @@ from tfe_ext.keras.records.batches import (
     check_shared,
     shapes_of,
 )
-from tfe_ext.keras.records.seen import Seen
+from tfe_ext.keras.records.seen import Counted, Seen
 from tfe_ext.keras.records.vouching import VouchedPart, records_of
 from tfe_ext.keras.steps.iterates import Iterates
 from tfe_ext.keras.steps.pieces import InPieces, Pieces, Sampling
@@ -60,7 +60,7 @@ class Trainer:
         self.ring = ring
         self.start_fits: float | None = None
         self.held_out = Ledger()
-        self._seen = Seen()
+        self._seen, self._counted = Seen(), Counted()
         self._tables = Kept(MOST_TABLES)
         self._programs = Kept(MOST_PROGRAMS)
         self._public: dict[int, ScalarVariables] = {}
@@ -197,9 +197,12 @@ class Trainer:
             ArgumentError: records that do not fit, or a number without noise of records on which
                 the model is trained in private.
         """
-        records, ledger = self.records(chain, *data, optimizer, use), self.held_out
-        if optimizer is not None and optimizer.ledger is not None:
-            seen = self._seen.owners(records)
+        records = self.records(chain, *data, optimizer, use)
+        marks = self._seen.marks(records)
+        ledgers: tuple[Ledger, ...] = (self.held_out,)
+        private = None if optimizer is None else optimizer.ledger
+        if private is not None:
+            seen = self._seen.owners(marks)
             if seen and noise is None:
                 raise ArgumentError(
                     "x",
@@ -208,7 +211,9 @@ class Trainer:
                     "No epsilon covers their exact number. Say count_noise=10.0, a standard "
                     "deviation in records, which is charged to the optimizer's ledger.",
                 )
-            ledger = optimizer.ledger if seen else ledger
+            ledgers = (private,) if seen else ledgers
+        if private not in ledgers:
+            ledgers = (*ledgers, self._counted.ledger(marks))
         source = SystemSource() if optimizer is None else optimizer.source
         added = Noise(deviation=noise, source=source)
         key = ("count", id(records), noise, _own(source), *_facts(chain))
@@ -218,8 +223,14 @@ class Trainer:
             records=records.size,
             frac_bits=self.ring.frac_bits,
             noise=added,
-            ledger=ledger,
+            ledgers=ledgers,
         )
+
+    def charge_counts(self, optimizer: Optimizer) -> None:
+        """Charges the optimizer with earlier counts of the records on which it trains now."""
+        if optimizer.ledger is not None:
+            for counts in self._counted.take(self._seen):
+                optimizer.ledger.add(counts)
 
     def records(
         self, chain: Chain, x: Any, y: Any, optimizer: Optimizer | None, use: str = "tried"

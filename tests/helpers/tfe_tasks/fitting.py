@@ -20,7 +20,7 @@ from extensions.privacy.accounting import Ledger, epsilon
 from extensions.privacy.sampling import capacity
 from tests.helpers.tfe_tasks.keras import after_steps, model_of, records
 from tests.helpers.tfe_tasks.session import CONFIG, OWNER, PROTOCOL, counted_graphs, private
-from tfe_ext.keras import DPSGD, BinaryCrossentropy, Checkpoints, Sequential
+from tfe_ext.keras import DPSGD, SGD, BinaryCrossentropy, Checkpoints, Sequential, vouch_for
 from tfe_ext.keras.counting import COUNT
 from tfe_ext.keras.records.batches import OwnersRecords, check_owners
 
@@ -315,6 +315,37 @@ def counts_are_charged_as_what_they_are():
     assert len(model.held_out_ledger.phases) == 1
     with pytest.raises(ArgumentError, match="count_noise = 0.0"):
         model.evaluate(*one.held_out, count_noise=0.0)
+
+
+def counts_are_charged_to_a_training_that_comes_after_them():
+    """Once, those with noise and those without, of whichever records are trained on."""
+    one = session()
+    model, optimizer = model_of([FEATURES, CLASSES]), DPSGD(0.5, 1.0, 4.0, 0.3)
+    others = {"server0": one.x[:4]}, {"server0": one.y[:4]}
+    some = {OWNER: one.x[3:9]}, {OWNER: one.y[3:9]}
+    model.compile(SGD(0.5), BinaryCrossentropy())
+    model.evaluate(*others)
+    model.compile(optimizer, BinaryCrossentropy())
+    for _ in range(2):
+        model.evaluate(*some, count_noise=5.0)
+    model.evaluate(*one.held_out)
+    assert counts(model.held_out_ledger) == {COUNT: 4}
+    with pytest.raises(ArgumentError, match="physical_rows"):
+        model.fit(*one.data, steps=1, verbose=False, physical_rows=0)
+    assert not optimizer.ledger.phases
+    model.fit(*one.data, steps=1, verbose=False)
+    model.fit(*one.data, steps=1, verbose=False)
+    spent = [(phase.name, phase.steps, phase.noise_multiplier) for phase in optimizer.ledger.phases]
+    assert spent == [(COUNT, 2, 5.0), ("training", 2, 4.0)]
+    model.fit(*others, steps=1, verbose=False)
+    assert optimizer.ledger.phases[2].noise_multiplier == 0.0
+    assert optimizer.get_epsilon(1e-3) == np.inf
+    again = model_of([FEATURES, CLASSES])
+    tensors = private(one.x), private(np.eye(CLASSES)[one.y])
+    again.compile(DPSGD(0.5, 1.0, 4.0, 1.0), BinaryCrossentropy())
+    again.evaluate(*tensors, count_noise=5.0)
+    again.fit(*vouch_for(*tensors, max_feature_norm=1.0), steps=1, verbose=False)
+    assert counts(again.optimizer.ledger) == {COUNT: 1, "training": 1}
 
 
 def a_training_that_ends_early_is_charged_as_planned():
