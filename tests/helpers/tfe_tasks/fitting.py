@@ -366,6 +366,12 @@ def a_training_that_ends_early_is_charged_as_planned():
     history = model.fit(*one.data, steps=9, verbose=False, callbacks=told).history
     assert history["delta"] == [1e-2, 1e-2]
     assert optimizer.ledger.phases[0].steps == 4 + 17 + 9
+    model, optimizer = one.compiled()
+    raising = callbacks.LambdaCallback(on_epoch_end=lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.fit(*one.data, epochs=5, callbacks=[raising], **options)
+    assert optimizer.ledger.phases[0].steps == 17
+    assert model.held_out_ledger.phases[0].steps == 5
 
 
 @contextmanager

@@ -104,8 +104,8 @@ class Fitting:
 
     Guarantees:
         A training that a callback ends early, after anything was opened of the model, is charged as
-        it was planned, steps and counts: when it ended may tell something of the records, so that
-        fewer steps do not cost less.
+        it was planned, steps and counts, and so is one that an error ends: when it ended may tell
+        something of the records, so that fewer steps do not cost less.
 
     Raises:
         ArgumentError: a callback that is none of Keras's, or would open the weights.
@@ -130,9 +130,21 @@ class Fitting:
             training: that makes them.
             show: called with the number of steps made, and of all.
         """
-        calls, model, total = self._callbacks, self._model, self._epochs.steps
-        model.stop_training, told = False, {}
+        calls, model = self._callbacks, self._model
+        model.stop_training = False
         calls.on_train_begin()
+        try:
+            told = self._train(training, show)
+        finally:
+            if model.opened:
+                self._charge_the_rest(training)
+        calls.on_train_end(told)
+        return model.history
+
+    def _train(self, training: Training, show: Callable[[int, int], None]) -> dict[str, Any]:
+        """Makes the steps, and returns what callbacks were told of the last epoch."""
+        calls, model, total = self._callbacks, self._model, self._epochs.steps
+        told: dict[str, Any] = {}
         for epoch, first, steps in self._epochs:
             calls.on_epoch_begin(epoch)
             for i in steps:
@@ -148,10 +160,7 @@ class Fitting:
             calls.on_epoch_end(epoch, told)
             if model.stop_training:
                 break
-        if model.opened:
-            self._charge_the_rest(training)
-        calls.on_train_end(told)
-        return model.history
+        return told
 
     def _counted(self, epoch: int) -> dict[str, float]:
         count = self._validation.due(epoch)
