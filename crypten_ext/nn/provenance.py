@@ -112,19 +112,27 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A parameter's share as it was, to tell whether it was replaced or changed since."""
+    """A parameter's share as it was, to tell whether it was replaced or changed since.
+
+    Cost:
+        One reading of the share, at about 2 GB/s, whenever it is taken or compared.
+    """
 
     share: torch.Tensor
     changes: int
+    content: int
 
     @classmethod
     def of(cls, parameter: Any) -> Self:
         """Returns the present one."""
-        return cls(parameter.share, parameter.share._version)
+        return cls(parameter.share, parameter.share._version, content_of(parameter.share))
 
     def holds(self, parameter: Any) -> bool:
         """Whether it is still the present one."""
-        return parameter.share is self.share and self.share._version == self.changes
+        share = parameter.share
+        if share is not self.share or share._version != self.changes:
+            return False
+        return content_of(share) == self.content
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +325,7 @@ def _state(tensor: MPCTensor) -> tuple[Any, ...]:
 
 def content_of(share: torch.Tensor) -> int:
     """Returns what changes when the share does, whatever way; 0 of one that is foreseen."""
-    return 0 if is_foreseen(share) else zlib.crc32(share.contiguous().numpy())
+    return 0 if is_foreseen(share) else zlib.crc32(share.contiguous().numpy().data)
 
 
 def mark(tensor: MPCTensor, provenance: Provenance) -> MPCTensor:

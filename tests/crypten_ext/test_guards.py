@@ -20,6 +20,7 @@ REFUSED = {
     "host's BCEWithLogitsLoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
     "host's MSELoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
     "mean": ("GradientError", "reduction = 'mean': must be 'sum'"),
+    "weights written into": ("ArgumentError", "0.weight of a larger norm.*at most 100"),
     "unreached parameter": ("GradientError", "Parameter '0.weight' received no"),
     "shared layer": ("GradientError", "the layer is used twice"),
     "other sample rate": ("GradientError", r"sample_rate = 0.5, the optimizer accounts for 0.4"),

@@ -154,6 +154,16 @@ def on_records(shape: tuple[int, ...], *layers: Any) -> None:
         optimizer.step()
 
 
+def weights_written_into() -> None:
+    network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+    optimizer = dpsgd(network)
+    ((x, y),) = batches()
+    weight = next(iter(network.parameters()))
+    weight.share.data.copy_(torch.full_like(weight.share, 2**30))
+    nn.BCEWithLogitsLoss()(network(x), y).backward()
+    optimizer.step()
+
+
 def unreached_parameter() -> None:
     last = nn.Linear(WIDTH, CLASSES)
     network = model(nn.Linear(WIDTH, WIDTH), last)
@@ -235,6 +245,7 @@ GUARDS: dict[str, Scenario] = {
     "host's MSELoss": host_loss("MSELoss"),
     "mean": lambda: nn.BCEWithLogitsLoss(reduction="mean"),
     "unreached parameter": unreached_parameter,
+    "weights written into": weights_written_into,
     "shared layer": shared_layer,
     "other sample rate": lambda: (b := Bench(sample_rate=0.4)).step_after(b.loss()),
     "unpadded targets": lambda: (b := unpadded()).step_after(b.loss()),
