@@ -117,7 +117,22 @@ class DPSGD(RecordedStep):
             steps=steps,
         )
         super().__init__(model, lr, settings, source)
-        self.ledger = Ledger()
+        self._ledger = Ledger()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the steps have cost so far; other openings are recorded in it too."""
+        return self._ledger
+
+    @ledger.setter
+    def ledger(self, ledger: object) -> None:
+        raise ArgumentError(
+            f"{type(self).__name__}.ledger",
+            type(ledger).__name__,
+            "left as it is",
+            "Two optimizers with one ledger would load each other's steps. Add what another one "
+            "spent to this one's: optimizer.ledger.add(other.ledger).",
+        )
 
     def _stated(self) -> dict[str, Any]:
         return {"sample_rate": self._sample_rate}
@@ -132,7 +147,7 @@ class DPSGD(RecordedStep):
         So does what this optimizer's ledger has besides steps, such as another whitening.
         """
         super().load_state_dict(state)
-        self.ledger = self.ledger.restored(state["ledger"], "training")
+        self._ledger = self._ledger.restored(state["ledger"], "training")
 
     def _account(self, public: PublicBatch) -> None:
         self.ledger.record(

@@ -21,6 +21,10 @@ REFUSED = {
     "host's MSELoss": ("GradientError", "mean.*crypten_ext.nn.BCEWithLogitsLoss"),
     "mean": ("GradientError", "reduction = 'mean': must be 'sum'"),
     "weights written into": ("ArgumentError", "0.weight of a larger norm.*at most 100"),
+    "ledger of another": (
+        "ArgumentError",
+        r"DPSGD.ledger = 'Ledger': must be left as it is.*optimizer.ledger.add\(other.ledger\)",
+    ),
     "unreached parameter": ("GradientError", "Parameter '0.weight' received no"),
     "shared layer": ("GradientError", "the layer is used twice"),
     "other sample rate": ("GradientError", r"sample_rate = 0.5, the optimizer accounts for 0.4"),

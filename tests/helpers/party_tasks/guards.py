@@ -164,6 +164,11 @@ def weights_written_into() -> None:
     optimizer.step()
 
 
+def ledger_of_another() -> None:
+    one, other = Bench().optimizer, Bench().optimizer
+    other.ledger = one.ledger
+
+
 def unreached_parameter() -> None:
     last = nn.Linear(WIDTH, CLASSES)
     network = model(nn.Linear(WIDTH, WIDTH), last)
@@ -244,6 +249,7 @@ GUARDS: dict[str, Scenario] = {
     "host's BCEWithLogitsLoss": host_loss("BCEWithLogitsLoss"),
     "host's MSELoss": host_loss("MSELoss"),
     "mean": lambda: nn.BCEWithLogitsLoss(reduction="mean"),
+    "ledger of another": ledger_of_another,
     "unreached parameter": unreached_parameter,
     "weights written into": weights_written_into,
     "shared layer": shared_layer,
