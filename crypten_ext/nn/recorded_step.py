@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from crypten_ext.dealer import begin_step
 from crypten_ext.nn.averaging import Averaging
@@ -110,6 +110,15 @@ class RecordedStep(crypten.optim.Optimizer):
         self._drift = Drift(settings.max_weight_norm)
         self._known: dict[str, Version] = {}
         self._check_start()
+
+    def __reduce__(self) -> NoReturn:
+        """Raises GradientError: a copy would not be that of a model's backward passes."""
+        raise GradientError(
+            "An optimizer can be neither copied nor pickled: its copy would know nothing of the "
+            "model's backward passes, and two would account for the same steps. Make another one "
+            "of a model, and give it this one's state by load_state_dict(optimizer.state_dict()) "
+            "and load_shares(optimizer.shares()); the ledger is in the state."
+        )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the previous backward pass; call it before each one, in every party.

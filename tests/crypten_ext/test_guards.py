@@ -25,6 +25,10 @@ REFUSED = {
         "ArgumentError",
         r"DPSGD.ledger = 'Ledger': must be left as it is.*optimizer.ledger.add\(other.ledger\)",
     ),
+    **dict.fromkeys(
+        ("copied", "copied with its model", "pickled"),
+        ("GradientError", r"neither copied nor pickled.*load_state_dict\(optimizer.state_dict"),
+    ),
     "unreached parameter": ("GradientError", "Parameter '0.weight' received no"),
     "shared layer": ("GradientError", "the layer is used twice"),
     "other sample rate": ("GradientError", r"sample_rate = 0.5, the optimizer accounts for 0.4"),

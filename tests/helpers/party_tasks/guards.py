@@ -3,6 +3,8 @@
 Every scenario runs in each party of a pool; its error, if it is the project's, is its outcome.
 """
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -169,6 +171,15 @@ def ledger_of_another() -> None:
     other.ledger = one.ledger
 
 
+def copied(way: Callable[[Any], Any]) -> Scenario:
+    def run() -> None:
+        bench = Bench()
+        bench.optimizer = way(bench.optimizer)
+        bench.step_after(bench.loss())
+
+    return run
+
+
 def unreached_parameter() -> None:
     last = nn.Linear(WIDTH, CLASSES)
     network = model(nn.Linear(WIDTH, WIDTH), last)
@@ -250,6 +261,9 @@ GUARDS: dict[str, Scenario] = {
     "host's MSELoss": host_loss("MSELoss"),
     "mean": lambda: nn.BCEWithLogitsLoss(reduction="mean"),
     "ledger of another": ledger_of_another,
+    "copied": copied(copy.copy),
+    "copied with its model": copied(copy.deepcopy),
+    "pickled": copied(pickle.dumps),
     "unreached parameter": unreached_parameter,
     "weights written into": weights_written_into,
     "shared layer": shared_layer,
