@@ -11,6 +11,7 @@ from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.checks import check_not_negative, check_positive
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.accounting import Ledger, Neighbours
+from extensions.privacy.randomness import hidden_multiplier
 from extensions.privacy.sampling import check_sample_rate
 from extensions.protocols.dpsgd import Sums
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
@@ -54,7 +55,8 @@ class DPSGD(RecordedStep):
         bias_scale: the input whose weights biases are, 1 or another power of two down to 2^-8.
         steps: number of steps that are planned, if known: a run that could not be completed within
             max_weight_norm is then refused at its first step.
-        source: where noise comes from; by default each party's operating system.
+        source: where noise comes from; by default each party's operating system. With an
+            `extensions.privacy.randomness.InsecureSeededSource` steps cost infinity.
 
     Guarantees:
         Each step is a Poisson-subsampled Gaussian mechanism with sensitivity C (1 + eta), where
@@ -152,7 +154,7 @@ class DPSGD(RecordedStep):
     def _account(self, public: PublicBatch) -> None:
         self.ledger.record(
             "training",
-            noise_multiplier=self._settings.noise_multiplier,
+            noise_multiplier=hidden_multiplier(self._settings.noise_multiplier, self.source),
             sample_rate=self._sample_rate,
             steps=1,
             overflow_probability=public.overflow_probability,

@@ -70,8 +70,20 @@ class DrawnAhead:
         return self._source.bernoulli(party, probability, size)
 
 
+def hidden_multiplier(multiplier: float, source: object) -> float:
+    """Returns the noise multiplier that steps have before others: 0 if anybody may know the noise.
+
+    Args:
+        multiplier: of the noise that is drawn.
+        source: where from.
+    """
+    return 0.0 if isinstance(source, InsecureSeededSource) else multiplier
+
+
 class InsecureSeededSource:
     """A source that everybody who knows the seed can replay: for comparing runs, never for data.
+
+    No epsilon covers what has noise of it: ledgers of optimizers and counts have it as infinite.
 
     Each party has its own stream, a function of (seed, party) and of the number of its previous
     draws, so that a plaintext run and a secure run with equal seeds see equal noise.

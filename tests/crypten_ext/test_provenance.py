@@ -71,6 +71,10 @@ def test_weights_are_checked_where_layers_are_hidden_in_these_rounds(pools, part
     assert pools.run(parties, f"{PROGRAMS}.facts:rounds_to_build")[0] == [0, 7]
 
 
+def test_noise_that_anybody_may_know_has_no_epsilon(pools):
+    assert pools.run(2, f"{PROGRAMS}.facts:epsilon_of_known_noise") == [np.inf, np.inf]
+
+
 def test_no_step_changes_the_model_before_it_is_accounted_for(pools):
     moved, (phase,) = pools.run(2, f"{PROGRAMS}.facts:interrupted_step")[0]
     assert moved

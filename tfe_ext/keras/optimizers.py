@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from extensions.privacy.accounting import Ledger, Neighbours
 from extensions.privacy.gaussian_table import failure_bound
+from extensions.privacy.randomness import hidden_multiplier
 from extensions.privacy.sampling import OVERFLOW_PROBABILITY
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
 from extensions.ring.interface import NoiseSource
@@ -42,7 +43,8 @@ class DPSGD(Optimizer):
             exp(epsilon) times it is taken off delta
             (`extensions.privacy.accounting.allowed_overflow`).
         source: where noise and sampling come from; by default each player's own stream, drawn on
-            its own device whenever the graph runs.
+            its own device whenever the graph runs. With an
+            `extensions.privacy.randomness.InsecureSeededSource` steps cost infinity.
         delta: at which callbacks are told epsilon; by default the power of ten that is at most a
             tenth of one over the number of records.
 
@@ -115,7 +117,7 @@ class DPSGD(Optimizer):
         each = self.settings.overflow_probability / steps
         self.ledger.record(
             "training",
-            noise_multiplier=plan.noise_multiplier,
+            noise_multiplier=hidden_multiplier(plan.noise_multiplier, self.source),
             sample_rate=self.settings.sample_rate,
             steps=times,
             overflow_probability=times * each + noise_failure(plan.parameters, times),

@@ -16,7 +16,7 @@ from crypten_ext.nn.provenance import provenance_of
 from crypten_ext.processes.worker import Context
 from extensions.errors import PeaError
 from extensions.network.losses import Loss
-from extensions.privacy.randomness import InsecureSeededSource
+from tests.helpers.replayed import replayed
 
 import crypten
 from crypten import communicator
@@ -186,7 +186,7 @@ def train(
     """
     with session(frac_bits):
         model = build(style, parameters, activation).encrypt()
-        source = None if seed is None else InsecureSeededSource(seed)
+        source = replayed(seed)
         if optimizer.startswith("DP"):
             options |= {"source": source, "sample_rate": sample_rate, "steps": steps}
         stepper = getattr(optim, optimizer)(model, **options)

@@ -35,6 +35,14 @@ def one_step(context: Context) -> list[tuple[list[np.ndarray], dict[str, Any]]]:
     return results
 
 
+def epsilon_of_known_noise(context: Context) -> float:
+    """Returns the epsilon of a step whose noise anybody can draw."""
+    with session():
+        script = Script(nn.Linear(WIDTH, CLASSES), source=InsecureSeededSource(1))
+        script.step()
+        return script.optimizer.get_epsilon(1e-5)
+
+
 def rounds_to_build(context: Context) -> list[int]:
     """Returns the rounds that an optimizer takes to be built for one layer, and for two."""
     counts = []

@@ -10,6 +10,7 @@ import pytest
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.randomness import InsecureSeededSource
+from tests.helpers.replayed import Replayed
 from tests.helpers.tfe_tasks.keras import F, after_steps, model_of, owned, records
 from tests.helpers.tfe_tasks.session import counted_graphs
 from tfe_ext.keras import SGD, Adam, BinaryCrossentropy, Checkpoints, DPAdam, MeanOfIterates
@@ -26,7 +27,7 @@ PRIVATE = {
 def train(parts, weight, bias, *, kind, rates, seed, options):
     """Weights after each step at its rate, and what steps cost and spent; weights are (out, in)."""
     made = {"DPAdam": DPAdam, "Adam": Adam}[kind]
-    optimizer = made(rates[0], source=InsecureSeededSource(seed), **options)
+    optimizer = made(rates[0], source=Replayed(seed), **options)
     model = model_of([len(weight[0]), len(weight)], optimizer=optimizer)
     model.set_weights([np.array(weight).T, np.array(bias)])
     after, graphs = [], []

@@ -21,6 +21,7 @@ from extensions.privacy.randomness import InsecureSeededSource, SystemSource
 from extensions.privacy.sampling import check_records
 from extensions.privacy.units import by_unit
 from tests.helpers.arrays import arrays_of
+from tests.helpers.replayed import Replayed
 from tests.helpers.tfe_tasks.session import (
     CONFIG,
     DEVICES,
@@ -111,7 +112,7 @@ def train(
 
     Arrays are lists; weights are (out, in). After each step the learning rate is multiplied.
     """
-    source = InsecureSeededSource(seed)
+    source = Replayed(seed)
     if private:
         beside = {"momentum": momentum, "bias_scale": bias_scale}
         optimizer = DPSGD(lr, max_grad_norm, noise, rate, source=source, **beside)

@@ -127,6 +127,12 @@ def another_source_is_asked():
     again, _ = _fit(model)
     np.testing.assert_allclose(again, first, atol=4 * ULP)
     assert used.state_dict() == left == other.state_dict()
+    assert {phase.noise_multiplier for phase in model.optimizer.ledger.phases} == {0.0}, (
+        "known noise"
+    )
+    model.optimizer.source = None
+    model.fit(*_data(), steps=1, verbose=False)
+    assert model.optimizer.ledger.phases[-1].noise_multiplier == 1.0
 
 
 def without_a_source_the_system_is_asked():
