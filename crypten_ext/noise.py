@@ -1,10 +1,11 @@
 """Protocol 2 in CrypTen: encrypted Gaussian noise that no party knows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from crypten_ext.ring.crypten_ring import CrypTenRing, as_tensor
+from extensions.checks import check_count
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.noise import NoiseShares, add_gaussian_noise
 from extensions.ring.interface import NoiseSource
@@ -48,22 +49,30 @@ def gaussian_noise(
 
     Raises:
         ArgumentError: a negative or non-finite sigma, one so small that it asks for more
-            fractional bits, or one beyond the ring; noise of a dealer that is not the provider.
+            fractional bits, or one beyond the ring; a shape that is none; more colluders than there
+            are other parties; noise of a dealer that is not the provider.
 
     Source:
         Ruan et al., S&P 2023, Protocol 2.
     """
     ring = CrypTenRing(int(crypten.cfg.encoder.precision_bits))
-    size = torch.Size((shape,) if isinstance(shape, int) else tuple(shape))
-    zero = ArithmeticSharedTensor.PRZS(size).share
+    zero = ArithmeticSharedTensor.PRZS(_size(shape)).share
     (share,) = add_gaussian_noise(
         ring,
         [zero],
         sigma,
         frac_bits=ring.frac_bits,
         source=source or SystemSource(),
-        colluders=min(colluders, ring.parties - 1),
+        colluders=colluders,
         noise_shares=noise_shares,
         dealer_noise=dealer_noise,
     )
     return as_tensor(ring, share)
+
+
+def _size(shape: int | Sequence[int]) -> torch.Size:
+    """Returns the shape as torch has it; ArgumentError of what is none."""
+    sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    for each in sizes:
+        check_count("shape", each, 0)
+    return torch.Size(map(int, sizes))

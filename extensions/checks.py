@@ -6,8 +6,9 @@ import os
 import re
 import threading
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Complex, Integral, Real
 from pathlib import Path
+from typing import Any
 
 from extensions.errors import ArgumentError
 
@@ -15,9 +16,27 @@ LABELS = 4096
 """Labels given as numbers are below it where nothing says how many classes there are."""
 
 
+def as_float(name: str, value: Any) -> float:
+    """Returns a real number as Python's, whatever library it is of; a bool stays one.
+
+    Raises:
+        ArgumentError: it is none, or larger than any float.
+    """
+    if isinstance(value, bool):
+        return value
+    try:
+        if isinstance(value, str | bytes) or (
+            isinstance(value, Complex) and not isinstance(value, Real)
+        ):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(name, value, "a real number") from None
+
+
 def check_positive(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is positive and finite."""
-    if not 0.0 < value < math.inf:
+    if not 0.0 < as_float(name, value) < math.inf:
         raise ArgumentError(name, value, "positive and finite")
 
 
@@ -60,7 +79,7 @@ def waitable(seconds: float) -> float:
 
 def check_not_negative(name: str, value: float) -> None:
     """Raises ArgumentError unless the value is finite and at least 0."""
-    if not 0.0 <= value < math.inf:
+    if not 0.0 <= as_float(name, value) < math.inf:
         raise ArgumentError(name, value, "finite, at least 0")
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from extensions.checks import check_label
 from extensions.errors import ArgumentError
+from extensions.privacy.sampling import check_reals
 
 import crypten
 
@@ -36,8 +37,12 @@ def as_arrays(
             raise ArgumentError("x, y", "one of them None", "both arrays, or both None")
         return None, None
     try:
+        for name, value in (("x", x), ("y", y)):
+            check_reals(name, value)
         features, labels = np.asarray(x, dtype=np.float64), np.asarray(y)
         finite = np.isfinite(labels.astype(np.float64)).all()
+    except ArgumentError:
+        raise
     except (TypeError, ValueError) as error:
         raise ArgumentError("x, y", "something else", "arrays of numbers") from error
     if features.ndim not in (2, 3, 4) or 0 in features.shape:

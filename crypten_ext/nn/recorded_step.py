@@ -16,7 +16,7 @@ from crypten_ext.nn.tape import BackwardPass, Tape
 from crypten_ext.ring.crypten_ring import CrypTenRing, ring_of
 from crypten_ext.ring.foreseen import Foreseen
 from crypten_ext.world import SOFTWARE, exchange
-from extensions.checks import check_count, check_positive
+from extensions.checks import as_float, check_count, check_positive
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.losses import Loss
 from extensions.privacy.randomness import SystemSource
@@ -32,6 +32,12 @@ from extensions.runs.manifest import stated, versions
 
 import crypten
 from crypten.mpc import MPCTensor
+
+_REALS = (
+    *("max_grad_norm", "noise_multiplier", "max_weight_norm"),
+    *("momentum", "average", "bias_scale"),
+)
+"""Settings that are kept as Python's floats: a narrow type of NumPy's would wrap around."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +62,13 @@ class StepSettings:
     steps: int | None = None
 
     def __post_init__(self) -> None:
+        for name in _REALS:
+            object.__setattr__(self, name, as_float(name, getattr(self, name)))
         check_positive("max_weight_norm", self.max_weight_norm)
         if self.expected_batch_size is not None:
             check_positive("expected_batch_size", self.expected_batch_size)
+            size = as_float("expected_batch_size", self.expected_batch_size)
+            object.__setattr__(self, "expected_batch_size", size)
         if self.steps is not None:
             check_count("steps", self.steps, 1)
 
@@ -96,7 +106,7 @@ class RecordedStep(crypten.optim.Optimizer):
         self._tape = Tape(settings)
         adopt(model, self._tape)
         self._model = model
-        super().__init__(list(model.parameters()), {"lr": lr})
+        super().__init__(list(model.parameters()), {"lr": as_float("lr", lr)})
         self._settings = settings
         self.source = source or SystemSource()
         self._steps = 0

@@ -59,7 +59,7 @@ def vouch_for(
             )
         _samples[x] = True
     public = PublicBatch(
-        feature_norm=max_feature_norm,
+        feature_norm=float(max_feature_norm),
         expected_size=float(x.size(0)),
         sample_rate=rate,
         overflow_probability=0.0,

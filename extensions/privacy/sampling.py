@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from extensions.checks import as_float
 from extensions.errors import ArgumentError
 from extensions.ring.fixed_point import Integers, encode
 from extensions.ring.interface import NoiseSource
@@ -69,6 +70,13 @@ class Rows:
         )
 
 
+def check_reals(name: str, values: npt.ArrayLike) -> None:
+    """Raises ArgumentError if an array is of complex numbers, texts or times."""
+    dtype = np.asarray(values).dtype
+    if dtype.kind in "cSUmM":
+        raise ArgumentError(name, f"an array of {dtype}", "an array of real numbers")
+
+
 def check_records(
     features: npt.ArrayLike,
     labels: npt.ArrayLike,
@@ -94,6 +102,7 @@ def check_records(
         ArgumentError: a wrong shape, NaN or infinity, a norm beyond the bound, a label outside its
             range.
     """
+    check_reals("features", features)
     x = np.asarray(features)
     if x.ndim != 2 or 0 in x.shape:
         raise ArgumentError("features", x.shape, "a shape (records, features), both at least 1")
@@ -134,6 +143,8 @@ def encode_targets(
         raise ArgumentError("labels", y.shape, f"a shape ({records},) or ({records}, {classes})")
     if classes == 1:
         y = y.reshape(records, 1)
+    if y.ndim == 2:
+        check_reals("labels", y)
     encoded = np.zeros((records, classes), dtype=np.int64)
     for block in row_blocks(encoded.shape):
         if y.ndim == 1:
@@ -207,14 +218,15 @@ def check_labels(labels: npt.NDArray[np.generic], classes: int) -> None:
 
 
 def check_sample_rate(sample_rate: float) -> float:
-    """Returns `sample_rate` if it is a probability above 0.
+    """Returns `sample_rate` as Python's float if it is a probability above 0.
 
     Raises:
         ArgumentError: it is not.
     """
-    if not 0.0 < sample_rate <= 1.0:
+    rate = as_float("sample_rate", sample_rate)
+    if not 0.0 < rate <= 1.0:
         raise ArgumentError("sample_rate", sample_rate, "in (0, 1]")
-    return sample_rate
+    return rate
 
 
 def capacity(records: int, sample_rate: float, overflow_probability: float) -> int:

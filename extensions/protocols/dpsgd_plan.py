@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extensions.checks import check_not_negative, check_positive
+from extensions.checks import as_float, check_not_negative, check_positive
 from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
 from extensions.network.layers import LayerShape, Way, any_moves, guard_shifts
@@ -468,5 +468,5 @@ def check_multiplier(
 
 def check_momentum(momentum: float) -> None:
     """Raises ArgumentError unless momentum is at least 0, and below 1 by 2^-10 or more."""
-    if not 0.0 <= momentum <= 1.0 - 2.0**-MOMENTUM_BITS:
+    if not 0.0 <= as_float("momentum", momentum) <= 1.0 - 2.0**-MOMENTUM_BITS:
         raise ArgumentError("momentum", momentum, f"in 0..{1 - 2.0**-MOMENTUM_BITS:.3f}")

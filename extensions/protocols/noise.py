@@ -174,6 +174,7 @@ def summand_scale(
             noise, or one so large that the noise leaves the ring.
     """
     check_not_negative("sigma", sigma)
+    sigma = float(sigma)  # products of a narrow type of NumPy's would leave its range
     variance = party_variance(parties, colluders, noise_shares)
     if sigma == 0:
         return 0.0

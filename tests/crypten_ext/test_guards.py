@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 
 from crypten_ext.nn.recorded_step import StepSettings
 from tests.conftest import Pools
@@ -116,6 +117,43 @@ def test_settings_of_an_optimizer_that_one_party_has_otherwise_are_named_at_all(
             assert kind == "ArgumentError"
             shown = f"{value:g}" if isinstance(value, float) else repr(value)
             assert re.match(rf"{name} = .* at party 0, {shown} at party 1: must be", message)
+
+
+WRONG = {
+    **{"lr": "1", "sample_rate": None, "max_grad_norm": "1", "noise_multiplier": 1j},
+    **{"max_weight_norm": None, "expected_batch_size": "7", "momentum": "0.5"},
+    **{"average": np.zeros(2), "bias_scale": None},
+}
+
+
+def test_what_is_no_number_is_refused_by_name(pools: Pools):
+    attempts = [{name: value} for name, value in WRONG.items()]
+    for name, (kind, message) in zip(
+        WRONG, pools.run(2, f"{TASKS}:built", attempts=attempts)[0], strict=True
+    ):
+        assert kind == "ArgumentError", name
+        assert re.match(rf"{name} = .*: must be a real number", message), message
+
+
+def test_numbers_of_other_libraries_are_settings_as_pythons_are(pools: Pools):
+    settings = {
+        **{"lr": np.float16(0.5), "max_grad_norm": np.int8(100), "noise_multiplier": np.int8(3)},
+        **{"sample_rate": torch.tensor(0.5), "expected_batch_size": np.float32(7)},
+    }
+    (found,) = pools.run(2, f"{TASKS}:first_steps", attempts=[settings])[0]
+    assert found == ("", "")
+
+
+def test_noise_of_no_shape_or_against_everybody_is_refused(pools: Pools):
+    sizes, refused = pools.run(2, f"{TASKS}:noise")[0]
+    assert sizes == [(5,), (5,), (2, 3), (0, 2)]
+    for (kind, message), words in zip(
+        refused,
+        ("shape = -1", "shape = 2.0", "shape = None", "colluders = 5", "sigma = '1'"),
+        strict=True,
+    ):
+        assert kind == "ArgumentError"
+        assert message.startswith(f"{words}: must be")
 
 
 @pytest.fixture(scope="module")

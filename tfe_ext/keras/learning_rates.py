@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tf_keras.optimizers import schedules
 
-from extensions.checks import check_positive
+from extensions.checks import as_float, check_positive
 from extensions.errors import ArgumentError
 from tfe_ext.keras.settings import Setting
 from tfe_ext.streams.devices import HERE
@@ -59,7 +59,7 @@ class RateSetting(Setting):
                 "left to the schedule that the optimizer was made with",
                 "Make it with a number, if callbacks are to change it.",
             )
-        super().__set__(optimizer, float(value))
+        super().__set__(optimizer, as_float("learning_rate", value))
 
 
 class Schedule:

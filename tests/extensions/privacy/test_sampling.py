@@ -270,3 +270,11 @@ def test_records_are_checked_in_one_and_a_half_of_their_memory(targets, dtype):
     check = partial(check_records, x, y, **{**GOOD, "classes": classes})
     check()
     assert whole <= peak_of(check) < 1.5 * whole
+
+
+@pytest.mark.parametrize("kind", [complex, str, "M8[s]"])
+def test_arrays_of_no_real_numbers_are_refused_by_name(kind):
+    good = {"features": np.ones((3, 2)), "labels": np.eye(3)}
+    for name in good:
+        with pytest.raises(ArgumentError, match=f"{name} = 'an array of .*real numbers"):
+            check_records(**{**good, name: good[name].astype(np.int64).astype(kind)}, **GOOD)

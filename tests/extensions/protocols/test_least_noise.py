@@ -40,6 +40,11 @@ def test_noise_near_the_unit_of_the_last_place_is_refused(parties, colluders, pa
         add_gaussian_noise(ring, zeros, max(part * least, 5e-324), **options)
 
 
+def test_a_deviation_of_a_short_type_does_not_leave_its_range():
+    short = summand_scale(3, np.float16(10), frac_bits=20)
+    assert short == summand_scale(3, 10.0, frac_bits=20)
+
+
 def test_no_noise_is_none():
     ring, x = ClearRing(16, parties=3), np.arange(5, dtype=np.int64)
     (same,) = add_gaussian_noise(ring, [x], 0.0, frac_bits=16, source=SystemSource())

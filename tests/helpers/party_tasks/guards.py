@@ -74,6 +74,25 @@ def first_steps(context: Context, *, attempts: list[dict[str, Any]]) -> list[Out
     return found
 
 
+def built(context: Context, *, attempts: list[dict[str, Any]]) -> list[Outcome]:
+    """Returns the outcome of making an optimizer with each of several settings."""
+    with session():
+        return [outcome(lambda options=options: Bench(**options)) for options in attempts]
+
+
+def noise(context: Context) -> tuple[list[tuple[int, ...]], list[Outcome]]:
+    """Returns the sizes of noise of four shapes, and the outcomes of what is no noise."""
+    shapes = (5, np.int64(5), (np.int64(2), 3), [0, 2])
+    wrong = ((-1, 1.0), (2.0, 1.0), (None, 1.0), (3, 1.0, 5), (3, "1"))
+
+    def made(shape: Any, sigma: Any, colluders: int = 1) -> tuple[int, ...]:
+        return tuple(crypten_ext.gaussian_noise(shape, sigma, colluders=colluders).size())
+
+    with session():
+        refused = [outcome(lambda each=each: made(*each)) for each in wrong]
+        return [made(shape, 1.0) for shape in shapes], refused
+
+
 def step_twice() -> None:
     bench = Bench()
     bench.step_after(bench.loss())

@@ -55,6 +55,8 @@ def wrong_pieces_are_refused():
     for rows in (0, -3):
         with pytest.raises(ArgumentError, match=f"physical_rows = {rows}: must be at least 1"):
             model.fit({"server0": x}, {"server0": y}, steps=1, verbose=False, physical_rows=rows)
+    with pytest.raises(ArgumentError, match="physical_rows = 2.5: must be a whole number"):
+        model.fit({"server0": x}, {"server0": y}, steps=1, verbose=False, physical_rows=2.5)
     shared = vouch_for(private(x), private(np.eye(2)[y]), max_feature_norm=1.0)
     with pytest.raises(ArgumentError, match="physical_rows = 4: must be None for records that are"):
         model.fit(*shared, steps=1, verbose=False, physical_rows=4)

@@ -183,6 +183,9 @@ def what_steps_do_not_notice_cannot_be_set():
             setattr(one, name, value)
     for name, value in (
         ("learning_rate", -1.0),
+        ("learning_rate", "1"),
+        ("l2_norm_clip", None),
+        ("noise_multiplier", "1"),
         ("noise_multiplier", np.nan),
         ("sample_rate", 1.5),
         ("max_feature_norm", 0.0),

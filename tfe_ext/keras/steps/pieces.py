@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import tensorflow as tf
 
+from extensions.checks import check_count
 from extensions.errors import ArgumentError
 from extensions.protocols.dpsgd import Sums, paired, parts_of
 from extensions.protocols.dpsgd_plan import StepPlan
@@ -47,8 +48,7 @@ class Pieces:
         """
         if most is None:
             return None
-        if most < 1:
-            raise ArgumentError("physical_rows", most, "at least 1")
+        check_count("physical_rows", most, 1)
         if not isinstance(records, OwnersRecords):
             raise ArgumentError(
                 "physical_rows", most, "None for records that are shared already, as one batch"
