@@ -234,14 +234,6 @@ def model_with_public_weights_set() -> None:
 
 
 @program
-def model_with_a_bias_for_two_layers() -> None:
-    first, last = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, CLASSES)
-    model = crypten.nn.Sequential(first, nn.ReLU(), last).encrypt()
-    last.set_parameter("bias", first.bias)
-    train(model)
-
-
-@program
 def model_of_which_parts_are_trained() -> None:
     for trained in ({0}, {3}, {1, 3}, {2}, {0, 3}):
         layers = nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES)
