@@ -142,9 +142,12 @@ def staying(
     """
     shells = {host: operators.start(host, step.text) for host in hosts or step.hosts}
     try:
-        for shell in shells.values():
-            while "pea players" in step.text and " listens on port " not in next(shell.stdout):
-                pass
+        for host, shell in shells.items():
+            assert shell.stdout is not None
+            assert shell.stderr is not None
+            if "pea players" in step.text:
+                said = any(" listens on port " in line for line in shell.stdout)
+                assert said, f"{host}: {step.text}\n{shell.stderr.read()}"
         yield shells
     finally:
         for shell in shells.values():

@@ -38,6 +38,16 @@ with socket.create_server(("", 4440)), socket.create_server(("", 4441)):
     sys.stdin.read()
 """
 
+WITHOUT_RIGHTS = """
+import ctypes, os
+import tfe_ext.players.sockets  # while its file may be read
+
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # or who was root before may not list what it has open
+"""
+
 CONNECTING = """
 import sys
 import tensorflow as tf
@@ -65,7 +75,11 @@ def reach(hosts, *connections):
 
 @needs_root
 @needs_tensorflow
-@pytest.mark.parametrize("script", [LISTENING, CONNECTING], ids=["listening", "client"])
+@pytest.mark.parametrize(
+    "script",
+    [LISTENING, WITHOUT_RIGHTS + LISTENING, CONNECTING],
+    ids=["listening", "without rights", "client"],
+)
 def test_a_port_that_is_closed_is_reached_from_its_own_host_alone(script):
     with Hosts(["here", "there"]) as hosts:
         process = subprocess.Popen(
@@ -215,10 +229,12 @@ def test_a_handshake_that_begins_while_a_player_starts_is_not_let_in(tmp_path):
             is_starting.clear()
             flood.join()
         hosts.rejoin("here", "there")
-        answered = select.poll()
+        answered, begun_at = select.poll(), {one.fileno(): one for one in begun}
         for one in begun:
             answered.register(one, select.POLLIN)
-        assert not answered.poll(5000)
+        for descriptor, _ in answered.poll(5000):
+            with pytest.raises(ConnectionError):  # refused, or aborted
+                begun_at[descriptor].recv(1)
         assert reach(hosts, ("here", "127.0.0.1", 4440)) == [0]
 
 

@@ -7,7 +7,6 @@ import os
 import select
 import socket
 import stat
-import struct
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -18,15 +17,15 @@ _INTERNET = (socket.AF_INET, socket.AF_INET6)
 _PROBES = 3
 _LAST_RECEIVED, _TOLD = 52, 56
 """Where Linux's `tcp_info` has the milliseconds since data last came, and where they end."""
-_ATTACH_FILTER = 26
-"""Linux's SO_ATTACH_FILTER, by which a socket drops packets; every user may."""
-_LISTENS, _UNTIL_CLOSED, _INODE = "0A", ("01", "08"), 9
-"""In Linux's tables of connections: states, those of one that may not be accepted yet among them,
-and which field has the number of the socket, which is 0 without a descriptor."""
+_BIND_TO_DEVICE, _LOOPBACK = 25, b"lo"
+"""Linux's SO_BINDTODEVICE, which every user may set once from Linux 5.7 on."""
+_LISTENS, _UNTIL_CLOSED, _INODE = "0A", ("01", "03", "08"), 9
+"""In Linux's tables of connections: states, those of a handshake and of what may not be accepted
+yet among them, and which field has the number of the socket, which is 0 without a descriptor."""
 _MAPPED = bytes(10) + b"\xff\xff"
 """How an address of IPv4 begins as one of IPv6."""
-_PAUSE, _LOOKS = 0.02, 500
-"""Seconds, and how often."""
+_PAUSE, _LONGEST = 0.02, 30.0
+"""Seconds between two looks, and of all."""
 
 
 def break_off(ends: Collection[tuple[str, int]]) -> None:
@@ -66,12 +65,13 @@ def end_if_silent(seconds: int) -> None:
 def close_to_other_hosts(port: int) -> None:
     """Lets nobody but processes of this host reach a port at which this process listens.
 
-    The listening sockets drop all that comes by another device than loopback, whatever their
-    address is, the end of a handshake that had begun too: no connection of another host comes about
-    any more. Those that are there, accepted or not, are aborted, with what was not read of them.
+    The listening sockets are bound to the device of loopback, whatever their address is: no
+    handshake of another host begins any more. Connections that are there, accepted or not, are
+    aborted, with what was not read of them, and handshakes that had begun are waited for.
 
     Edge cases:
-        While one of another host waits to be accepted, this host's own that wait are aborted too.
+        While one of another host waits to be accepted, this host's own that wait are aborted too. A
+        host that began a handshake and stays silent is waited for, some three seconds.
 
     Raises:
         OSError: this is not Linux, the system does not allow it or does not tell which connections
@@ -85,11 +85,12 @@ def close_to_other_hosts(port: int) -> None:
     listening = 0
     for one in _sockets_at(port):
         if _listens(one):
-            _drop_what_comes_from_outside(one)
+            _bind_to_loopback(one)
             listening += 1
     if not listening:
         raise OSError(f"nothing that listens at port {port} is found")
-    for _ in range(_LOOKS):
+    end = time.monotonic() + _LONGEST
+    while time.monotonic() < end:
         time.sleep(_PAUSE)  # a packet that had passed before is through
         if not _is_reached_from_outside(port):
             return
@@ -97,16 +98,11 @@ def close_to_other_hosts(port: int) -> None:
     raise TimeoutError(f"connections of other hosts to port {port} do not end")
 
 
-def _drop_what_comes_from_outside(listening: socket.socket) -> None:
-    steps = (
-        (0x20, 0, 0, 0xFFFFF008),  # loads the number of the device (SKF_AD_IFINDEX)
-        (0x15, 0, 1, socket.if_nametoindex("lo")),  # if it is not this, skips one
-        (0x06, 0, 0, 0xFFFFFFFF),  # lets the whole packet through
-        (0x06, 0, 0, 0),  # lets nothing through
-    )
-    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    place = struct.pack("HP", len(steps), ctypes.addressof(program))
-    listening.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, place)
+def _bind_to_loopback(listening: socket.socket) -> None:
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)  # then a handshake is given up
+    bound = listening.getsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, 16)
+    if bound.rstrip(b"\0") != _LOOPBACK:
+        listening.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, _LOOPBACK)
 
 
 def _is_reached_from_outside(port: int) -> bool:
