@@ -8,6 +8,7 @@ import torch
 from crypten_ext.nn.named_shares import from_arrays, to_arrays
 from crypten_ext.ring.crypten_ring import CrypTenRing
 from extensions.errors import ArgumentError, GradientError
+from extensions.privacy.ledger import GO_ON
 from extensions.protocols.optimizer import Mean, check_average
 from extensions.ring.fixed_point import Integers
 
@@ -51,8 +52,7 @@ class Averaging:
         if made >= self.steps:
             raise GradientError(
                 f"All steps = {self.steps} are made, and the model is the mean of its last "
-                "iterates. Make another optimizer to train it further, and add this one's ledger "
-                "to its: other.ledger.add(optimizer.ledger)."
+                f"iterates. Make another optimizer to train it further, and {GO_ON}"
             )
         mean = self._mean(ring)
         if any(map(mean.counts, range(1, made + 1))) and not self._total:

@@ -88,6 +88,9 @@ _KINDS: dict[str, type[GaussianPhase] | type[Charge]] = {
     "charge": Charge,
 }
 
+GO_ON = "add this one's ledger to its: other.ledger.add(optimizer.ledger)."
+"""What whoever must make another optimizer of a model is told: its epsilon is of its own steps."""
+
 
 class Ledger:
     """The account of everything that touched the training records.

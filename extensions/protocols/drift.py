@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from extensions.errors import ArgumentError, GradientError
+from extensions.privacy.ledger import GO_ON
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
 from extensions.ring.interface import Ring, Share
 
@@ -60,7 +61,7 @@ class Drift:
                 max_weight_norm,
                 f"at least {self._max_weight_norm:g}, within which {self._steps} steps were made",
                 "Compile the model with another optimizer, so that its weights are checked anew, "
-                "and add this one's ledger to its: other.ledger.add(optimizer.ledger).",
+                f"and {GO_ON}",
             )
         other = Drift(max_weight_norm)
         other.restore(self.state())

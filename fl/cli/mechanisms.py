@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import Charge, GaussianPhase, Ledger, calibrate_noise
+from extensions.privacy.accounting import Ledger, calibrate_noise
 from fl.cli.choices import arguments_of, as_options
 from fl.cli.options import Privacy, Training
 from fl.privacy.adaptive_clipping import AdaptiveClipping
@@ -181,21 +181,10 @@ def check_rounds(
     trial.charge(Round(number=1, size=size, weights=dict.fromkeys(selected, 1)), clients)
     if (kept := trial.ledger) is not None:
         ledger = kept if isinstance(kept, Ledger) else kept.of(selected[0])
-        for phase in ledger.phases * (rounds - 1):
-            _charge_again(ledger, phase)
+        one = copy.deepcopy(ledger)
+        for _ in range(rounds - 1):
+            ledger.add(one)
         epsilon_of(ledger, delta)
-
-
-def _charge_again(ledger: Ledger, phase: GaussianPhase | Charge) -> None:
-    if isinstance(phase, Charge):
-        ledger.charge(phase.name, epsilon=phase.epsilon, delta=phase.delta)
-        return
-    ledger.record(
-        phase.name,
-        noise_multiplier=phase.noise_multiplier,
-        sample_rate=phase.sample_rate,
-        steps=phase.steps,
-    )
 
 
 def epsilon_of(ledger: Ledger | ClientLedgers, delta: float | None) -> float:

@@ -251,9 +251,8 @@ class RunSettings:
         if isinstance(trained, UpdateError):
             raise trained
         update = trained.astype(np.float64)
-        broke = np.isfinite(received).all() and not np.isfinite(update).all()
-        if self.mechanism.hides_updates and broke:
-            update = received.astype(np.float64)
+        if self.mechanism.hides_updates and not np.isfinite(update).all():
+            update = received.astype(np.float64)  # where that is not finite it is refused
         check_update(update, received.size)
         if self.exchange == "delta":
             update -= received

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from extensions.errors import ArgumentError, GradientError
+from extensions.privacy.ledger import GO_ON
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.optimizer import AdamPlan
 from extensions.protocols.optimizer.adam import EPS, FLOOR
@@ -46,7 +47,7 @@ class _ByMoments(Optimizer):
                 f"After {self.iterations} steps moments are in units of {self._unit:.6g}, not of "
                 f"{adam.unit:.6g}: the bound of gradients, the noise and, without privacy, the "
                 "expected batch size stay as they are. Compile the model with another optimizer, "
-                "and add this one's ledger to its: other.ledger.add(optimizer.ledger)."
+                f"and {GO_ON}"
             )
         return adam
 

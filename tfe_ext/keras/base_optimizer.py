@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from extensions.errors import ArgumentError, GradientError
 from extensions.network.chain import Network
 from extensions.privacy.accounting import Ledger
+from extensions.privacy.ledger import GO_ON
 from extensions.privacy.randomness import SystemSource
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.drift import Drift, Moving
@@ -57,8 +58,7 @@ class Optimizer:
                 f"{type(self).__name__}.{name}",
                 type(value).__name__,
                 f"left as it is; what can be set is {', '.join(_attributes(type(self)))}",
-                "Make another optimizer, compile the model with it, and add this one's ledger to "
-                "its: other.ledger.add(optimizer.ledger).",
+                f"Make another optimizer, compile the model with it, and {GO_ON}",
             )
         super().__setattr__(name, value)
 

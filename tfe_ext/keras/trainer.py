@@ -199,11 +199,9 @@ class Trainer:
         """
         records = self.records(chain, *data, optimizer, use)
         marks = self._seen.marks(records)
-        ledgers: tuple[Ledger, ...] = (self.held_out,)
         private = None if optimizer is None else optimizer.ledger
-        if private is not None:
-            seen = self._seen.owners(marks)
-            if seen and noise is None:
+        if private is not None and (seen := self._seen.owners(marks)):
+            if noise is None:
                 raise ArgumentError(
                     "x",
                     f"of {', '.join(seen)} records on which the model was trained",
@@ -211,9 +209,9 @@ class Trainer:
                     "No epsilon covers their exact number. Say count_noise=10.0, a standard "
                     "deviation in records, which is charged to the optimizer's ledger.",
                 )
-            ledgers = (private,) if seen else ledgers
-        if private not in ledgers:
-            ledgers = (*ledgers, self._counted.ledger(marks))
+            ledgers: tuple[Ledger, ...] = (private,)
+        else:
+            ledgers = (self.held_out, self._counted.ledger(marks))
         source = SystemSource() if optimizer is None else optimizer.source
         added = Noise(deviation=noise, source=source)
         key = ("count", id(records), noise, _own(source), *_facts(chain))

@@ -99,7 +99,7 @@ def close_to_other_hosts(port: int) -> None:
 
 
 def _bind_to_loopback(listening: socket.socket) -> None:
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)  # then a handshake is given up
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)  # answers a handshake twice
     bound = listening.getsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, 16)
     if bound.rstrip(b"\0") != _LOOPBACK:
         listening.setsockopt(socket.SOL_SOCKET, _BIND_TO_DEVICE, _LOOPBACK)
