@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from extensions import printing
 from extensions.errors import LostError
 from extensions.privacy.accounting import Ledger
 from extensions.protocols.sums.whitened import account_for_whitening
@@ -21,8 +22,9 @@ from extensions.runs.report import as_json
 EPSILON_EVERY = 2.0
 
 # Names and reasons that others wrote are shown as they are: nothing in them is markup.
-_err = Console(stderr=True, markup=False, emoji=False)
-_out = Console(markup=False, emoji=False)
+_err = Console(file=printing.ERR, markup=False, emoji=False)
+out = Console(file=printing.OUT, markup=False, emoji=False)
+"""Where commands print what they were asked for."""
 
 
 def notices(config: TrainConfig, of_backend: Sequence[str]) -> None:
@@ -195,20 +197,33 @@ def _spent(config: TrainConfig, steps: int) -> str:
 
 
 def finish(report: dict[str, Any], json_out: Path | None, save: Path | None) -> None:
-    """Prints the report, and writes it and the opened model where asked to."""
+    """Writes the opened model and the report where asked to, and prints the report."""
     parameters, header = report.pop("parameters"), report.pop("header")
     parts = report.pop("whitening")
-    show(report)
-    if json_out is not None:
-        write(report, json_out)
-    if save is not None and parameters is not None:
-        known = Header.of_json(header)
-        whitening = whitening_of(known, parts)
-        opened = OpenedModel(header=known, parameters=parameters, whitening=whitening)
-        write_opened(save / MODEL_FILE, opened)
+
+    def write_model() -> None:
+        if save is not None and parameters is not None:
+            known = Header.of_json(header)
+            whitening = whitening_of(known, parts)
+            opened = OpenedModel(header=known, parameters=parameters, whitening=whitening)
+            write_opened(save / MODEL_FILE, opened)
+
+    deliver(report, write_model, lambda: write(report, json_out))
 
 
-def show(report: dict[str, Any]) -> None:
+def deliver(report: Mapping[str, Any], *writes: Callable[[], object]) -> None:
+    """Calls what writes files, in this order, and then prints the report.
+
+    Guarantees:
+        All of it is done even if some of it fails; the last error is raised at the end.
+    """
+    with ExitStack() as stack:
+        stack.callback(show, report)
+        for each in reversed(writes):
+            stack.callback(each)
+
+
+def show(report: Mapping[str, Any]) -> None:
     """Prints what a report has to say, a line each."""
     table = Table(show_header=False, box=None)
     for key, value in report.items():
@@ -218,13 +233,14 @@ def show(report: dict[str, Any]) -> None:
             continue  # they were typed
         elif value is not None:
             table.add_row(key.replace("_", " "), _show(value))
-    _out.print(table)
+    out.print(table)
 
 
-def write(report: dict[str, Any], path: Path) -> None:
-    """Writes a report as JSON, in which a number that is not finite is null."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(as_json(report))
+def write(report: Mapping[str, Any], path: Path | None) -> None:
+    """Writes a report as JSON, in which a number that is not finite is null; None: nowhere."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(as_json(report))
 
 
 def _show(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from extensions import __version__
+from extensions import __version__, printing
 from extensions.cli.installed import GROUP, Commands
 from extensions.cli.refusals import TypingError
 from extensions.errors import LostError, PeaError
@@ -66,22 +66,37 @@ def run(app: typer.Typer, name: str) -> None:
     It goes to standard error, and the status is 1, or 2 if what was typed is no option or no value
     of its type. Only where a process was lost do further lines say what it last printed. SIGTERM
     and SIGHUP interrupt it as Ctrl-C does, so that what one run alone needs goes with it; the
-    process then ends by them.
+    process then ends by them. A console that fails ends nothing: if text was lost on one, the
+    status of a command that did all else is `printing.CUT_SHORT`. A reader that has left, such as
+    `head`, has what it wanted.
 
     Args:
         app: of `extensions.cli.installed.Commands`.
         name: by which it is called; its last word begins the line.
     """
-    with _ended_in_order():
-        try:
-            status = app(standalone_mode=False, prog_name=name)
-        except (PeaError, OSError) as error:
-            print(f"{name.split()[-1]}: {' '.join(str(error).split())}", file=sys.stderr)
-            if isinstance(error, LostError):
-                for note in getattr(error, "__notes__", []):
-                    print(note, file=sys.stderr)
-            sys.exit(2 if isinstance(error, TypingError) else 1)
-        sys.exit(status if isinstance(status, int) else 0)
+    word = name.split()[-1]
+    with printing.lasting() as streams, _ended_in_order():
+        status = _status_of(app, name, word)
+        for stream in streams.values():
+            stream.flush()
+        for where, stream in streams.items():
+            if stream.failure is not None and not isinstance(stream.failure, BrokenPipeError):
+                print(f"{word}: {where} is not complete: {stream.failure}", file=sys.stderr)
+                status = status or printing.CUT_SHORT
+        sys.exit(status)
+
+
+def _status_of(app: typer.Typer, name: str, word: str) -> int:
+    """Runs an application; returns the status to end with, after an error was told."""
+    try:
+        status = app(standalone_mode=False, prog_name=name)
+    except (PeaError, OSError) as error:
+        print(f"{word}: {' '.join(str(error).split())}", file=sys.stderr)
+        if isinstance(error, LostError):
+            for note in getattr(error, "__notes__", []):
+                print(note, file=sys.stderr)
+        return 2 if isinstance(error, TypingError) else 1
+    return status if isinstance(status, int) else 0
 
 
 @contextmanager

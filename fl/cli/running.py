@@ -48,17 +48,18 @@ def run(options: Experiment, config_file: Path | None) -> None:
         else:
             for callback in callbacks:
                 callback(federated.history, federated.model)
-    keeping.save_model(federated.model, result.save)
     shown = summary(
         federated,
         {name: settings[name] for name in ("aggregator", "mechanism", "data", "model")},
         privacy.delta,
         protection(privacy.mechanism, federated.mechanism),
     )
-    console.show(shown)
-    if result.json_out is not None:
-        settings["config_file"] = None if config_file is None else str(config_file)
-        console.write(record(federated, shown, settings), result.json_out)
+    settings["config_file"] = None if config_file is None else str(config_file)
+    console.deliver(
+        shown,
+        lambda: keeping.save_model(federated.model, result.save),
+        lambda: console.write(record(federated, shown, settings), result.json_out),
+    )
 
 
 def _callbacks(result: Result) -> list[Callback]:

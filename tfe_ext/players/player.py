@@ -15,6 +15,7 @@ import pickle
 import sys
 import time
 
+from extensions import printing
 from extensions.checks import check_address
 from extensions.runs.processes import open_channel
 
@@ -86,8 +87,8 @@ def main() -> None:
 
 def _say(line: str) -> None:
     """Prints a line in one piece, or those of several players could mix."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    printing.OUT.write(f"{line}\n")
+    printing.OUT.flush()
 
 
 if __name__ == "__main__":

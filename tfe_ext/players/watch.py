@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from extensions import printing
 from extensions.errors import PlayerLostError
 from extensions.runs.processes import end_with
 from tfe_ext.players.status import Statuses
@@ -119,4 +120,4 @@ def _waiting_for_tensorflow() -> list[tuple[int, int, int]]:
 
 
 def _say(line: str) -> None:
-    print(f"pea: {line}", file=sys.stderr, flush=True)
+    print(f"pea: {line}", file=printing.ERR, flush=True)

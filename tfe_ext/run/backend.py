@@ -2,13 +2,13 @@
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from extensions import printing
 from extensions.errors import ArgumentError, ServersLostError
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import read_party_file
@@ -141,7 +141,7 @@ def _linked(options: RunOptions) -> Iterator[str | None]:
     def tell(line: str) -> None:
         if line not in told:
             told.add(line)
-            print(f"pea: {line}", file=sys.stderr, flush=True)
+            print(f"pea: {line}", file=printing.ERR, flush=True)
 
     local = Local.read(options.federation, options.key)
     with Links(local, read_players(options.players), port, tell):

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from extensions.cli import console
@@ -65,17 +64,15 @@ def plan(
     config = settled(config, sizes.columns)
     step = plan_step(engine, config, records, sizes.columns)
     found = forecast(config, records, sizes.columns, step)
+    console.write(found, json_out)
     _show(found)
-    if json_out is not None:
-        console.write(found, json_out)
 
 
 def _show(found: dict[str, Any]) -> None:
-    out = Console(markup=False, emoji=False)
     table = Table("layer", *_COLUMNS, box=None)
     for i, layer in enumerate(found["layers"]):
         table.add_row(str(i), *(str(layer[name]) for name in _COLUMNS))
-    out.print(table)
+    console.out.print(table)
     step, whole = found["step"], found["run"]
     rows = "+".join(map(str, found["rows"]))
     lines = [
@@ -85,7 +82,7 @@ def _show(found: dict[str, Any]) -> None:
         f"{found['steps']} steps: {whole['rounds']} rounds, {_bytes(whole['bytes'])} of a party",
     ]
     for line in lines:
-        out.print(line, highlight=False)
+        console.out.print(line, highlight=False)
 
 
 def _bytes(count: int | None) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from extensions import printing
 from fl.training.history import RoundReport
 
 
@@ -19,7 +20,7 @@ def progress(rounds: int, *, shown: bool) -> Iterator[Callable[[RoundReport], No
         TextColumn("{task.fields[megabytes]:.1f} MB"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+    with Progress(*columns, console=Console(file=printing.ERR), disable=not shown) as bar:
         task = bar.add_task("", total=rounds, accuracy="", megabytes=0.0)
         megabytes = 0.0
 

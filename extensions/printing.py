@@ -1,0 +1,108 @@
+"""Printing that ends no run: what was computed and paid for is not lost with a line of text.
+
+A character that a console does not have is replaced. What cannot be written, because a disk is full
+or a reader has left, is left out.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+CUT_SHORT = os.EX_IOERR
+"""Status of a command that did all it should, except that not all of its text could be written."""
+
+
+class Stream(io.TextIOBase):
+    """A text stream whose `write` and `flush` never raise an OSError or UnicodeEncodeError.
+
+    It has no `buffer`, so that nothing is written past it.
+
+    Args:
+        stream: returns the stream behind it, each time; None: nothing is written.
+
+    Attributes:
+        failure: the first error of the stream; None if there was none.
+    """
+
+    def __init__(self, stream: Callable[[], TextIO | None]) -> None:
+        self._stream = stream
+        self.failure: OSError | None = None
+
+    def write(self, text: str, /) -> int:
+        """Writes the text as far as the stream takes it."""
+        size = str.__len__(text)  # bytes are an error, by which others see that this takes text
+        if (stream := self._stream()) is not None:
+            try:
+                try:
+                    stream.write(text)
+                except UnicodeEncodeError as error:
+                    stream.write(text.encode(error.encoding, "replace").decode(error.encoding))
+            except OSError as error:
+                self.failure = self.failure or error
+        return size
+
+    def flush(self) -> None:
+        """Writes what the stream holds back."""
+        if (stream := self._stream()) is not None:
+            try:
+                stream.flush()
+            except OSError as error:
+                self.failure = self.failure or error
+
+    def writable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def isatty(self) -> bool:
+        """Returns whether the stream is a terminal."""
+        stream = self._stream()
+        return stream is not None and stream.isatty()
+
+    def fileno(self) -> int:
+        """Returns the stream's descriptor."""
+        stream = self._stream()
+        return super().fileno() if stream is None else stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The stream's encoding."""
+        return getattr(self._stream(), "encoding", None) or "utf-8"
+
+
+def _current(name: str) -> TextIO | None:
+    stream = getattr(sys, name)
+    # While rich shows a bar it puts an object there that prints through it: here it would be a circle.
+    found: TextIO | None = getattr(stream, "rich_proxied_file", stream)
+    return found
+
+
+OUT = Stream(lambda: _current("stdout"))
+"""Standard output, whichever it is when something is written."""
+ERR = Stream(lambda: _current("stderr"))
+"""Standard error, likewise."""
+
+
+@contextmanager
+def lasting() -> Iterator[dict[str, Stream]]:
+    """In the block nothing that is printed raises an error; yields both streams by their names.
+
+    Afterwards a stream that failed leads nowhere, or Python would fail to empty it when it ends.
+    """
+    while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass  # in the place of a standard stream that is closed, which else a file of ours would take
+    os.close(free)
+    out, err = sys.stdout, sys.stderr
+    streams = {"standard output": Stream(lambda: out), "standard error": Stream(lambda: err)}
+    sys.stdout, sys.stderr = streams.values()
+    try:
+        yield streams
+    finally:
+        sys.stdout, sys.stderr = out, err
+        for stream in streams.values():
+            stream.flush()
+            if stream.failure is not None:
+                with suppress(OSError), open(os.devnull, "wb") as nowhere:
+                    os.dup2(nowhere.fileno(), stream.fileno())
