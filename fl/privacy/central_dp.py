@@ -257,7 +257,10 @@ class CentralDP(Mechanism):
         try:
             entries = json.loads(state)
             ledger, clip = self.ledger.from_json(entries["ledger"]), float(entries["clip"])
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ArgumentError("state", state[:80], "what CentralDP.state wrote") from error
-        check_positive("clip", clip)
+        if self.adaptive is None and clip != self._initial_clip:
+            raise ArgumentError("clip", clip, f"{self._initial_clip:g}, which does not adapt")
+        if not self._least_clip <= clip < math.inf:
+            raise ArgumentError("clip", clip, f"at least {self._least_clip:.3g}, and finite")
         self.ledger, self.clip = ledger, clip

@@ -81,7 +81,7 @@ class ClientLedgers:
                 ledgers._ledgers[int(client)] = ClientLedger.from_json(json.dumps(entry))
         except ArgumentError:
             raise
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             wanted = "what ClientLedgers.to_json wrote"
             raise ArgumentError("text", text[:80], wanted) from error
         return ledgers

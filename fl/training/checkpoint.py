@@ -57,6 +57,7 @@ class Checkpoint:
                 if (
                     weights.dtype != np.float32
                     or weights.ndim != 1
+                    or not np.all(np.isfinite(weights))
                     or not isinstance(settings, dict)
                 ):
                     raise ValueError

@@ -17,9 +17,16 @@ from fl.round.messages import SERVER, Party
 from fl.round.view import Outcome, Transcript
 from fl.training.checkpoint import Checkpoint
 from fl.training.history import History, RoundReport
-from fl.training.optimizers import State, apply
+from fl.training.optimizers import State, apply, check_state
 from fl.training.settings import RunSettings, as_json
-from fl.training.weights import Weights, get_weights, next_weights, of_parameters, set_weights
+from fl.training.weights import (
+    Weights,
+    get_weights,
+    next_weights,
+    not_exchanged,
+    of_parameters,
+    set_weights,
+)
 
 
 class Carrier(Protocol):
@@ -54,6 +61,8 @@ class Course(RunSettings):
         if not isinstance(self.model, nn.Module):
             raise ArgumentError("model", self.model, "an instance of torch.nn.Module")
         self.model = copy.deepcopy(self.model)
+        kept = not_exchanged(self.model, statistics=self.exchanges_statistics)
+        self.facts = {**self.facts, **kept}
         self.history = History()
         self.outcome: Outcome | None = None
         self._optimizer_state: State = {}
@@ -123,7 +132,8 @@ class Course(RunSettings):
 
         Raises:
             ArgumentError: no such state, or one of a run with other arguments; names the first. A
-                mechanism whose ledger has releases that the state's need not have.
+                mechanism whose ledger has releases that the state's need not have. The run is then
+                as it was.
         """
         ledger = self.mechanism.ledger
         if ledger is not None and ledger.phases:
@@ -136,9 +146,14 @@ class Course(RunSettings):
         for name, value in [*ours.items(), ("parameters", state.weights.size)]:
             if theirs.get(name) != value:
                 raise ArgumentError(name, value, f"{theirs.get(name)!r} as in {path.name}")
-        set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
-        self.history = History.from_json(state.history)
+        history = History.from_json(state.history)
+        if any(not report.failure for report in history):
+            check_state(self.server_optimizer, state.optimizer, int(self._of_parameters.sum()))
+        elif state.optimizer:
+            raise ArgumentError("optimizer", sorted(state.optimizer), "empty before any round")
         self.mechanism.restore(state.mechanism)
+        set_weights(self.model, state.weights, statistics=self.exchanges_statistics)
+        self.history = history
         self._optimizer_state = state.optimizer
 
     def _settings(self) -> str:

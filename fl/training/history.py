@@ -102,8 +102,11 @@ class History:
             ArgumentError: the text is none.
         """
         try:
-            return cls([_report(entry) for entry in json.loads(text)])
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            rounds = [_report(entry) for entry in json.loads(text)]
+            if [report.number for report in rounds] != list(range(1, len(rounds) + 1)):
+                raise ValueError("rounds that are not numbered from 1")
+            return cls(rounds)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ArgumentError("history", text[:80], "what History.to_json wrote") from error
 
 
@@ -112,4 +115,14 @@ def _report(entry: dict[str, Any]) -> RoundReport:
         entry[name] = tuple(entry[name])
     entry["refused"] = {int(client): reason for client, reason in entry["refused"].items()}
     entry["of_clients"] = {int(client): own for client, own in entry["of_clients"].items()}
-    return RoundReport(**entry)
+    report = RoundReport(**entry)
+    numbers = (entry.get("accuracy"), entry.get("loss"), *report.metrics.values())
+    numbers += tuple(each for own in report.of_clients.values() for each in own.values())
+    whole = (*report.selected, *report.included, *report.vanished)
+    whole += (report.number, report.bytes_up, report.bytes_down, report.bytes_total)
+    texts = (report.failure, *report.refused.values())
+    real = (report.virtual_seconds, report.seconds, *(one for one in numbers if one is not None))
+    for kind, values in ((int, whole), (str, texts), ((int, float), real)):
+        if not all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
+            raise TypeError("a value of another type")
+    return report

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -10,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from extensions.errors import ArgumentError
 from fl.clients import Loss
 from fl.training.data import Records, as_tensors, single
-from fl.training.weights import device_of, get_weights
+from fl.training.weights import device_of
 
 
 def checked_records(
@@ -31,7 +30,7 @@ def checked_records(
         ArgumentError: a model with NaN or infinite weights, no records, or records or labels that
             do not fit it; names whose.
     """
-    if wrong := int(np.count_nonzero(~np.isfinite(get_weights(model)))):
+    if wrong := sum(int((~entry.isfinite()).sum()) for entry in model.state_dict().values()):
         raise ArgumentError("model", f"{wrong} NaN or infinite weights", "one of finite weights")
     outputs: dict[torch.Size, tuple[int, ...]] = {}
     found = [as_tensors(records, name) for name, records in named.items()]
@@ -64,7 +63,7 @@ def _check_labels(y: Tensor, outputs: tuple[int, ...], name: str) -> None:
 def _outputs(model: nn.Module, record: Tensor, name: str) -> tuple[int, ...]:
     training = model.training
     try:
-        return tuple(model.eval()(record.to(device_of(model))).shape[1:])
+        return tuple(model.eval()(record.clone().to(device_of(model))).shape[1:])
     except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as error:
         kind = "" if record.is_floating_point() else f"{record.dtype} of "
         given = f"{kind}shape {tuple(record.shape[1:])}"

@@ -145,3 +145,27 @@ def apply(
     change = mean.copy()
     change[of_parameters], state = optimizer.step(mean[of_parameters], state)
     return change, state
+
+
+def check_state(optimizer: ServerOptimizer, state: State, size: int) -> None:
+    """Returns only if the optimizer goes on from this state, after a step for so many parameters.
+
+    It is tried with a mean of zeros: names, shapes and types stay, and all values are finite.
+
+    Raises:
+        ArgumentError: it is another optimizer's or model's, or holds NaN, infinity or a negative
+            square.
+    """
+    kinds = {name: (str(kept.dtype), kept.shape) for name, kept in state.items()}
+    try:
+        with np.errstate(all="ignore"):
+            change, after = optimizer.step(np.zeros(size), state)
+        fits = {name: (str(kept.dtype), kept.shape) for name, kept in after.items()} == kinds
+        fits = fits and (str(change.dtype), change.shape) == ("float64", (size,))
+        fits = fits and all(np.all(np.isfinite(row)) for row in (change, *after.values()))
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        name = type(optimizer).__name__
+        allowed = f"what {name} keeps of a model with {size} values that are trained"
+        raise ArgumentError("optimizer", kinds, allowed, "Load a file that `save` wrote.")

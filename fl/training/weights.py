@@ -1,4 +1,6 @@
-"""A model as one row of numbers: its parameters and floating-point buffers, in their order."""
+"""What clients exchange of a model, as one row of numbers, in the order of its state."""
+
+import hashlib
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +13,37 @@ Weights = npt.NDArray[np.float32]
 
 
 def _entries(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
-    left_out = () if statistics else running_statistics(model)
-    entries = {
-        name: entry
-        for name, entry in model.state_dict().items()
-        if entry.is_floating_point() and name not in left_out
-    }
+    """Returns what clients exchange of a model, by name, in single precision."""
+    entries = _exchanged(model, statistics)
     if wrong := {str(entry.dtype) for entry in entries.values()} - {"torch.float32"}:
         raise ArgumentError("model", sorted(wrong), "of single precision", "Type: model.float()")
     if not entries:
-        raise ArgumentError("model", type(model).__name__, "one with parameters")
+        raise ArgumentError("model", type(model).__name__, "one with parameters that are trained")
     return entries
+
+
+def _exchanged(model: nn.Module, statistics: bool) -> dict[str, Tensor]:
+    """Returns each tensor once, under the first of its names where layers share it."""
+    left_out = () if statistics else running_statistics(model)
+    state = _state(model)
+    first = {id(entry): name for name, entry in reversed(state.items())}
+    return {
+        name: entry
+        for name, entry in state.items()
+        if first[id(entry)] == name and name not in left_out and _moves(entry)
+    }
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = model.state_dict(keep_vars=True)
+    return state
+
+
+def _moves(entry: Tensor) -> bool:
+    """Whether training changes an entry: a buffer, or a parameter that is not frozen."""
+    return entry.is_floating_point() and (
+        entry.requires_grad or not isinstance(entry, nn.Parameter)
+    )
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -37,23 +59,45 @@ def running_statistics(model: nn.Module) -> tuple[str, ...]:
     return tuple(k for k, v in values.items() if v.is_floating_point() and k not in parameters)
 
 
-def get_weights(model: nn.Module, *, statistics: bool = True) -> Weights:
-    """Returns a copy of all values of the model (size,), or of its parameters alone.
+def get_weights(
+    model: nn.Module, *, statistics: bool = True, like: nn.Module | None = None
+) -> Weights:
+    """Returns a copy of what clients exchange of a model (size,).
 
-    Integer buffers, such as counts of batches, are no part of it: every training of a client begins
-    with those of the model that the run was given, and so with running statistics that are left
-    out.
+    That is every parameter that is trained, and with statistics every floating-point buffer; a
+    tensor that layers share is there once. Frozen parameters, integer buffers such as counts of
+    batches, and statistics that are left out are no part of it: every training of a client begins
+    with those of the model that the run was given.
 
     Args:
-        model: of single precision.
+        model: of single precision in what is exchanged.
         statistics: whether floating-point buffers are part of it.
+        like: the model that says what is exchanged, of which `model` was a copy before its
+            training; None: `model` itself.
 
     Raises:
-        ArgumentError: a model without parameters, or of another precision.
+        ArgumentError: a model without parameters that are trained, or of another precision.
     """
-    entries = _entries(model, statistics).values()
-    row: Weights = torch.cat([entry.reshape(-1).cpu() for entry in entries]).numpy().copy()
+    state = _state(model)
+    entries = [state[name].detach() for name in _entries(like or model, statistics)]
+    row: Weights = torch.cat([entry.reshape(-1).cpu().float() for entry in entries]).numpy().copy()
     return row
+
+
+def not_exchanged(model: nn.Module, *, statistics: bool) -> dict[str, str]:
+    """Returns a digest of the floating-point values that clients keep as they were, for `facts`.
+
+    All parties of a run, and a run that goes on, must have the same. It is empty where all is
+    exchanged.
+    """
+    exchanged = {id(entry) for entry in _exchanged(model, statistics).values()}
+    kept = {k: v for k, v in _state(model).items() if v.is_floating_point()}
+    digest = hashlib.sha256()
+    left = {k: v.detach().cpu() for k, v in kept.items() if id(v) not in exchanged}
+    for name, entry in left.items():
+        digest.update(f"{name} {entry.dtype} {tuple(entry.shape)} ".encode())
+        digest.update(entry.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return {"not exchanged": digest.hexdigest()} if left else {}
 
 
 def of_parameters(model: nn.Module, *, statistics: bool = True) -> npt.NDArray[np.bool_]:

@@ -1,5 +1,8 @@
 """Curves for TensorBoard."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ from fl.training.history import History
 class TensorBoardWriter:
     """A callback that writes the numbers of each round (`RoundReport.numbers`) for TensorBoard.
 
+    Their owner alone may read the files, and the folder where it is new.
+
     Args:
         folder: of its files, one for each run.
 
@@ -21,7 +26,7 @@ class TensorBoardWriter:
 
     def __init__(self, folder: Path | str) -> None:
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise ArgumentError("folder", str(folder), "a folder that can be written") from error
         try:
@@ -29,12 +34,24 @@ class TensorBoardWriter:
         except ImportError as error:
             advice = "Type: pip install tensorboard. Or take fl.CSVWriter."
             raise ArgumentError("folder", str(folder), "where TensorBoard is", advice) from error
-        self._writer: Any = SummaryWriter(str(folder))
+        with _private():
+            self._writer: Any = SummaryWriter(str(folder))
 
     def __call__(self, history: History, model: nn.Module) -> None:
         """Writes the numbers of the last round."""
         report = history[-1]
-        for name, value in report.numbers().items():
-            if value is not None and name != "round":
-                self._writer.add_scalar(name, value, report.number)
-        self._writer.flush()
+        with _private():
+            for name, value in report.numbers().items():
+                if value is not None and name != "round":
+                    self._writer.add_scalar(name, value, report.number)
+            self._writer.flush()
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """Files that this process makes meanwhile are of mode 0600 at most."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
