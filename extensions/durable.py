@@ -51,7 +51,8 @@ def write(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
 def add_once(registry: str, entry: str) -> bool:
     """Returns False if the entry was in this user's registry before; it is now, on disk.
 
-    Registries lie in the user's state folder, ``$XDG_STATE_HOME/pea``. Nothing is ever taken out.
+    Registries lie in the user's state folder, ``$XDG_STATE_HOME/pea`` or ``~/.local/state/pea``; a
+    relative path is ignored. Nothing is ever taken out.
 
     Raises:
         ArgumentError: the folder cannot be written.
@@ -123,9 +124,27 @@ def _value(entry: str, name: str) -> str | None:
     return entry[len(name) + 1 :] if entry.startswith(name + " ") else None
 
 
+def _state_home() -> Path:
+    """The user's state folder, as the XDG Base Directory Specification has it.
+
+    It says that relative paths are to be ignored: each working folder would have registries of its
+    own, so that what is of use once could be used once in each.
+    """
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():
+        try:
+            state = Path.home() / ".local" / "state"
+        except RuntimeError:  # no HOME, and no user of this number on the system
+            state = Path()
+    if not state.is_absolute():
+        advice = "Set it, or HOME: what was used or opened before is kept there."
+        raise ArgumentError("XDG_STATE_HOME", str(state), "an absolute path", advice)
+    return state
+
+
 def _path_of(registry: str) -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    path = Path(state) / "pea" / registry
+    state = _state_home()
+    path = state / "pea" / registry
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)

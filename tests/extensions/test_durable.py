@@ -88,3 +88,39 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(ArgumentError, match="^XDG_STATE_HOME = .*a folder that can be written"):
         durable.contains("used", "a")
+
+
+@pytest.mark.parametrize("given", ["state", "./state", "../state", "~/state", ".", " ", ""])
+def test_a_relative_state_folder_is_none(tmp_path, monkeypatch, given):
+    """Each working folder would have registries of its own: an entry would be new in each."""
+    monkeypatch.setenv("XDG_STATE_HOME", given)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for number, folder in enumerate(("one", "two")):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        assert durable.add_once("used", "a 1") is (number == 0)
+        assert durable.claim("finished", "run 0", folder) == "one"
+        assert not [*(tmp_path / folder).iterdir()]
+    assert durable.contains("used", "a 1")
+    assert (tmp_path / "home" / ".local" / "state" / "pea" / "used").read_text() == "a 1\n"
+
+
+def test_the_state_folder_needs_no_home(tmp_path, monkeypatch):
+    monkeypatch.delenv("HOME")
+    assert durable.add_once("used", "a 1")
+    assert (tmp_path / "state" / "pea" / "used").exists()
+
+
+@pytest.mark.parametrize("home", ["home", ".", None])
+def test_a_home_that_is_relative_or_unknown_is_told(tmp_path, monkeypatch, home):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    if home is None:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr("os.getuid", lambda: 3_999_999_999)
+    else:
+        monkeypatch.setenv("HOME", home)
+    with pytest.raises(ArgumentError) as refused:
+        durable.add_once("used", "a 1")
+    assert refused.value.argument == "XDG_STATE_HOME"
+    assert not [*tmp_path.iterdir()]

@@ -122,6 +122,22 @@ def test_a_copy_of_a_used_file_is_refused(tmp_path: Path):
         Material(Path(copy))
 
 
+@pytest.mark.parametrize("state", ["state", "./state", "~/.state"])
+def test_a_copy_is_refused_in_another_working_folder(tmp_path: Path, monkeypatch, state: str):
+    """Of a relative state folder each working folder has one of its own: it is ignored."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", state)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    path = files(tmp_path / "prepared")[0]
+    copy = Path(shutil.copy(path, tmp_path / "two" / "copy"))
+    monkeypatch.chdir(tmp_path / "one")
+    deal(path)
+    monkeypatch.chdir(tmp_path / "two")
+    with pytest.raises(MaterialError):
+        Material(copy)
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_of_two_users_at_once_one_is_refused(tmp_path: Path, copied: bool):
     path = files(tmp_path)[0]
