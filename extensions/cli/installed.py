@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from extensions.cli.parameters import with_options
-from extensions.cli.refusals import Command, refused_by_group
+from extensions.cli.refusals import Command, flags_alone, refused_by_group
 from extensions.errors import MissingExtraError
 from extensions.runs import entry_points
 
@@ -48,6 +48,10 @@ class Commands(TyperGroup):
         """Returns the command of that name; None if there is none."""
         point = self._points().get(cmd_name)
         return None if point is None else Lazy(point)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Returns the parameters, as help shows them."""
+        return flags_alone(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the options before the command's name; nothing at all asks for help."""

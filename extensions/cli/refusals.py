@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
@@ -13,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from extensions.cli.config_file import TYPED
 from extensions.errors import ArgumentError
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -24,6 +26,8 @@ INTERRUPTED = 130
 _KINDS = {int: ("a whole number", "N"), float: ("a number", "X"), Path: ("a path", "PATH")}
 _NUMBERS = ("N", "X")
 _TEXT = ("a text", "TEXT")
+_NO = ("false", "no", "off", "0", "f", "n")
+"""Values that somebody types behind a flag that is not meant."""
 _OPTIONS = {"parties": "world_size", "learning_rate": "lr"}
 """Parameters under which a command may have what is known by another name."""
 _RECORDS = ("data", "data_for_party", "records")
@@ -52,6 +56,10 @@ class Command(TyperCommand):
         begins with two hyphens: these are typing errors that Typer takes for what was meant.
     """
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Returns the parameters, as help shows them."""
+        return flags_alone(super().get_params(ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the options.
 
@@ -68,9 +76,10 @@ class Command(TyperCommand):
             given, left, order = self.make_parser(ctx).parse_args(args=list(args))
             if not given.get("help"):
                 self._check(given, Counter(order))
-            return super().parse_args(ctx, args)
+            ctx.meta[TYPED] = given
+            return super().parse_args(ctx, [*args])  # it takes them out
         except _UsageError as error:
-            raise self._refusal(error, ctx, given, left) from error
+            raise self._refusal(error, ctx, given, left, args) from error
         except ArgumentError as error:
             raise self._advised(error, ctx) from error.__cause__
 
@@ -104,7 +113,12 @@ class Command(TyperCommand):
                 raise TypingError(flag, "given once", f"Type: {shown}, or what you meant, once.")
 
     def _refusal(
-        self, error: Any, ctx: Any, given: Mapping[str, Any], left: Sequence[str]
+        self,
+        error: Any,
+        ctx: Any,
+        given: Mapping[str, Any],
+        left: Sequence[str],
+        args: Sequence[str],
     ) -> ArgumentError:
         """Returns what the parser refuses, in our words."""
         see = f"`{ctx.command_path} --help` lists them."
@@ -118,10 +132,14 @@ class Command(TyperCommand):
                 advice = f"Type: {sorted(near)[0]}; {see}" if near else see[0] + see[1:]
                 return TypingError(flag, f"an option of `{ctx.command_path}`", advice)
             if _is_flag(parameter):
-                return TypingError(flag, "given without a value", f"Type: {flag}.")
+                return _flag_with_value(next(word for word in args if word.startswith(f"{flag}=")))
             word = self._words(parameter)[1]
             return TypingError(flag, "given with a value", f"Type: {flag} {word}.")
         extra = left[0] if left else str(error)
+        flags = {name for one in self.params if _is_flag(one) for name in one.opts}
+        for name, word in pairwise(args):
+            if name in flags and word == extra:
+                return _flag_with_value(f"{name} {word}")
         return TypingError(
             repr(extra), f"left out: it belongs to no option of `{ctx.command_path}`", see
         )
@@ -230,6 +248,21 @@ def _example(allowed: str, value: Any, *, number: bool) -> str | None:
             return [*difflib.get_close_matches(str(value), names, n=1), *names][0]
     least = re.match(r"(?:in|at least) (-?\d+)(?:$|[.,]{2}|,? )", allowed)
     return least[1] if number and least is not None else None
+
+
+def flags_alone(parameters: list[Any]) -> list[Any]:
+    """Returns parameters of which help shows no type for flags, since these take no value."""
+    for each in parameters:
+        if _is_flag(each):
+            each.metavar = ""
+    return parameters
+
+
+def _flag_with_value(typed: str) -> TypingError:
+    """Returns what is to be typed instead of a flag with a value behind it."""
+    flag, value = re.split("[= ]", typed, maxsplit=1)
+    advice = f"Leave {flag} out." if value.lower() in _NO else f"Type: {flag}."
+    return TypingError(typed, "given without a value", advice)
 
 
 def _names(parameter: Any) -> set[str]:

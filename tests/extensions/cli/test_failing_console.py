@@ -1,4 +1,4 @@
-"""A console that fails takes nothing with it: what a command does and writes is done and written."""
+"""A console that fails takes nothing with it: a command does and writes all that it should."""
 
 import errno
 import io
@@ -29,16 +29,13 @@ KINDS = {"full disk": CUT_SHORT, "closed pipe": 0, "latin-1": 0, "ascii": 0}
 @contextmanager
 def opened(kind: str) -> Iterator[TextIO]:
     """Yields a stream of that kind."""
-    if kind == "full disk":
-        stream: TextIO = open("/dev/full", "w")
-    elif kind == "closed pipe":
-        reading, writing = os.pipe()
-        os.close(reading)
-        stream = open(writing, "w")
-    else:
-        stream = io.TextIOWrapper(io.BytesIO(), encoding=kind)
-    with stream:
-        yield stream
+    if kind in ("latin-1", "ascii"):
+        yield io.TextIOWrapper(io.BytesIO(), encoding=kind)
+        return
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as closed, open("/dev/full", "w") as full:
+        yield full if kind == "full disk" else closed
 
 
 @pytest.fixture(params=KINDS)

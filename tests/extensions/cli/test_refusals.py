@@ -72,6 +72,22 @@ def test_a_refusal_is_one_line_that_says_what_to_type(name, results):
     assert_refused(CASES[name], results[name])
 
 
+@pytest.mark.parametrize("value", ["true", "True", "1", "yes", "false", "FALSE", "0", "no", "off"])
+@pytest.mark.parametrize("typed", [["--whiten={}"], ["--whiten", "{}"]])
+def test_a_flag_with_a_value_is_typed_alone_or_left_out(typed, value):
+    done = pea("train", "--no-dp", *(word.format(value) for word in typed), "--steps", 1)
+    assert done.returncode == 2
+    meant = value.lower() in ("true", "1", "yes")
+    assert done.stderr.endswith("Type: --whiten.\n" if meant else "Leave --whiten out.\n")
+
+
+@pytest.mark.parametrize("name", ["", "pencil", *TABLES])
+def test_help_shows_no_type_for_flags(name):
+    done = pea(*name.split(), "--help")
+    assert "--help" in done.stdout
+    assert not re.search("bool", done.stdout, re.IGNORECASE)
+
+
 @pytest.mark.long
 def test_options_of_train_are_refused_likewise():
     cases = [case for name in AFTER_TRAIN for case in repeated_of(name)]

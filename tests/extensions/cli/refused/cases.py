@@ -128,7 +128,8 @@ def _made(name: str, parameter: Any) -> Iterator[Case]:
     if parameter.required:
         yield replace(case, arguments=others, value="")
     if flagged:
-        yield replace(case, arguments=(*others, f"{flag}=yes"), value="")
+        yield replace(case, arguments=(*others, f"{flag}=yes"), value="yes")
+        yield replace(case, arguments=(*others, flag, "true"), value="true")
     else:
         yield replace(case, arguments=(*others, flag), value="")
         yield replace(case, arguments=(*others, flag, ""), value="''")
