@@ -26,7 +26,7 @@ from fl.training.data import Records
 from fl.training.inputs import checked_records
 from fl.training.session import SessionClient
 from fl.training.settings import RunSettings, as_json
-from fl.training.weights import Weights, get_weights
+from fl.training.weights import Weights, get_weights, not_exchanged
 from fl.training.workers import Trainer
 
 LOG = getLogger(__name__)
@@ -68,7 +68,8 @@ class RemoteClient:
 
     Attributes:
         settings: of the run, the same as the server's, without `train`.
-        model: its structure, and the weights of the statistics that are not exchanged.
+        model: its structure, and the values that are not exchanged: of frozen parameters, and of
+            statistics that are kept. They must be the server's.
         clients: of the run, how many.
         client: which it is.
         records: its own.
@@ -97,6 +98,8 @@ class RemoteClient:
         self.settings = copy.copy(self.settings)
         self.settings.aggregator = own_aggregator(self.settings, self.identities)
         self.settings.check_model(self.model, self.clients)
+        kept = not_exchanged(self.model, statistics=self.settings.exchanges_statistics)
+        self.settings.facts = {**self.settings.facts, **kept}
         named = {f"client {self.client}": self.records}
         ((x, y),) = checked_records(self.model, named, self.settings.loss)
         self._records = x, y
@@ -121,9 +124,10 @@ class RemoteClient:
             return self._left(0, str(error)), kept
         try:
             return self._work(message, self._state(kept))
-        except (MessageError, UpdateError, ArgumentError) as error:
+        except Exception as error:
+            reason = Refusal.by(self.client, error).reason
             number = max(message.round, self._state(kept).round)
-            return self._left(message.round, str(error)), self._keep(_Kept(number))
+            return self._left(message.round, reason), self._keep(_Kept(number))
 
     def _greet(self, message: Message, node: int) -> bytes:
         challenge = message.body.get("challenge")
@@ -206,11 +210,7 @@ class RemoteClient:
         statistics = settings.exchanges_statistics
         told = {self.client: settings.of_client(round.number, self.client)}
         with Trainer(self.model, training, 1, statistics=statistics) as trainer:
-            try:
-                trained = trainer.train(received, {self.client: self._records}, told)
-            except Exception as error:  # whose words may have a value of a record
-                LOG.error("client %d cannot train: %s", self.client, error)
-                raise UpdateError("it cannot train its model: its own log says why") from error
+            trained = trainer.train(received, {self.client: self._records}, told)
         return settings.update(round, self.client, trained[self.client], received)
 
     def _outputs(

@@ -184,16 +184,11 @@ class RemoteTransport:
             self._waiting[message.receiver].append(message)
 
     def _leave_out(self, client: int, reason: str) -> None:
-        self._refuse(Refusal(client, reason))
+        refusal = Refusal(client, reason)
+        self._refuse(refusal)
         self._gone.add(client)
         self._waiting[client] = []
-        withdrawal = Message(
-            round=self._machine.round.number,
-            sender=client,
-            receiver=SERVER,
-            kind="withdraw",
-            body={"reason": self.refusals[-1].reason},
-        )
+        withdrawal = refusal.withdrawal(self._machine.round.number)
         self._carry_out(self._machine.receive(withdrawal, self.now))
 
     def _refuse(self, refusal: Refusal) -> None:

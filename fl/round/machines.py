@@ -8,15 +8,18 @@ in-process transport (`fl.round.transport`) in experiments, an engine with socke
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from logging import getLogger
 from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 
 from extensions.checks import check_count
-from extensions.errors import ArgumentError, MessageError, RoundError
+from extensions.errors import ArgumentError, MessageError, RoundError, UpdateError
 from fl.round.encoding import readable
-from fl.round.messages import Message, Party, Value
+from fl.round.messages import SERVER, Message, Party, Value
+
+LOG = getLogger(__name__)
 
 Vector = npt.NDArray[np.float64]
 """An update, or a mean of updates: all values of the model in one row (size,)."""
@@ -106,6 +109,25 @@ class Refusal:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", readable(self.reason))
+
+    @classmethod
+    def by(cls, client: int, error: Exception) -> "Refusal":
+        """Returns that a client leaves the round because its own machine raised the error.
+
+        Words of errors that are not made to be told may have a value of a record: they are in the
+        log of the client's process, and nobody else reads them.
+        """
+        if isinstance(error, MessageError | UpdateError | ArgumentError):
+            return cls(client, str(error))
+        LOG.error("client %d leaves the round", client, exc_info=error)
+        return cls(client, "an error on its host, which its own log tells")
+
+    def withdrawal(self, number: int) -> Message:
+        """Returns what a server's machine receives of a client that left a round of that number."""
+        body: dict[str, Value] = {"reason": self.reason}
+        return Message(
+            round=number, sender=self.client, receiver=SERVER, kind="withdraw", body=body
+        )
 
 
 @dataclass(frozen=True, eq=False)

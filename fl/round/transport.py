@@ -7,7 +7,6 @@ from functools import partial
 
 from extensions.errors import ArgumentError, MessageError, RoundError
 from fl.round.choices import Keep
-from fl.round.encoding import readable
 from fl.round.machines import Aggregate, Machine, Output, Refusal, Timer
 from fl.round.messages import SERVER, Message, Party, party_name
 from fl.round.network import DropOut, Network
@@ -22,7 +21,11 @@ class InProcessTransport:
     Every message is encoded, counted in bytes and decoded again: machines share none of its values.
     The clock is virtual: it jumps to the next event. Events of the same time come in the order in
     which they were caused. A round in which no message is under way and no timer is set fails; the
-    error names the parties that vanished. A client that sends what has no encoding is left out.
+    error names the parties that vanished.
+
+    A client whose machine leaves the round, raises an error or sends what has no encoding is left
+    out, and nothing of what it answered then is sent; to the server's machine that is a message of
+    kind "withdraw", as where clients are on hosts of their own.
 
     Args:
         network: delays and bandwidths; none unless given.
@@ -49,6 +52,7 @@ class InProcessTransport:
         self._order = itertools.count()
         self._timers: dict[tuple[Party, str], Timer] = {}
         self._free: dict[tuple[Party, Party], float] = {}
+        self._left: set[Party] = set()
         self._ended: float | None = None
         self._aggregate: Aggregate | None = None
         self.transcript = Transcript(transcript)
@@ -83,8 +87,8 @@ class InProcessTransport:
     def _until_nothing_is_under_way(self) -> Outcome:
         while self._events:
             self.now, _, party, event = heapq.heappop(self._events)
-            if party not in self.vanished:
-                self._carry_out(party, event())
+            if party not in self.vanished and party not in self._left:
+                self._carry_out(party, self._outputs(party, event))
         if self._aggregate is None or self._ended is None:
             gone = ", ".join(map(party_name, self.vanished)) or "nobody"
             reason = f"nothing is under way and no timer is set; {gone} vanished."
@@ -113,56 +117,72 @@ class InProcessTransport:
             return ()
         return self._machines[party].expire(timer.name, self.now)
 
-    def _carry_out(self, party: Party, outputs: Iterable[Output]) -> None:
+    def _outputs(self, party: Party, event: Event) -> Iterable[Output | Sent]:
+        """Returns what a party answers, messages as they arrive; of a client all, or why not."""
+        sent = (self._encoded(party, output) for output in event())
+        if party < 0:
+            return sent
+        try:
+            answers = list(sent)
+        except RoundError:  # of a client that leads the round
+            raise
+        except Exception as error:
+            return [Refusal.by(party, error)]
+        left = [one for one in answers if isinstance(one, Refusal) and one.client == party]
+        return left or answers
+
+    def _encoded(self, party: Party, output: Output) -> Output | Sent:
+        if not isinstance(output, Message):
+            return output
+        try:
+            data = output.encode()
+            return Sent(Message.decode(data), len(data), self.now)
+        except MessageError as error:
+            if party < 0:
+                raise self._machines[SERVER].failure(str(error)) from error
+            raise
+
+    def _carry_out(self, party: Party, outputs: Iterable[Output | Sent]) -> None:
         leaving: DropOut | None = None
         for output in outputs:
-            if leaving and not (isinstance(output, Message) and output.kind == leaving.kind):
+            if leaving and not (isinstance(output, Sent) and output.message.kind == leaving.kind):
                 break
             match output:
-                case Message():
-                    leaving = leaving or self._drop_out(party, output.kind)
+                case Sent():
+                    leaving = leaving or self._drop_out(party, output.message.kind)
                     if leaving and leaving.when == "before":
                         break
-                    try:
-                        self._send(party, output)
-                    except MessageError as error:
-                        self._cut_off(party, str(error))
-                        return
+                    self._check(party, output.message)
+                    self._send(output.message, output.size, self.transcript.add(output))
                 case Timer():
                     self._timers[party, output.name] = output
                     if output.at is not None:
                         self._schedule(output.at, party, partial(self._expire, party, output))
                 case Refusal():
-                    self.refusals.append(output)
+                    if output.client not in {known.client for known in self.refusals}:
+                        self.refusals.append(output)
                     if output.client == party:
-                        self.vanished.append(party)
+                        self._left.add(party)
+                        self._send(output.withdrawal(self._machines[SERVER].round.number))
                         return
                 case Aggregate():
                     self._aggregate, self._ended = output, self.now
         if leaving:
             self.vanished.append(party)
 
-    def _cut_off(self, party: Party, reason: str) -> None:
-        """Leaves out a party whose message nobody could read."""
-        if party < 0:
-            raise RoundError(self._machines[SERVER].round.number, readable(reason))
-        self.refusals.append(Refusal(party, reason))
-        self.vanished.append(party)
-
     def _drop_out(self, party: Party, kind: str) -> DropOut | None:
         stated = [d for d in self._drop_outs if (d.party, d.kind) == (party, kind)]
         return stated[0] if stated else None
 
-    def _send(self, party: Party, message: Message) -> None:
+    def _check(self, party: Party, message: Message) -> None:
         if message.sender != party:
             raise ArgumentError("sender", message.sender, f"{party}, whose machine sends it")
         if message.receiver not in self._machines:
             raise ArgumentError("receiver", message.receiver, f"one of {sorted(self._machines)}")
-        data = message.encode()
+
+    def _send(self, message: Message, size: int = 0, kept: Sent | None = None) -> None:
         way = (message.sender, message.receiver)
         link = self._network.link(*way)
-        self._free[way] = max(self.now, self._free.get(way, 0.0)) + len(data) / link.bandwidth
-        decoded = Message.decode(data)
-        kept = self.transcript.add(Sent(decoded, len(data), self.now))
-        arrival = partial(self._deliver, decoded, kept)
+        self._free[way] = max(self.now, self._free.get(way, 0.0)) + size / link.bandwidth
+        arrival = partial(self._deliver, message, kept)
         self._schedule(self._free[way] + link.delay, message.receiver, arrival)

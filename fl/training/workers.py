@@ -6,10 +6,13 @@ import os
 import pickle
 import signal
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
+from logging import getLogger
 from multiprocessing.context import BaseContext
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +25,15 @@ from extensions.checks import check_count
 from extensions.errors import ArgumentError, UpdateError, WorkerLostError
 from fl.clients import ClientRound, ClientTraining, seed_generators
 from fl.training.weights import Weights, device_of, get_weights, set_weights
+
+LOG = getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """A training that raised an error, as text, since not every error can be pickled."""
+
+    error: str
 
 
 class Trainer:
@@ -61,17 +73,21 @@ class Trainer:
     ) -> dict[int, Weights | UpdateError]:
         """Returns each client's weights after its training, or why it withdraws.
 
+        Words of an error that is no `UpdateError` may have a value of a record: they are in the log
+        of this process alone.
+
         Raises:
             WorkerLostError: a process died.
         """
         if self._pool is None:
-            return {k: self._task.run(weights, own, rounds[k]) for k, own in records.items()}
+            found = {k: self._task.run(weights, own, rounds[k]) for k, own in records.items()}
+            return {client: _told(client, one) for client, one in found.items()}
         try:
             futures = {
                 client: self._pool.submit(_work, weights, x.numpy(), y.numpy(), rounds[client])
                 for client, (x, y) in records.items()
             }
-            return {client: future.result() for client, future in futures.items()}
+            return {client: _told(client, future.result()) for client, future in futures.items()}
         except BrokenProcessPool as error:
             raise WorkerLostError("died while clients were trained") from error
 
@@ -105,17 +121,32 @@ class _Task:
 
     def run(
         self, weights: Weights, records: tuple[Tensor, Tensor], round: ClientRound
-    ) -> Weights | UpdateError:
+    ) -> Weights | UpdateError | _Failed:
         model = copy.deepcopy(self.model)
         set_weights(model, weights, statistics=self.statistics)
         device = device_of(model)
         try:
             with _alone(round.seed, device):
-                own = TensorDataset(*(each.to(device) for each in records))
+                own = TensorDataset(*(_copied(each, device) for each in records))
                 self.training(model, own, round)
+            return get_weights(model, statistics=self.statistics, like=self.model)
         except UpdateError as error:
-            return error
-        return get_weights(model, statistics=self.statistics)
+            return UpdateError(str(error))
+        except Exception as error:
+            return _Failed("".join(traceback.format_exception(error)))
+
+
+def _copied(values: Tensor, device: torch.device) -> Tensor:
+    """Returns values that a training may change in place: they are nobody else's."""
+    return values.to(device, copy=True, memory_format=torch.contiguous_format)
+
+
+def _told(client: int, found: Weights | UpdateError | _Failed) -> Weights | UpdateError:
+    """Returns what others are told of a client's training."""
+    if not isinstance(found, _Failed):
+        return found
+    LOG.error("client %d cannot train: %s", client, found.error)
+    return UpdateError("it cannot train its model: its own log says why")
 
 
 @contextmanager
@@ -164,6 +195,6 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _work(weights: Weights, x: Any, y: Any, round: ClientRound) -> Weights | UpdateError:
+def _work(weights: Weights, x: Any, y: Any, round: ClientRound) -> Weights | UpdateError | _Failed:
     assert _task is not None
     return _task.run(weights, (torch.from_numpy(x), torch.from_numpy(y)), round)

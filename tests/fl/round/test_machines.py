@@ -146,7 +146,7 @@ def test_client_that_refuses_itself_takes_no_further_part():
     server = Script(fl.SERVER, fl.Timer("end", 1.0), end="end")
     outcome = run(server, client)
     assert outcome.refusals == (fl.Refusal(0, "the list of clients is wrong"),)
-    assert [kind for kind, _ in server.heard] == ["end"]
+    assert [kind for kind, _ in server.heard] == ["withdraw", "end"]
 
 
 def test_round_in_which_all_wait_fails_instead_of_hanging():
