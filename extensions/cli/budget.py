@@ -7,14 +7,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from extensions.cli import console
 from extensions.cli.options import Report
 from extensions.errors import ArgumentError
 from extensions.owners.data import is_named_as_records
-from extensions.runs.budget import Account, Cap, path_of, read, update
+from extensions.runs.budget import (
+    Account,
+    Cap,
+    check_apart,
+    followed,
+    path_of,
+    read,
+    update,
+)
 from extensions.runs.budget.file import SUFFIX
 
 NO_BUDGET = "none"
@@ -40,8 +47,14 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
         given: the option.
 
     Raises:
-        ArgumentError: one file for the ledgers of several owners.
+        ArgumentError: one file for the ledgers of several owners, by whatever links.
     """
+    ledgers = _ledgers_of(own, parties, given)
+    check_apart(ledgers)
+    return ledgers
+
+
+def _ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Path | None]:
     if str(given) == NO_BUDGET:
         return [None] * parties
     if not own:
@@ -52,7 +65,7 @@ def ledgers_of(own: Sequence[Path], parties: int, given: Path | None) -> list[Pa
         return [path_of(path) for path in own]
     if len(own) == 1 and not given.is_dir():
         return [given]
-    paths = [given / path_of(path).name for path in own]
+    paths = [given / f"{followed(path).name}{SUFFIX}" for path in own]
     if not given.is_dir() or len({*paths}) < len(own):
         raise ArgumentError(
             "budget", str(given), "a folder, and files of different names, for several owners"
@@ -71,7 +84,7 @@ def ledger_of(name: str, records: Path) -> Path:
         ArgumentError: it is neither, or there is neither it nor its ledger.
     """
     path = path_of(records)
-    known = is_named_as_records(records) or records.name.endswith(SUFFIX)
+    known = is_named_as_records(records) or path == followed(records)
     if not known or not (records.is_file() or path.is_file()):
         raise ArgumentError(
             name,
@@ -124,9 +137,8 @@ def budget(
     if cap is not None or free is not None:
         account = update(path, changed)
     shown = summary(account, delta or (account.cap.delta if account.cap else USUAL_DELTA))
+    console.write(shown, json_out)
     _show(shown)
-    if json_out is not None:
-        console.write(shown, json_out)
 
 
 def summary(account: Account, delta: float) -> dict[str, Any]:
@@ -142,7 +154,7 @@ def summary(account: Account, delta: float) -> dict[str, Any]:
             {
                 "name": entry.name,
                 "began": entry.began,
-                "run": entry.title,
+                "run": entry.title + (f", {entry.told} told" if entry.told else ""),
                 "state": "spent" if entry.spent else "reserved",
                 "epsilon": entry.epsilon(delta),
                 "opens": list(entry.opens),
@@ -161,7 +173,7 @@ def summary(account: Account, delta: float) -> dict[str, Any]:
 
 
 def _show(shown: dict[str, Any]) -> None:
-    out = Console(markup=False, emoji=False)
+    out = console.out
     table = Table("name", "began", "state", "epsilon", "run", "opens", box=None)
     for column in table.columns[:4]:
         column.no_wrap = True

@@ -22,7 +22,17 @@ unless the owner lets the cap cover training alone (`Cap.except_held_out`).
 """
 
 from extensions.runs.budget.account import Account, Cap, Entry
-from extensions.runs.budget.file import path_of, read, update
+from extensions.runs.budget.file import check_apart, followed, path_of, read, update
 from extensions.runs.budget.reservations import Reservations
 
-__all__ = ["Account", "Cap", "Entry", "Reservations", "path_of", "read", "update"]
+__all__ = [
+    "Account",
+    "Cap",
+    "Entry",
+    "Reservations",
+    "check_apart",
+    "followed",
+    "path_of",
+    "read",
+    "update",
+]

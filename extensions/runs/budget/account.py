@@ -53,6 +53,7 @@ class Entry:
         opens: what it opens at its end.
         unit: whose epsilon it is: a record's, or that of a person with several.
         spent: whether that was opened, or is about to be; else it is reserved.
+        told: how many of its steps were told, or are about to be, of a run that tells one by one.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Entry:
     opens: tuple[str, ...]
     unit: str = RECORD
     spent: bool = False
+    told: int = 0
 
     def epsilon(self, delta: float) -> float:
         """Returns what the run alone costs."""
@@ -164,6 +166,23 @@ class Account:
         )
         return replace(self, entries=tuple(entries))
 
+    def tell(self, name: str, most: int) -> "Account":
+        """Returns the account in which a run tells one more step, of so many at most; it is spent.
+
+        Raises:
+            ArgumentError: all were told.
+        """
+        found = self.find(name)
+        if found is not None and found.told >= most:
+            allowed = f"at most {most}, all of which were told"
+            advice = "Another budget is another run, whose cost is added to that of this one."
+            raise ArgumentError("steps", most + 1, allowed, advice)
+        entries = (
+            replace(entry, spent=True, told=entry.told + 1) if entry.name == name else entry
+            for entry in self.entries
+        )
+        return replace(self, entries=tuple(entries))
+
     def opening(self, name: str, title: str) -> "Account":
         """Returns the account in which a run has opened one more thing, which costs nothing more.
 
@@ -181,9 +200,7 @@ class Account:
 
     def to_json(self) -> str:
         """Returns the account as JSON, from which `from_json` makes an equal one."""
-        entries = [
-            {**vars(entry), "ledger": json.loads(entry.ledger.to_json())} for entry in self.entries
-        ]
+        entries = [_fields(entry) for entry in self.entries]
         cap = None if self.cap is None else asdict(self.cap)
         return json.dumps({"format": _FORMAT, "cap": cap, "entries": entries}, indent=2) + "\n"
 
@@ -200,8 +217,16 @@ class Account:
                 raise ValueError("unknown format")
             cap = None if data["cap"] is None else Cap(**data["cap"])
             return cls(cap=cap, entries=tuple(_entry(fields) for fields in data["entries"]))
-        except (ArgumentError, ValueError, TypeError, KeyError) as error:
+        except (AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ArgumentError("budget", "damaged", "what was written", repr(error)) from error
+
+
+def _fields(entry: Entry) -> dict[str, Any]:
+    """What a ledger says of a run; earlier versions read it, too, unless it tells step by step."""
+    fields = {**vars(entry), "ledger": json.loads(entry.ledger.to_json())}
+    if not entry.told:
+        del fields["told"]
+    return fields
 
 
 def _entry(fields: dict[str, Any]) -> Entry:

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,17 +18,60 @@ def path_of(records: Path) -> Path:
 
     That of a symbolic link is its target's. A hard link has one of its own, as a copy has: backups
     and package stores make them.
+
+    Raises:
+        ArgumentError: of `followed`.
     """
-    real = records.resolve()
-    return real if real.name.endswith(SUFFIX) else real.with_name(real.name + SUFFIX)
+    real = followed(records)
+    if any(path.name.endswith(SUFFIX) for path in (records, real)):
+        return real
+    return followed(real.with_name(real.name + SUFFIX))
+
+
+def followed(path: Path) -> Path:
+    """Returns the file to which a path leads over all symbolic links; it need not be there yet.
+
+    Every ledger is read, locked and written there, so that one ledger of several names stays one.
+
+    Raises:
+        ArgumentError: links lead in a circle, or one leads into a folder that is not there: it may
+            be on a disk that is not mounted, where the ledger says what was spent.
+    """
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
+        given = f"{path}, whose symbolic links lead in a circle"
+        raise ArgumentError("budget", given, "a file, or a link to one", "Make the link anew.")
+    links = [one for one in (path, *path.parents) if one.is_symlink()]
+    if not real.parent.is_dir() and not all(link.exists() for link in links):
+        raise ArgumentError(
+            "budget",
+            f"{path}, a symbolic link to {real}",
+            "a link into an existing folder",
+            f"Mount or make {real.parent}, or make the link anew.",
+        )
+    return real
+
+
+def check_apart(ledgers: Sequence[Path | None]) -> None:
+    """Returns only if no two parties of one run have one ledger, by whatever links.
+
+    Raises:
+        ArgumentError: two have. A record of both counts twice in each sum, which costs more than
+            two runs.
+    """
+    kept = [followed(path) for path in ledgers if path is not None]
+    if len({*kept}) < len(kept):
+        advice = "Where all have parts of one data set, the first alone keeps its ledger."
+        raise ArgumentError("ledgers", [*map(str, kept)], "another file for each party", advice)
 
 
 def read(path: Path) -> Account:
     """Returns what the ledger says; an empty account if there is none.
 
     Raises:
-        ArgumentError: it cannot be read, or is damaged.
+        ArgumentError: it cannot be read, or is damaged; or of `followed`.
     """
+    path = followed(path)
     try:
         return Account.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -36,7 +79,10 @@ def read(path: Path) -> Account:
     except OSError as error:
         raise ArgumentError("budget", str(path), "a file that can be read", str(error)) from error
     except (ValueError, RecursionError) as error:
-        advice = "Restore it from a backup: what it said was spent."
+        advice = (
+            "Restore it from a backup: what it said was spent. If an earlier `pea pencil data` "
+            "wrote it, type: pea pencil data --ledger FILE, and another --budget."
+        )
         raise ArgumentError("budget", str(path), "an undamaged ledger", advice) from error
 
 
@@ -48,6 +94,7 @@ def update(path: Path, change: Callable[[Account], Account]) -> Account:
     Raises:
         ArgumentError: of `read` and of the change; or the file cannot be written.
     """
+    path = followed(path)
     with _locked(path):
         before = read(path)
         after = change(before)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from extensions.errors import ArgumentError
 from extensions.network.spec import ModelSpec
 from extensions.owners.data import Outline
 from extensions.privacy.accounting import Answers, Ledger, answers
 from extensions.protocols.host import Host
 from extensions.protocols.settings import TRAINING, account
 from extensions.runs.budget.account import RECORD, Entry
+from extensions.runs.budget.file import check_apart
 from extensions.runs.config import CHOSEN_BY_COUNTS, TrainConfig
 from extensions.runs.local_training import account_for_start
 from extensions.runs.outputs import account_for_count, titles_of
@@ -34,15 +34,11 @@ def entries_of(
         name: of the run.
 
     Raises:
-        ArgumentError: one ledger for two ranks. A record of both counts twice in each sum, which
-            costs more than two runs.
+        ArgumentError: of `check_apart`.
     """
-    kept = [path.resolve() for path in ledgers if path is not None]
-    if not kept:
+    if not any(ledgers):
         return []
-    if len({*kept}) < len(kept):
-        advice = "Where all have parts of one data set, the first alone keeps its ledger."
-        raise ArgumentError("ledgers", [*map(str, kept)], "another file for each party", advice)
+    check_apart(ledgers)
     cost = planned(host, config, parts[0].columns)
     entries = []
     for rank, part, path in zip(host.ranks, parts, ledgers, strict=True):

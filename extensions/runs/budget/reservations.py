@@ -45,6 +45,18 @@ class Reservations:
         for path, entry in self._entries:
             _spend(path, entry)
 
+    def tell(self, most: int) -> None:
+        """One more step is told in every ledger, before it is; the run is spent with its first one.
+
+        Args:
+            most: of its steps. Of programs that make the same run at once none tells one beyond.
+
+        Raises:
+            ArgumentError: all were told, or as in `spend`.
+        """
+        for path, entry in self._entries:
+            _tell(path, entry, most)
+
     def free(self) -> None:
         """What `reserve` entered is taken out, of a run of which nothing can be opened any more."""
         for path, entry in self._new:
@@ -68,6 +80,10 @@ def _enter(path: Path, entry: Entry) -> bool:
 
 def _spend(path: Path, entry: Entry) -> None:
     update(path, lambda account: _with(account, path, entry).spend(entry.name))
+
+
+def _tell(path: Path, entry: Entry, most: int) -> None:
+    update(path, lambda account: _with(account, path, entry).tell(entry.name, most))
 
 
 def _with(account: Account, path: Path, entry: Entry) -> Account:

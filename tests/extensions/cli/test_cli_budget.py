@@ -174,3 +174,59 @@ def test_a_ledger_is_shown_without_its_records(owners):
     owners[0].unlink()
     for path in (owners[0], path_of(owners[0])):
         assert shown(path)[1]["left"] == 3
+
+
+@pytest.mark.parametrize("name", ["link.budget.json", "link", "link.npz"])
+def test_a_ledger_is_shown_and_capped_by_every_link_to_it(owners, tmp_path, name):
+    assert shown(owners[0], "--cap", 3, "--delta", 1e-5)[1]["left"] == 3
+    target = owners[0] if name == "link.npz" else path_of(owners[0])
+    link = tmp_path / name
+    link.symlink_to(target)
+    assert shown(link)[1]["left"] == 3
+    assert shown(link, "--cap", 4)[1]["left"] == 4
+    assert shown(owners[0])[1]["left"] == 4
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("of", ["--budget", "beside", "folder"])
+def test_runs_by_links_are_charged_to_the_ledger_that_they_lead_to(owners, tmp_path, of):
+    """One of two owners keeps the common ledger in each run: its cap holds for both."""
+    common = tmp_path / "common.budget.json"
+    alone = (*RUN, *NOISE, "--evaluate", "none", "--data", f"npz:{owners[0]}")
+    assert pea(*alone, "--budget", common).returncode == 0
+    cost = shown(common)[1]["epsilon"]
+    shown(common, "--cap", cost, "--delta", 1e-5)
+    (tmp_path / "ledgers").mkdir()
+    run: tuple[object, ...] = (*RUN, *NOISE, "--evaluate", "none", *own(owners))
+    if of == "--budget":
+        link = tmp_path / "link"
+        run = (*alone, "--budget", link)
+    elif of == "beside":
+        link = path_of(owners[0])
+    else:
+        link = tmp_path / "ledgers" / path_of(owners[0]).name
+        run = (*run, "--budget", link.parent)
+    link.symlink_to(common)
+    done = pea(*run)
+    assert done.returncode == 1
+    assert "the cap" in done.stderr
+    shown(common, "--cap", 9)
+    assert pea(*run).returncode == 0
+    assert len(shown(common)[1]["runs"]) == 2
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("of", ["beside", "folder"])
+def test_two_owners_of_one_run_have_no_ledger_in_common_by_links(owners, tmp_path, of):
+    common = tmp_path / "common.budget.json"
+    folder = tmp_path / "ledgers" if of == "folder" else tmp_path
+    folder.mkdir(exist_ok=True)
+    for path in owners:
+        (folder / path_of(path).name).symlink_to(common)
+    given = ("--budget", folder) if of == "folder" else ()
+    done = pea(*RUN, *NOISE, *own(owners), *given)
+    assert done.returncode == 1
+    assert "ledgers = " in done.stderr
+    assert not common.exists()
+    with pytest.raises(ArgumentError):
+        ledgers_of(owners, 2, folder if of == "folder" else None)

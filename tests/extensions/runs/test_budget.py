@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -194,6 +195,121 @@ def test_a_ledger_is_a_private_file_beside_the_records_and_comes_back(tmp_path):
     assert found.entries[0].ledger.phases == ledger().phases
 
 
+def linked(folder: Path, how: str, target: Path) -> Path:
+    """Returns a name of a ledger that leads to a target, which need not be there."""
+    link = folder / "link.budget.json"
+    if how == "link":
+        link.symlink_to(target)
+    elif how == "relative":
+        link.symlink_to(os.path.relpath(target, folder))
+    elif how == "chain":
+        for number in range(3):
+            (folder / f"link-{number}").symlink_to(target if number == 0 else f"link-{number - 1}")
+        link.symlink_to("link-2")
+    elif how == "folder":
+        (folder / "into").symlink_to(target.parent)
+        link = folder / "into" / target.name
+    else:
+        (folder / "b.npz").touch()
+        link = path_of(folder / "b.npz")
+        link.symlink_to(target)
+        if how == "records":
+            (folder / "other").mkdir()
+            (folder / "other" / "c.npz").symlink_to(folder / "b.npz")
+            link = path_of(folder / "other" / "c.npz")
+    return link
+
+
+LINKS = ["link", "relative", "chain", "folder", "beside", "records"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("how", LINKS)
+def test_a_ledger_of_several_names_is_one(tmp_path, how, there):
+    """Runs by either name are under one cap, and links stay; also before there is a file."""
+    (tmp_path / "common").mkdir()
+    target = tmp_path / "common" / "a.npz.budget.json"
+    one = entry("one")
+    cap = Cap(epsilon=one.epsilon(DELTA), delta=DELTA)
+    if there:
+        update(target, lambda _: Account(cap=cap))
+    link = linked(tmp_path, how, target)
+    links = [each for each in tmp_path.glob("**/*") if each.is_symlink()]
+    if not there:
+        update(link, lambda before: replace(before, cap=cap))
+    Reservations([(link, one)]).reserve()
+    for path in (target, link):
+        assert read(path).cap == cap
+        assert [each.name for each in read(path).entries] == ["one"]
+        with pytest.raises(ArgumentError):
+            Reservations([(path, entry("two"))]).reserve()
+    run = Reservations([(target, one)])
+    run.spend()
+    update(link, lambda before: before.opening("one", "later"))
+    assert read(target).entries[0].opens == ("later",)
+    assert all(each.is_symlink() for each in links)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert [*(tmp_path / "common").iterdir()] == [target]
+
+
+@pytest.mark.parametrize("how", ["link", "chain", "folder"])
+def test_of_runs_that_begin_at_once_by_several_names_no_two_pass_a_cap_for_one(tmp_path, how):
+    (tmp_path / "common").mkdir()
+    target = tmp_path / "common" / "a.budget.json"
+    update(target, lambda _: Account(cap=Cap(epsilon=ledger().get_epsilon(DELTA), delta=DELTA)))
+    names = [target, linked(tmp_path, how, target)]
+
+    def enter(number: int) -> bool:
+        try:
+            Reservations([(names[number % 2], entry(str(number)))]).reserve()
+        except ArgumentError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(enter, range(8))) == 1
+    assert len(read(target).entries) == 1
+
+
+@pytest.mark.parametrize("links", [["a", "a"], ["a", "b", "a"], ["a", "b", "c", "b"]])
+def test_links_in_a_circle_are_named(tmp_path, links):
+    for name, target in zip(links, links[1:], strict=False):
+        (tmp_path / f"{name}.budget.json").symlink_to(f"{target}.budget.json")
+    path = tmp_path / "a.budget.json"
+    for act in (read, path_of, lambda path: update(path, lambda _: account(1))):
+        with pytest.raises(ArgumentError) as refused:
+            act(path)
+        assert refused.value.argument == "budget"
+        assert "circle" in str(refused.value.value)
+    (tmp_path / "b.npz").symlink_to("b.npz")
+    with pytest.raises(ArgumentError):
+        path_of(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("how", ["link", "relative", "chain", "folder"])
+def test_a_link_into_a_folder_that_is_not_there_makes_no_ledger(tmp_path, how):
+    """The disk with what was spent may not be mounted: an empty ledger would start anew."""
+    target = tmp_path / "disk" / "a.budget.json"
+    link = linked(tmp_path, how, target)
+    for act in (read, lambda path: Reservations([(path, entry("one"))]).reserve()):
+        with pytest.raises(ArgumentError) as refused:
+            act(link)
+        assert refused.value.argument == "budget"
+        assert str(target.parent) in refused.value.advice
+    assert not target.parent.exists()
+    target.parent.mkdir()
+    Reservations([(link, entry("one"))]).reserve()
+    assert len(read(target).entries) == 1
+
+
+def test_a_ledger_in_a_new_folder_needs_no_link(tmp_path):
+    (tmp_path / "to").mkdir()
+    (tmp_path / "into").symlink_to("to")
+    path = tmp_path / "into" / "new" / "folder" / "a.budget.json"
+    update(path, lambda _: account(1))
+    assert len(read(tmp_path / "to" / "new" / "folder" / "a.budget.json").entries) == 1
+
+
 NO_LEDGERS = [
     *(b"", b"{", b"[]", b'{"format": 2}', b'{"format": 1, "cap": 1}'),
     *(b"\xff\xfe", b"\x00", b'{"format": "\xe9"}', b"[" * 100_000),
@@ -303,9 +419,8 @@ def test_a_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path):
 
 
 def test_two_parties_of_one_program_keep_two_ledgers(tmp_path):
-    path, linked = tmp_path / "a.budget.json", tmp_path / "b.budget.json"
-    linked.symlink_to(path)
-    for ledgers in ([path, path], [path, linked]):
+    path = tmp_path / "a.budget.json"
+    for ledgers in ([path, path], [path, linked(tmp_path, "chain", path)]):
         with pytest.raises(ArgumentError, match="^ledgers = .*another file for each.*the first"):
             run(ledgers)
     assert not path.exists()

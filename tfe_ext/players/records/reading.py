@@ -10,6 +10,7 @@ from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
 from extensions.owners.data import Split, is_table, read_party_file
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
+from extensions.runs.budget import check_apart
 from extensions.runs.config import TrainConfig
 from tfe_ext.players.addresses import SERVERS
 from tfe_ext.players.records.owner import Held
@@ -44,7 +45,8 @@ class Own:
             player: the one that starts; None: all do.
 
         Raises:
-            ArgumentError: no file of the kind, records that do not fit, or a player that owns none.
+            ArgumentError: no file of the kind, records that do not fit, one ledger for several
+                players, or a player that owns none.
         """
         if player is not None and player not in SERVERS:
             allowed = f"left out with player {player}, but for {', '.join(SERVERS)}"
@@ -56,7 +58,9 @@ class Own:
             advice = "Or start one player, with --player NAME."
             raise ArgumentError("records", str(self.records), allowed, advice)
         paths = [self.records / f"party-{rank}.npz" for rank in range(len(SERVERS))]
-        return {name: self._held(path) for name, path in zip(SERVERS, paths, strict=True)}
+        held = {name: self._held(path) for name, path in zip(SERVERS, paths, strict=True)}
+        check_apart([each.ledger for each in held.values()])
+        return held
 
     def _held(self, records: Path) -> Held:
         if self.features is None and self.extraction.weights is not None:
