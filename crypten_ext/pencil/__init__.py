@@ -1,7 +1,7 @@
 """Pencil: a model's owner trains on the records of others, who keep them, and it keeps the model.
 
     pea pencil owner --key model.pem --federation a.toml --federation b.toml ...
-    pea pencil data --key a.pem --federation a.toml --records a.npz --epsilon 2 --ledger a.ledger
+    pea pencil data --key a.pem --federation a.toml --records a.npz --epsilon 2 --delta 1e-5
 
 Whose turn it is meets the model's owner alone, over TLS between keys that know each other
 (`extensions.transport`); both compute as two parties of CrypTen that make their own tuples

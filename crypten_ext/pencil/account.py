@@ -1,25 +1,32 @@
-"""A data owner's account with one model: what it may cost its records, and what it cost so far.
+"""What one model may cost a data owner's records, in their ledger, and how much of it is told.
 
-Noise, sampling rate and the greatest number of steps are fixed before the first step. What a step
-tells the model's owner may then decide over whether, and with which weights, there is another one.
+The ledger is that of `pea budget`. Noise, sampling rate and the greatest number of steps are fixed
+before the first step, and all of them are charged then. What a step tells the model's owner may
+decide over whether, and with which weights, there is another one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from crypten_ext.pencil.terms import Offer
-from extensions import durable
 from extensions.checks import check_positive
 from extensions.errors import ArgumentError
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.planning import Phase, Target, plan
 from extensions.privacy.sampling import capacity, check_sample_rate
 from extensions.protocols.settings import TRAINING
+from extensions.runs.budget import Account as AccountOfRecords
+from extensions.runs.budget import Entry, Reservations, followed, read, update
+from extensions.transport import Member
 
-_FORMAT = 1
+_OPENS = "noisy sums of gradients, to the model's owner"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,36 +58,57 @@ class Budget:
 
 
 class Account:
-    """The account in a file of the data owner's.
+    """One model's run in the ledger of a data owner's records.
+
+    Its name follows from the model's owner, the budget and the number of records, so that a program
+    that is started again goes on with it. Another budget is another run, which adds to the ledger.
 
     Args:
-        path: of the file; a new one is made.
-        budget: that it was made for, or is made for now.
-        records: number of the owner's.
+        path: of the ledger.
+        budget: of the model.
+        records: number of the data owner's.
+        owner: of the model; None where nobody else learns from these records.
 
     Attributes:
         noise_multiplier: that keeps the budget over all steps.
         records: number of the owner's.
         capacity: rows of a batch: more are drawn with a probability that delta has.
 
+    Guarantees:
+        Each step is charged, on disk, before anything of it is told. Of programs that use one
+        ledger at once all together tell no more steps than the budget has.
+
     Raises:
-        ArgumentError: no noise keeps the budget; the file is damaged, or for another budget.
+        ArgumentError: no noise keeps the budget.
     """
 
-    def __init__(self, path: Path, budget: Budget, records: int) -> None:
-        self._path, self.budget = path, budget
+    def __init__(
+        self, path: Path, budget: Budget, records: int, owner: Member | None = None
+    ) -> None:
+        self._path, self.budget, self.records = path, budget, records
         phase = Phase(steps=budget.steps, sample_rate=budget.sample_rate, epsilon=budget.epsilon)
         target = Target(delta=budget.delta, neighbours="add-remove", calibration="pld")
-        (self.noise_multiplier,), self._overflow = plan((phase,), target)
-        self.capacity = capacity(records, budget.sample_rate, self._overflow / budget.steps)
-        self.records = records
-        self._stated = {**vars(budget), "records": records}
-        self.ledger = self._read()
+        (self.noise_multiplier,), overflow = plan((phase,), target)
+        self.capacity = capacity(records, budget.sample_rate, overflow / budget.steps)
+        ledger = Ledger()
+        ledger.record(
+            TRAINING,
+            noise_multiplier=self.noise_multiplier,
+            sample_rate=budget.sample_rate,
+            steps=budget.steps,
+            overflow_probability=overflow,
+        )
+        known = {"owner": owner.fingerprint if owner else "", "records": records}
+        learner = f" with {owner.name}" if owner else ""
+        title = f"pencil{learner}, {budget.steps} steps at most"
+        self._entry = _entry(title, ledger, known | vars(budget))
+        self._run = Reservations([(path, self._entry)])
 
     @property
     def made(self) -> int:
-        """Steps that were charged."""
-        return sum(getattr(phase, "steps", 0) for phase in self.ledger.phases)
+        """Steps that were told, or are about to be."""
+        found = read(self._path).find(self._entry.name)
+        return 0 if found is None else found.told
 
     @property
     def left(self) -> int:
@@ -96,53 +124,71 @@ class Account:
             steps=self.left,
         )
 
+    def reserve(self) -> None:
+        """The run is in the ledger, with all steps, before anything of it is told.
+
+        Raises:
+            ArgumentError: the ledger cannot be written, or its cap does not allow the run.
+        """
+        self._run.reserve()
+
+    def free(self) -> None:
+        """What `reserve` entered is taken out again, unless a step was told."""
+        self._run.free()
+
     def charge(self) -> None:
         """One more step is charged, on disk, before anything of it is told.
 
         Raises:
-            ArgumentError: the budget is spent.
+            ArgumentError: the budget is spent, or as in `reserve`.
         """
-        if self.left < 1:
-            spent = self.budget.steps
-            allowed = f"at most {spent}, after which the budget of {self._path} is spent"
-            raise ArgumentError("steps", spent + 1, allowed)
-        self.ledger.record(
-            TRAINING,
-            noise_multiplier=self.noise_multiplier,
-            sample_rate=self.budget.sample_rate,
-            steps=1,
-            overflow_probability=self._overflow / self.budget.steps,
-        )
-        self._write()
+        self._run.tell(self.budget.steps)
 
     def epsilon(self) -> float:
-        """Returns what the steps so far cost a record."""
-        return self.ledger.get_epsilon(self.budget.delta)
+        """Returns what the run costs a record: all its steps, however many were told."""
+        return self._entry.epsilon(self.budget.delta)
 
-    def _read(self) -> Ledger:
-        try:
-            found = json.loads(self._path.read_text())
-            stated, ledger = found["budget"], Ledger.from_json(json.dumps(found["ledger"]))
-            known = found["format"] == _FORMAT
-        except FileNotFoundError:
-            return Ledger()
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            advice = "Restore it from a backup: what it said was spent."
-            raise ArgumentError("ledger", str(self._path), "an undamaged one", advice) from error
-        if not known or stated != self._stated:
-            raise ArgumentError(
-                "ledger",
-                str(self._path),
-                f"of the budget that is given, {self._stated}, not {stated}",
-                "Noise and steps are fixed before the first one. Give the budget that it has.",
-            )
-        return ledger
 
-    def _write(self) -> None:
-        said = {
-            "format": _FORMAT,
-            "budget": self._stated,
-            "ledger": json.loads(self.ledger.to_json()),
-        }
-        with durable.write(self._path) as file:
-            file.write((json.dumps(said, indent=2) + "\n").encode())
+def enter_earlier(path: Path, earlier: Path) -> None:
+    """A ledger that an earlier version kept for one model counts in that of the records, once.
+
+    Its run is spent with the steps that the file has, whatever the cap, and is not gone on with.
+
+    Args:
+        path: of the ledger of the records.
+        earlier: of the file.
+
+    Raises:
+        ArgumentError: it is no such file, or the ledger cannot be written.
+    """
+    try:
+        text = earlier.read_text(encoding="utf-8")
+        ledger = Ledger.from_json(json.dumps(json.loads(text)["ledger"]))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        allowed = "a file that an earlier version of `pea pencil data` kept"
+        advice = "Else leave --ledger out: runs are charged in the ledger of --records."
+        raise ArgumentError("ledger", str(earlier), allowed, advice) from error
+    made = sum(getattr(phase, "steps", 0) for phase in ledger.phases)
+    known = {"file": str(followed(earlier)), "text": text}
+    entry = _entry(f"pencil, {made} steps, of an earlier version", ledger, known)
+    entry = replace(entry, spent=True, told=made)
+
+    def enter(account: AccountOfRecords) -> AccountOfRecords:
+        if not made or account.find(entry.name):
+            return account
+        after = replace(account, cap=None).with_entry(entry, str(path))
+        return replace(after, cap=account.cap)
+
+    update(path, enter)
+
+
+def _entry(title: str, ledger: Ledger, known: Mapping[str, Any]) -> Entry:
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    return Entry(
+        name=f"pencil-{digest[:10]}",
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        title=title,
+        ledger=ledger,
+        exact=False,
+        opens=(_OPENS,),
+    )

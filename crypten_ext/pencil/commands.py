@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from extensions.checks import check_positive, check_seconds
+from extensions.cli.budget import NO_BUDGET, ledgers_of
 from extensions.cli.installed import Commands
 from extensions.cli.parameters import Options
 from extensions.errors import ArgumentError
@@ -19,6 +20,7 @@ from extensions.options import Option, Writes
 from extensions.owners.data import read_party_file, write_parts
 from extensions.owners.origin import FeatureExtraction, Origin
 from extensions.pairwise.owned import DATA, MODEL
+from extensions.privacy.units import check_units
 from extensions.runs.entry_points import quiet_unless_it_fails
 
 READ_APART = True
@@ -196,8 +198,20 @@ def data(
         Path, typer.Option(help="File of `pea federation` for the model's owner and this host.")
     ],
     records: Annotated[Path, typer.Option(help="Own .npz file of features, as of `pea features`.")],
-    ledger: Annotated[Path, typer.Option(help="File of what was spent on this model; kept.")],
     cost: Annotated[Cost, Options("Privacy")],
+    budget: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ledger of the records (`pea budget`), a file or a folder; by default beside them."
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that an earlier version kept for a model: its cost is entered in the ledger "
+            "of the records, once."
+        ),
+    ] = None,
     join_timeout: Annotated[
         float, typer.Option(help="Seconds to wait for the model's owner, each turn.")
     ] = 3600.0,
@@ -205,25 +219,36 @@ def data(
     """Own records: let the model learn from them until the budget is spent. None is shown."""
     check_seconds("join_timeout", join_timeout)
     own = read_party_file(records)
+    if own.train_units is not None:
+        check_units(own.train_units, len(own.train_x), rows_per_unit=1)
+    (path,) = ledgers_of([records], 1, budget)
+    if path is None:
+        allowed = "a file or a folder: a step is told only once it is charged there"
+        raise ArgumentError("budget", NO_BUDGET, allowed, "Leave --budget out.")
     with quiet_unless_it_fails():
         from crypten_ext.pencil import meeting, turn
-        from crypten_ext.pencil.account import Account
+        from crypten_ext.pencil.account import Account, enter_earlier
 
     local = meeting.local_of(federation, key, DATA)
-    account = Account(ledger, cost.budget, len(own.train_x))
+    account = Account(path, cost.budget, len(own.train_x), local.federation.parties[MODEL])
+    if ledger is not None:
+        enter_earlier(path, ledger)
+    account.reserve()
     if account.left < 1:
         account.charge()  # says what is spent
 
     is_over = False
-    while not is_over:
-        with meeting.met(local, join_timeout):
-            told = turn.follow(lambda terms: terms.encoded(own.train_x, own.train_y), account)
-        is_over = told.over or told.spent
-        spent = account.epsilon() if account.made else 0.0
-        typer.echo(
-            f"{account.made} of {cost.most_steps} steps, epsilon {spent:.4g} of {cost.epsilon:g}"
-            f" at delta = {cost.delta:g}"
-        )
+    try:
+        while not is_over:
+            with meeting.met(local, join_timeout):
+                told = turn.follow(lambda terms: terms.encoded(own.train_x, own.train_y), account)
+            is_over = told.over or told.spent
+            typer.echo(
+                f"{account.made} of {cost.most_steps} steps are told; all of them are charged: "
+                f"epsilon {account.epsilon():.4g} at delta = {cost.delta:g}"
+            )
+    finally:
+        account.free()
 
 
 def train(
@@ -235,7 +260,7 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the model and the ledgers; kept."),
-        Writes(inside=("model.npz", "*.ledger")),
+        Writes(inside=("model.npz",)),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that everything may take.")] = 3600.0,
 ) -> None:

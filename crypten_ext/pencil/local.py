@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from crypten_ext.pencil.meeting import federation_of
+from extensions import printing
 from extensions.errors import PeaError
 from extensions.owners.origin import FeatureExtraction
+from extensions.runs.budget.file import SUFFIX
 from extensions.transport import make
 
 MODULE = "crypten_ext.pencil"
@@ -44,7 +46,10 @@ def commands_of(
         path = str(federation_of(model, identity, folder / f"{name}.toml"))
         first += ["--federation", path]
         own = ["--key", str(identity.path), "--federation", path, "--records", str(records)]
-        commands.append(["data", *own, "--ledger", str(kept / f"{name}.ledger"), *typed(cost)])
+        own += ["--budget", str(kept / f"{name}{SUFFIX}")]
+        if (earlier := kept / f"{name}.ledger").exists():  # of an earlier version
+            own += ["--ledger", str(earlier)]
+        commands.append(["data", *own, *typed(cost)])
     return commands
 
 
@@ -59,6 +64,7 @@ def run_together(commands: Sequence[Sequence[str]], folder: Path, timeout: float
 
     Raises:
         PeaError: one failed, which is named with its last line, or the time is over.
+        SystemExit: text of one was lost, and all else is done; its status is `CUT_SHORT`.
     """
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
@@ -72,12 +78,16 @@ def run_together(commands: Sequence[Sequence[str]], folder: Path, timeout: float
         deadline = time.monotonic() + timeout
         while any(process.poll() is None for _, process, _ in running):
             for name, process, said in running:
-                if process.poll():
+                if process.poll() not in (None, 0, printing.CUT_SHORT):
                     last = said.read_text().strip().splitlines()[-1:] or ["it says nothing"]
                     raise PeaError(f"{name} ended with status {process.poll()}: {last[0]}")
             if time.monotonic() > deadline:
                 raise PeaError(f"Not all had finished after {timeout:g} s.")
             time.sleep(0.1)
+        for _, process, said in running:
+            if process.poll():
+                print(said.read_text().strip(), file=sys.stderr)
+                raise SystemExit(process.poll())
     finally:
         for _, process, _ in running:
             process.kill()

@@ -9,6 +9,29 @@ from extensions.errors import ArgumentError
 from extensions.privacy.sampling import OwnRecords
 
 
+def check_units(units: npt.NDArray[np.int64], records: int, rows_per_unit: int) -> None:
+    """Returns only if no person has more than k records.
+
+    Args:
+        units: a number for each person, the same in all of its records, (records,).
+        records: number of records.
+        rows_per_unit: k, the most records of a person.
+
+    Raises:
+        ArgumentError: other than one number for each record, or a person with more records than k.
+    """
+    if units.shape != (records,):
+        raise ArgumentError("units", units.shape, f"({records},), one a record")
+    most = np.unique(units, return_counts=True)[1].max()
+    if most > rows_per_unit:
+        raise ArgumentError(
+            "units",
+            f"a person with {most} records",
+            f"persons with at most rows_per_unit = {rows_per_unit}",
+            "Leave further ones out.",
+        )
+
+
 def by_unit(records: OwnRecords, units: npt.NDArray[np.int64], rows_per_unit: int) -> OwnRecords:
     """Returns the records with those of each person together, in as many rows for everybody.
 
@@ -23,18 +46,10 @@ def by_unit(records: OwnRecords, units: npt.NDArray[np.int64], rows_per_unit: in
         Features and labels of a row without a record are zero, and `empty` is 1 there.
 
     Raises:
-        ArgumentError: other than one number for each record, or a person with more records than k.
+        ArgumentError: of `check_units`.
     """
-    if units.shape != (len(records.features),):
-        raise ArgumentError("units", units.shape, f"({len(records.features)},), one a record")
+    check_units(units, len(records.features), rows_per_unit)
     _, person, counts = np.unique(units, return_inverse=True, return_counts=True)
-    if counts.max() > rows_per_unit:
-        raise ArgumentError(
-            "units",
-            f"a person with {counts.max()} records",
-            f"persons with at most rows_per_unit = {rows_per_unit}",
-            "Leave further ones out.",
-        )
     order = np.argsort(person, kind="stable")
     first = np.cumsum(counts) - counts
     places = np.empty(len(order), dtype=np.int64)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from crypten_ext.pencil.__main__ import app
 from crypten_ext.pencil.files import accuracy, read_model, write_model
 from crypten_ext.pencil.meeting import federation_of
 from crypten_ext.pencil.terms import Terms
-from extensions.errors import ArgumentError
+from extensions.errors import ArgumentError, PartyLostError
 from extensions.owners.data import write_private
+from extensions.runs.budget import Cap, path_of, read, update
 from extensions.transport import Federation, Identity, Member, make
 
 TERMS = Terms(model="mlp:3", features=4, classes=2)
@@ -42,26 +44,33 @@ def folder(tmp_path_factory) -> Path:
     members = [member(one, 7000 + i) for i, one in enumerate(own)]
     Federation(members).write(folder / "pair.toml")
     Federation(members[::-1]).write(folder / "turned.toml")
-    (folder / "none").mkdir()
+    (folder / "empty").mkdir()
     x, y = np.ones((8, 4)) / 2, np.arange(8) % 2
-    write_private(folder / "records.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    records = {"train_x": x, "train_y": y, "test_x": x, "test_y": y}
+    write_private(folder / "records.npz", **records)
+    write_private(folder / "persons.npz", **records, train_units=np.arange(8) // 2)
+    write_private(folder / "spare.npz", **records)
+    (folder / "spare.npz.budget.json").write_text('{"format": 1, "budget": {}, "ledger": {}}')
+    write_private(folder / "capped.npz", **records)
+    cap = Cap(epsilon=0.25, delta=1e-4)
+    update(path_of(folder / "capped.npz"), lambda before: replace(before, cap=cap))
     write_model(folder / "start.npz", TERMS, list(TERMS.spec.initial_parameters()))
     return folder
 
 
 OWNER = {"key": "model.pem", "federation": "pair.toml", "out": "m.npz", "model": "mlp:3"}
 OWNER |= {"features": "4", "classes": "2"}
-DATA = {"key": "data.pem", "federation": "pair.toml", "records": "records.npz", "ledger": "led"}
+DATA = {"key": "data.pem", "federation": "pair.toml", "records": "records.npz"}
 DATA |= {"epsilon": "2", "delta": "1e-4"}
 TRAIN = {"epsilon": "2", "delta": "1e-4"}
-PATHS = ("key", "federation", "records", "ledger", "out", "start", "test")
+PATHS = ("key", "federation", "records", "budget", "ledger", "out", "start", "test")
 
 
 @pytest.mark.parametrize(
     ("command", "options", "message"),
     [
         ("owner", {"federation": "turned.toml"}, "^federation = 'party 1 of 2 in .*the first"),
-        ("owner", {"federation": "none"}, "^federation = .* a file, or a folder"),
+        ("owner", {"federation": "empty"}, "^federation = .* a file, or a folder"),
         ("owner", {"federation": "start.npz"}, "^federation = "),
         ("owner", {"model": "mlp:x"}, "^model = 'mlp:x'"),
         ("owner", {"features": "0"}, "^features = 0: must be in 1..65536"),
@@ -84,7 +93,13 @@ PATHS = ("key", "federation", "records", "ledger", "out", "start", "test")
         ("data", {"delta": "2"}, "^delta = 2"),
         ("data", {"most-steps": "0"}, "^steps = 0: must be at least 1"),
         ("data", {"sample-rate": "2"}, "^sample_rate = 2"),
-        ("data", {"ledger": "start.npz"}, "^ledger = .* undamaged"),
+        ("data", {"ledger": "start.npz"}, "^ledger = .* an earlier version"),
+        ("data", {"ledger": "nothing"}, "^ledger = .* an earlier version"),
+        ("data", {"budget": "start.npz"}, "^budget = .* undamaged"),
+        ("data", {"budget": "none"}, "^budget = 'none'"),
+        ("data", {"records": "spare.npz"}, "^budget = .* --ledger"),
+        ("data", {"records": "capped.npz"}, "^budget = .* at most 0.25"),
+        ("data", {"records": "persons.npz"}, "^units = 'a person with 2 records'"),
         ("train", {"owners": "0"}, "^owners = 0: must be in 1..16"),
         ("train", {"timeout": "-1"}, "^timeout = -1"),
         ("train", {"data": "nothing"}, "^data = 'nothing'"),
@@ -94,7 +109,8 @@ def test_refused(folder: Path, command: str, options: dict[str, str], message: s
     given = {"owner": OWNER, "data": DATA, "train": TRAIN}[command] | options
     typed = [command]
     for name, value in given.items():
-        typed += [f"--{name}", str(folder / value) if name in PATHS else value]
+        is_path = name in PATHS and value != "none"
+        typed += [f"--{name}", str(folder / value) if is_path else value]
     before = sorted(folder.iterdir())
     result = CliRunner().invoke(app, typed)
     assert isinstance(result.exception, ArgumentError), (result.output, result.exception)
@@ -129,6 +145,32 @@ def test_those_who_are_started_together_wait_for_each_other_as_long_as_all_may_t
     assert waits == ["7000.0"] * 3
 
 
+def test_a_run_that_nobody_came_to_is_not_in_the_ledger(folder: Path, tmp_path: Path):
+    records, pair = Path(shutil.copy(folder / "records.npz", tmp_path)), tmp_path / "pair.toml"
+    own = [Identity.read(folder / f"{name}.pem") for name in ("model", "data")]
+    federation_of(*own, pair)
+    given = DATA | {"key": str(folder / "data.pem"), "federation": str(pair)}
+    given |= {"records": str(records), "join-timeout": "1"}
+    typed = [word for name, value in given.items() for word in (f"--{name}", value)]
+    result = CliRunner().invoke(app, ["data", *typed])
+    assert isinstance(result.exception, PartyLostError), (result.output, result.exception)
+    assert read(path_of(records)).entries == ()
+
+
+def test_ledgers_of_an_earlier_version_beside_a_model_are_given_to_their_owners(
+    tmp_path: Path, monkeypatch
+):
+    typed: list[list[str]] = []
+    monkeypatch.setattr(local, "run_together", lambda commands, *_: typed.extend(commands))
+    (tmp_path / "data-1.ledger").touch()
+    given = [word for name, value in TRAIN.items() for word in (f"--{name}", value)]
+    command = ["train", "--data", "digits", "--out", str(tmp_path), *given]
+    result = CliRunner().invoke(app, command)
+    assert result.exception is None, result.exception
+    assert ["--ledger" in command for command in typed] == [False, False, True]
+    assert str(tmp_path / "data-1.ledger") in typed[2]
+
+
 @pytest.mark.long
 def test_data_owners_take_turns_until_their_budgets_are_spent(tmp_path: Path):
     """Three processes; the model learns digits, and each ledger ends within its epsilon."""
@@ -148,7 +190,9 @@ def test_data_owners_take_turns_until_their_budgets_are_spent(tmp_path: Path):
     assert len(turns) == 4
     assert float(re.search(r"accuracy ([.\d]+)", turns[-1])[1]) > 0.4
     for owner in range(2):
-        assert (tmp_path / f"data-{owner}.ledger").exists()
+        (entry,) = read(tmp_path / f"data-{owner}.budget.json").entries
+        assert (entry.spent, entry.told) == (True, 8)
+        assert 0 < entry.epsilon(1e-4) <= 20
     assert read_model(tmp_path / "model.npz")[0].model == "logistic"
 
 
@@ -176,7 +220,7 @@ def test_a_data_owner_whose_file_is_put_into_the_folder_joins_in_the_next_round(
             others = []
             for file, one in zip(files, own, strict=True):
                 given = ["--federation", str(file), "--key", str(one.path)]
-                given += ["--ledger", str(tmp_path / f"{one.name}.ledger")]
+                given += ["--budget", str(tmp_path / f"{one.name}.budget.json")]
                 others.append(subprocess.Popen([*command, "data", *cost, *given]))
             said, _ = owner.communicate(timeout=300)
         finally:

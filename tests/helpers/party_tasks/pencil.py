@@ -145,7 +145,8 @@ def order(context: Context, ledger: Path) -> list[str]:
     class NotingAccount(Account):
         def charge(self) -> None:
             super().charge()
-            done.append("charged" if ledger.exists() else "charged in memory")
+            again = Account(ledger, self.budget, self.records)
+            done.append("charged" if again.made == 1 else "charged in memory")
 
     tell = turn.told_to_model
 
