@@ -123,8 +123,10 @@ def test_the_streams_of_before_are_there_afterwards():
 @FULL
 @pytest.mark.parametrize("closed", [(), (1,), (2,), (0, 1, 2)])
 def test_a_process_ends_as_it_says_whatever_its_streams_are(closed, tmp_path):
-    """Python itself ends with status 120 where it cannot empty its streams; and with closed ones
-    the first file that is opened would take what is printed."""
+    """Python alone ends with status 120 where it cannot empty its streams.
+
+    Where one is closed, the first file that is opened would take what is printed.
+    """
     code = f"""
 import sys
 from extensions import printing

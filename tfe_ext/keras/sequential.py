@@ -1,6 +1,7 @@
 """A model of the host's layers that is trained by DPSGD, with nothing opened on the way."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extensions.cli import console
@@ -136,16 +137,40 @@ class Sequential(LocalStart, Weighted, host.Sequential):
         """The model as a chain of stages."""
         return chain_of(self.layers, self._kind)
 
-    def compile(self, optimizer: Any, loss: Any) -> None:
+    def summary(self, print_fn: Callable[[str], object] = print) -> None:
+        """Prints each layer's name, output shape and number of weights. Opens nothing.
+
+        Args:
+            print_fn: called with each line.
+        """
+        shape, total = (1, *self._layers[0]._batch_input_shape[1:]) if self._layers else (1,), 0
+        rows = [("Layer (type)", "Output Shape", "Param #")]
+        for layer in self._layers:
+            shape = tuple(layer.compute_output_shape(shape))
+            count = sum(math.prod(map(int, weight.shape)) for weight in layer.weights)
+            total += count
+            shown = (None, *map(int, shape[1:]))
+            rows.append((f"{layer.name} ({type(layer).__name__})", str(shown), str(count)))
+        first, second, _ = (max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+        for name, output, number in rows:
+            print_fn(f"{name:<{first}}{output:<{second}}{number}")
+        print_fn(f"Total params: {total}")
+
+    def compile(
+        self, optimizer: Any, loss: Any, metrics: Any = None, *, weighted_metrics: Any = None
+    ) -> None:
         """Configures the model for private training.
 
         Args:
             optimizer: `tfe_ext.keras.DPSGD` or `DPAdam`; `SGD` or `Adam` for comparison.
             loss: `tfe_ext.keras.BinaryCrossentropy()`, `CategoricalCrossentropy()`, or one of the
                 host's classes with from_logits=True.
+            metrics: left out or empty, since each step's metrics would open what is learnt.
+            weighted_metrics: likewise.
 
         Raises:
-            ArgumentError: another optimizer or loss, or a loss that the outputs do not fit.
+            ArgumentError: another optimizer or loss, or a loss that the outputs do not fit; or
+                metrics.
             UnsupportedLayerError: the layers cannot be trained in their order.
         """
         if not isinstance(optimizer, Optimizer):
@@ -155,6 +180,14 @@ class Sequential(LocalStart, Weighted, host.Sequential):
                 "tfe_ext.keras.DPSGD, DPAdam, SGD or Adam",
                 "The host's optimizers know no single example's gradient.",
             )
+        for name, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics)):
+            if given:
+                advice = (
+                    "Metrics of training records would be opened at each step, and no epsilon "
+                    "covers them. Call evaluate(x, y), or fit(validation_data=(x, y)), which opens "
+                    "the number of right predictions on held-out records only."
+                )
+                raise ArgumentError(name, given, "left out", advice)
         kind = loss_of(loss)
         chain_of(self.layers, kind)
         self._optimizer, self._loss, self._kind = optimizer, loss, kind

@@ -503,6 +503,14 @@ def wrong_layers_are_refused():
         model_of([4, 1]).compile(DPSGD(1.0, 1.0, 1.0, 1.0), CategoricalCrossentropy())
     with pytest.raises(ArgumentError, match="optimizer = 'SGD'"):
         model.compile(optimizers.SGD(), BinaryCrossentropy())
+    for name in ("metrics", "weighted_metrics"):
+        with pytest.raises(ArgumentError, match="epsilon") as refused:
+            model.compile(SGD(1.0), BinaryCrossentropy(), **{name: ["accuracy"]})
+        assert refused.value.argument == name
+    with pytest.raises(ArgumentError) as refused:
+        model.compile(SGD(1.0), BinaryCrossentropy(), ["accuracy"])
+    assert refused.value.argument == "metrics"
+    model_of([4, 2]).compile(SGD(1.0), BinaryCrossentropy(), metrics=[])
     with pytest.raises(GradientError, match="compile"):
         model.fit({}, {})
     for forbidden in (lambda: model.fit_batch(None, None), lambda: model.backward(None)):
@@ -517,6 +525,33 @@ def wrong_layers_are_refused():
             Sequential()
     finally:
         tfe.set_protocol(PROTOCOL)
+
+
+def a_summary_is_that_of_keras_and_opens_nothing():
+    from tf_keras import Sequential as Clear
+
+    images = [
+        layers.Conv2D(3, 3, padding="same", activation="relu", batch_input_shape=[1, 6, 6, 2]),
+        layers.AveragePooling2D(2),
+        layers.Flatten(),
+        layers.Dense(4, use_bias=False, activation="relu"),
+        layers.Dense(2, name="last"),
+    ]
+    for model in (Sequential(images), model_of([4, 3, 2]), model_of([4, 1], bias=False)):
+        lines = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(PROTOCOL), "reveal", None)
+            model.summary(print_fn=lines.append)
+        assert model.opened == 0
+        _, *rows, last = lines
+        clear = Clear.from_config(model.get_config())
+        assert last == f"Total params: {clear.count_params()}"
+        for row, layer in zip(rows, clear.layers, strict=True):
+            shape = (None, *layer.output_shape[1:])
+            said = [f"{layer.name} ({type(layer).__name__})", str(shape), str(layer.count_params())]
+            assert row.split() == " ".join(said).split()
+    Sequential().summary(print_fn=lines.append)
+    assert lines[-1] == "Total params: 0"
 
 
 def wrong_arguments_are_refused():
@@ -545,7 +580,7 @@ def wrong_arguments_are_refused():
         "of players": ({"nobody": x}, {"nobody": y}),
         "features = 'a row of norm": ({"server0": 9 * x}, {"server0": y}),
         "finite": ({"server0": np.where(x == x[0, 0], np.nan, x)}, {"server0": y}),
-        "labels = 2": ({"server0": x}, {"server0": y + 1}),
+        "labels = .* an integer in 0..1": ({"server0": x}, {"server0": y + 1}),
         "3 features at server0": ({"server0": x[:, :3]}, {"server0": y}),
         "vouch_for": (shared_x, shared_y),
         "sample_rate below 1": vouch_for(shared_x, shared_y, max_feature_norm=1.0),
@@ -574,6 +609,12 @@ def wrong_arguments_are_refused():
             model.set_weights(weights)
     with pytest.raises(ArgumentError, match="weights"):
         model.set_weights([np.full([4, 2], np.nan), np.zeros([2])])
+    for norms in ((101.0, 0.0), (0.0, 101.0), (80.0, 80.0), (0.0, 2.0**22)):
+        deep = model_of([4, 1, 2], optimizer=DPSGD(**good))
+        first = [np.full([4, 1], norms[0] / 2), np.full([1], norms[1])]
+        deep.set_weights([*first, *deep.get_weights()[2:]])
+        with pytest.raises(ArgumentError, match="with layer 0 of a larger norm.*at most 100"):
+            deep.fit({"server0": x}, {"server0": y}, steps=1, verbose=False)
     hidden = model_of([4, 3, 2], optimizer=DPSGD(**{**good, "learning_rate": 50.0}))
     with pytest.raises(GradientError, match="max_weight_norm"):
         hidden.fit({"server0": x}, {"server0": y}, steps=100, verbose=False)
