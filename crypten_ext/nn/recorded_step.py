@@ -312,20 +312,28 @@ class RecordedStep(crypten.optim.Optimizer):
         return name in self._known and self._known[name].holds(parameter)
 
     def _check_start(self) -> None:
-        """Checks the norms of parameters that no step has left behind, if hidden layers need it.
+        """Checks the norms of layers that no step has left behind, if hidden layers need it.
 
         Raises:
-            ArgumentError: one is beyond its part of the bound; that is opened, nothing else.
+            ArgumentError: one is beyond its part of the bound; how many tests of
+                `within_initial_bound` it passes is opened, nothing else.
         """
-        parameters = dict(self._model.named_parameters())
-        hidden = sum(p.dim() > 1 for p in parameters.values()) > 1
-        new = {name: p for name, p in parameters.items() if not self._is_known(name, p)}
+        layers: dict[str, list[Any]] = {}
+        new = set()
+        for name, parameter in self._model.named_parameters():
+            # A converted model has a module for each parameter, which it calls `data` there.
+            layer = name.removesuffix(".data").rpartition(".")[0] or name
+            layers.setdefault(layer, []).append(parameter)
+            if not self._is_known(name, parameter):
+                new.add(layer)
+        hidden = sum(p.dim() > 1 for parts in layers.values() for p in parts) > 1
         if self.private and hidden and new:
-            ring = ring_of(next(iter(new.values())))
+            names = [name for name in layers if name in new]
+            ring = ring_of(layers[names[0]][0])
             bound = self._settings.max_weight_norm
-            within = within_initial_bound(ring, [p.share for p in new.values()], bound)
-            (found,) = ring.open_sum([within])
-            check_start(dict(zip(new, found.tolist(), strict=True)), bound)
+            shares = [[p.share for p in layers[name]] for name in names]
+            (found,) = ring.open_sum([within_initial_bound(ring, shares, bound)])
+            check_start(dict(zip(names, found.tolist(), strict=True)), bound)
         self._note_parameters()
 
     def _account(self, public: PublicBatch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crypten_ext.pencil.terms import Terms
-from extensions.protocols.pencil.step import encoded_weight
+from extensions.protocols.pencil.step import encoded_layer
 from extensions.ring.fixed_point import Reals
 
 
@@ -35,13 +35,13 @@ class Model:
         return cls(terms, list(terms.spec.initial_parameters()), rate, momentum)
 
     def check(self) -> None:
-        """Returns only if each weight is within the norm that all bounds are proven for.
+        """Returns only if each layer is within the norm that all bounds are proven for.
 
         Raises:
             ArgumentError: one is not.
         """
-        for weight, _ in self.layers:
-            encoded_weight(weight, self.terms.frac_bits)
+        for layer in self.layers:
+            encoded_layer(*layer, self.terms.frac_bits)
 
     def learn(self, sums: Sequence[Reals], expected: float) -> None:
         """The layers take a step against noised sums of gradients.

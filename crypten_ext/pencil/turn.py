@@ -27,8 +27,8 @@ from extensions.privacy.randomness import SystemSource
 from extensions.privacy.sampling import OwnRecords, draw_rows
 from extensions.protocols.dpsgd_plan import StepPlan
 from extensions.protocols.host import Batch, part_of
-from extensions.protocols.pencil.step import encoded_weight, noisy_sums
-from extensions.ring.fixed_point import Integers, Reals, decode, encode
+from extensions.protocols.pencil.step import encoded_layer, noisy_sums
+from extensions.ring.fixed_point import Integers, Reals, decode
 from extensions.ring.interface import NoiseSource
 
 import crypten
@@ -123,7 +123,8 @@ def follow(
         told; after the last one that the budget allows there is none.
 
     Raises:
-        ArgumentError: the terms do not fit the records; the model's owner is told so too.
+        ArgumentError: the terms do not fit the records, or the ledger's cap does not allow the
+            run; the model's owner is told so too.
         PartyLostError: the model's owner is lost.
     """
     _check_parties(DATA)
@@ -157,6 +158,8 @@ def _agreed(
         plan = terms.plan(offer)
         problem = "They do not fit its records."  # the error itself may tell of a record
         found = terms, records(terms), plan
+        problem = "The reason is in its output."  # nobody else is told what its ledger says
+        account.reserve()
     except PeaError:
         _send(MODEL, replace(offer, problem=problem).pack())
         raise
@@ -199,9 +202,8 @@ def _parameters(pair: tuple[Any, Any], frac_bits: int) -> Any:
     weight, bias = pair
     if isinstance(weight, tuple):
         return Weight(weight, None), torch.zeros(bias, dtype=torch.int64)
-    words = encoded_weight(weight, frac_bits)
-    own = torch.from_numpy(encode(bias, frac_bits, name="biases"))
-    return Weight(words.shape, words), own
+    words, own = encoded_layer(weight, bias, frac_bits)
+    return Weight(words.shape, words), torch.from_numpy(own)
 
 
 def _pieces(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Iterator[Batch]:
@@ -209,13 +211,15 @@ def _pieces(terms: Terms, rows: int, own: Sequence[Integers] | None) -> Iterator
 
     Each piece asks for the tuples that the one before did, and is a step to their maker.
     """
-    if own is None:
-        shapes = (rows, terms.features), (rows, terms.classes), (rows,), (rows,)
-        own = [np.zeros(shape, dtype=np.int64) for shape in shapes]
     count = -(-rows // terms.piece)
     for i in range(count):
         part = part_of(rows, i, count)
-        x, y, norms, padding = (torch.from_numpy(np.ascontiguousarray(each[part])) for each in own)
+        size = part.stop - part.start
+        shapes = (size, terms.features), (size, terms.classes), (size,), (size,)
+        held = [np.zeros(shape, dtype=np.int64) for shape in shapes]
+        if own is not None:
+            held = [np.ascontiguousarray(each[part]) for each in own]
+        x, y, norms, padding = map(torch.from_numpy, held)
         dealer.begin_step()
         yield Batch(Inputs(x, whole=True), y, norms, padding)
 

@@ -22,6 +22,9 @@ from extensions.ring.fixed_point import ENCODING_SLACK
 GUARD_BITS = 11
 """Behind a guard a layer's gradient is proven to be within 2^GUARD_BITS max_grad_norm."""
 
+_MOST_VALUES = 1 << 26
+"""Of all records that are computed at once, at one stage."""
+
 _REACH_OF_BIAS = 8.0
 """Guards take this for the input of a bias alone, which is 1 or less: within the same bound deltas
 would be so long that their squares leave the ring."""
@@ -140,6 +143,10 @@ class Network:
         """Values of a record that are compared at once, of the stage that has most of them."""
         return max(stage.comparisons for stage in self.stages)
 
+    def rows_at_once(self, most: int) -> int:
+        """Returns how many records to compute at once: as many, if they take little memory."""
+        return max(1, min(most, _MOST_VALUES // max(stage.values for stage in self.stages)))
+
     @property
     def has_bias(self) -> tuple[bool, ...]:
         """Of each layer, whether it has a bias that is trained."""
@@ -187,8 +194,8 @@ class Network:
 
         Args:
             max_feature_norm: of a row of the features, before it is encoded.
-            max_weight_norm: bound of each weight's Frobenius norm; where a loss depends on the
-                logits' norm, of the last layer's weight and bias together.
+            max_weight_norm: bound of the Frobenius norm of each layer's weight and bias together,
+                whether they are trained or not.
             max_grad_norm: C, to which the limits of guards are in proportion.
 
         Guarantees:
@@ -270,6 +277,9 @@ class Network:
         raise AssertionError("branches were checked")
 
     def _logits_norm(self, input_norm: float, max_weight_norm: float) -> float:
-        """Bounds |W a + b| <= |(W, b)|_F |(a, 1)|, and an ulp of 2^-12 for each coordinate."""
-        length = math.hypot(input_norm, self.has_bias[-1])
+        """Bounds |W a + b| <= |(W, b)|_F |(a, 1)|, and an ulp of 2^-12 for each coordinate.
+
+        A bias that is not trained counts as well: a start may have one.
+        """
+        length = math.hypot(input_norm, 1.0)
         return max_weight_norm * length + math.ldexp(math.sqrt(self.widths[-1]), -12)

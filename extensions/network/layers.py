@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from extensions.errors import ArgumentError
 from extensions.network.guards import Guard
+from extensions.ring.fixed_point import Reals
 from extensions.ring.interface import Ring, Share
 
 Way = Literal["frozen", "bias", "linear", "ghost", "materialised"]
@@ -177,6 +180,11 @@ def chain_of_shapes(
     return tuple(shapes)
 
 
+def parameter_norm(weight: Reals, bias: Reals) -> float:
+    """Returns the Frobenius norm of (W, b), which is what every bound of a layer's output uses."""
+    return float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+
+
 def largest_output(
     input_norm: float, out_features: int, weight_norm: float, frac_bits: int
 ) -> float:
@@ -187,7 +195,7 @@ def largest_output(
     Args:
         input_norm: bound of |a|.
         out_features: rows of W.
-        weight_norm: bound of the Frobenius norms of W and of b.
+        weight_norm: bound of the Frobenius norm of (W, b).
         frac_bits: fractional bits of the output.
     """
     return weight_norm * (input_norm + 1.0) + math.ldexp(math.sqrt(out_features), -frac_bits)

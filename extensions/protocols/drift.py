@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Protocol
-
-import numpy as np
 
 from extensions.errors import ArgumentError, GradientError
 from extensions.privacy.ledger import GO_ON
 from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE
+from extensions.ring.fixed_point import RING_BITS
 from extensions.ring.interface import Ring, Share
 
 _KEPT_BITS = 10
@@ -123,48 +124,77 @@ class Drift:
                 )
 
 
-def within_initial_bound(ring: Ring, parameters: Sequence[Share], max_weight_norm: float) -> Share:
-    """Returns shares of 1 for each parameter that is small enough to start from, else 0.
+def within_initial_bound(
+    ring: Ring, layers: Sequence[Sequence[Share]], max_weight_norm: float
+) -> Share:
+    """Returns shares of 1 for each layer that is small enough to start from, and of less else.
 
     Args:
         ring: the host.
-        parameters: shares of weights and biases.
-        max_weight_norm: bound that each may reach; a part of it is for the start.
+        layers: shares of what each consists of: a weight and a bias, or one of them.
+        max_weight_norm: bound that the norm of (W, b) may reach; a part of it is for the start.
 
     Guarantees:
-        1 for a norm within that part, and 0 for one beyond it by more than the factor 1 + 2^-8 and
-        2^-9 times the root of the number of values, which the plan's rounding of norms covers.
-        Exact for norms below 2^20.
+        1 for a norm within that part. Not 1 for a norm beyond it by more than the factor 1 + 2^-8
+        and 2^-9 times the root of the number of values, which the plan's rounding of norms covers.
+        That holds for all ring integers.
 
     Cost:
         The rounds of a truncation, a product, a comparison and a conversion, once.
     """
-    kept = min(_KEPT_BITS, ring.frac_bits)
-    rounded = ring.truncate([(x.reshape(-1), ring.frac_bits - kept) for x in parameters])
-    squares = [square.sum(-1) for square in ring.mul([(x, x) for x in rounded])]
+    parts = [[part.reshape(-1) for part in layer] for layer in layers]
+    flat = [part for layer in parts for part in layer]
+    counts = [sum(part.shape[0] for part in layer) for layer in parts]
+    shifts = _shifts(ring.frac_bits, max(counts))
+    rounded = ring.truncate([(part, shift) for shift in shifts for part in flat])
+    products = ring.mul([(x, x) for x in rounded])
+    squares = iter([product.reshape(1, -1).sum(-1) for product in products])
     bound = INITIAL_WEIGHT_SHARE * max_weight_norm * _ROUNDING
-    largest = [math.floor((math.ldexp(bound, kept) + math.sqrt(x.shape[0])) ** 2) for x in rounded]
-    excess = ring.add_public(ring.stack(squares), -np.array(largest, dtype=np.int64))
-    return ring.less_than(excess, [1])[0]
+    excess = []
+    for shift in shifts:
+        longest = math.ldexp(bound, ring.frac_bits - shift)
+        for layer, count in zip(parts, counts, strict=True):
+            total = reduce(add, [next(squares) for _ in layer])
+            largest = math.floor((longest + math.sqrt(count)) ** 2)
+            excess.append(ring.add_public(total, -largest))
+    passed = ring.less_than(ring.stack(excess).reshape(len(shifts), -1), [1])[0].sum(0)
+    return ring.add_public(passed, 1 - len(shifts))
 
 
-def check_start(within: Mapping[str, bool], max_weight_norm: float) -> None:
+def _shifts(frac_bits: int, count: int) -> list[int]:
+    """Returns how many bits are dropped before values are squared, in each test.
+
+    Squares of large values would wrap around and look small. What passes the test behind has a norm
+    of at most B + 2 sqrt(n) there, so of B + 2^(1 + step) sqrt(n) < 2^31 + B here, whose square
+    fits 63 bits; in the last test all values do.
+
+    Args:
+        frac_bits: of the values.
+        count: n of them in a layer, at most.
+    """
+    step = 30 - (count.bit_length() + 1) // 2
+    return list(range(max(frac_bits - _KEPT_BITS, 0), RING_BITS - 1, step))
+
+
+def check_start(within: Mapping[str, int], max_weight_norm: float, *, name: str = "model") -> None:
     """Makes sure that training may start from parameters.
 
     Args:
-        within: by the parameter's name, what `within_initial_bound` found.
+        within: by the layer's name, what `within_initial_bound` found.
         max_weight_norm: the bound of then.
+        name: what to call the start in an error.
 
     Raises:
-        ArgumentError: a norm is beyond the part of the bound that is for the start.
+        ArgumentError: a layer's norm is beyond the part of the bound that is for the start.
     """
-    too_large = [name for name, fits in within.items() if not fits]
+    too_large = [layer for layer, fits in within.items() if fits != 1]
     if too_large:
         raise ArgumentError(
-            "model",
+            name,
             f"with {', '.join(too_large)} of a larger norm",
-            f"of parameters whose norm is at most {INITIAL_WEIGHT_SHARE * max_weight_norm:g}, the "
-            f"part of max_weight_norm = {max_weight_norm:g} that is for the start",
+            "of layers whose weight and bias together have a norm of at most "
+            f"{INITIAL_WEIGHT_SHARE * max_weight_norm:g}, the part of max_weight_norm = "
+            f"{max_weight_norm:g} that is for the start",
             "Scale them down or declare a larger max_weight_norm. To go on with a trained model, "
             "load its optimizer's state after the weights.",
         )

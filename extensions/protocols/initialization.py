@@ -15,6 +15,7 @@ from extensions.errors import ArgumentError
 from extensions.network.activations import PiecewiseLinear, activate, relu
 from extensions.network.chain import Network
 from extensions.network.evaluation import FLAGS_OF_A_WORD, any_of, count_misses
+from extensions.network.layers import parameter_norm
 from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, INITIAL_WEIGHT_SHARE
 from extensions.ring.fixed_point import SAFE_BITS, Integers, Reals, encode
@@ -173,7 +174,7 @@ def encode_model(model: Sequence[tuple[Reals, Reals]], frac_bits: int) -> list[I
         ArgumentError: a layer's norm is above MAX_NORM by more than rounding, or not a number.
     """
     for weight, bias in model:
-        norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+        norm = parameter_norm(weight, bias)
         if not norm <= MAX_NORM * _ROUNDING:
             raise ArgumentError(
                 "local", f"a layer of norm {norm:.4g}", f"of norm at most {MAX_NORM:g}"

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
 from extensions.network.class_weights import row_weights
-from extensions.network.layers import LayerGradient
+from extensions.network.layers import LayerGradient, parameter_norm
 from extensions.network.passes import Parameters, forward
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
@@ -20,11 +18,10 @@ from extensions.privacy.sampling import OwnRecords
 from extensions.protocols.agreement import agree
 from extensions.protocols.announcement import Announced, Announcement, announce
 from extensions.protocols.dpsgd import SampledStep, Sums, clipped_sums, with_noise
-from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
+from extensions.protocols.dpsgd_plan import INITIAL_WEIGHT_SHARE, StepPlan
 from extensions.protocols.drift import check_start
 from extensions.protocols.host import Arrays, Batch, Host, SumOf, flat, pairs, share_public
 from extensions.protocols.initialization import (
-    MAX_NORM,
     average,
     best,
     candidates,
@@ -405,13 +402,15 @@ def public_start(config: Settings, features: int) -> list[Integers]:
     """Returns each weight and bias of the public start in turn.
 
     Raises:
-        ArgumentError: a hidden model starts from a weight beyond its part of the bound.
+        ArgumentError: a hidden model starts from a layer beyond its part of the bound.
     """
     spec = ModelSpec.parse(config.model, features, config.outputs)
     pairs = spec.initial_parameters(config.public_init)
     if config.private and len(pairs) > 1:
-        norms = {f"weight {i}": float(np.linalg.norm(w)) for i, (w, _) in enumerate(pairs)}
-        check_start({name: norm <= MAX_NORM for name, norm in norms.items()}, DEFAULT_WEIGHT_NORM)
+        bound = config.max_weight_norm
+        most = INITIAL_WEIGHT_SHARE * bound
+        norms = {f"layer {i}": parameter_norm(*layer) for i, layer in enumerate(pairs)}
+        check_start({name: norm <= most for name, norm in norms.items()}, bound, name="init")
     return [encode(part, config.frac_bits) for pair in pairs for part in pair]
 
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
+from extensions.network.layers import parameter_norm
 from extensions.network.losses import Loss
 from extensions.network.spec import ModelSpec, Start
 from extensions.privacy.accounting import Ledger
@@ -158,7 +157,7 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
             might leave their bound within all steps.
     """
     norm = config.max_feature_norm
-    reached = config.loss == "least-squares" and len(network.stages) == 1
+    reached = config.loss == "least-squares" and network.layers == 1
     bound = 1.0 if reached else config.max_weight_norm
     plan = StepPlan(
         frac_bits=config.frac_bits,
@@ -187,7 +186,8 @@ def plan_of(config: Settings, network: Network, rows: int, expected: float) -> S
         except ArgumentError as error:
             error.add_note(
                 f"In {config.steps} steps weights may reach a norm of {bound:.4g}, and what is not "
-                "cut with them: lower the learning rate, the momentum or the number of steps."
+                "cut with them: lower the learning rate, the momentum, the number of steps, or the "
+                "norm of the start."
             )
             raise
     plan.check_moved(_moved(config, plan), config.steps, config.max_weight_norm)
@@ -222,7 +222,7 @@ def largest_weight(config: Settings, network: Network, plan: StepPlan) -> float:
     widths = network.widths
     spec = ModelSpec.parse(config.model, widths[0], widths[-1])
     begin = spec.initial_parameters(config.public_init)
-    start = float(np.hypot.reduce([np.linalg.norm(weight) for weight, _ in begin]))
+    start = math.hypot(*(parameter_norm(*layer) for layer in begin))
     if config.strategy is not None:
         start = max(start, MAX_NORM * math.sqrt(len(plan.layers)))
     ulps = math.sqrt(plan.parameters) * math.ldexp(config.steps * plan.lasting, -plan.frac_bits)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from extensions.network.layers import parameter_norm
 from extensions.network.spec import ModelSpec
 from extensions.privacy.accounting import Ledger
 from extensions.privacy.randomness import InsecureSeededSource
@@ -114,6 +115,6 @@ def account_for_local_training(ledger: Ledger, config: TrainConfig) -> None:
 
 
 def _bounded(weight: Reals, bias: Reals) -> tuple[Reals, Reals]:
-    norm = float(np.hypot(np.linalg.norm(weight), np.linalg.norm(bias)))
+    norm = parameter_norm(weight, bias)
     factor = min(1.0, MAX_NORM / norm) if norm else 1.0
     return factor * weight, factor * bias

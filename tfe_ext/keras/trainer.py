@@ -140,10 +140,10 @@ class Trainer:
     def check_start(self, chain: Chain, plan: StepPlan, max_weight_norm: float) -> None:
         """Checks the weights that training is to start from, if bounds depend on them, and once.
 
-        Which of them are small enough is opened, and nothing else.
+        How many tests of `within_initial_bound` each layer passes is opened, and nothing else.
 
         Raises:
-            ArgumentError: the norm of one is beyond its part of the bound.
+            ArgumentError: the norm of a layer is beyond its part of the bound.
         """
         if self.start_fits is not None and self.start_fits <= max_weight_norm:
             return
@@ -155,12 +155,12 @@ class Trainer:
 
         def within() -> tf.Tensor:
             pairs = parameters_of(self.ring, chain)
-            parameters = [part for pair in pairs for part in pair if part is not None]
-            return opened(within_initial_bound(self.ring, parameters, max_weight_norm))
+            layers = [[part for part in pair if part is not None] for pair in pairs]
+            return opened(within_initial_bound(self.ring, layers, max_weight_norm))
 
         key = ("start", max_weight_norm, *_facts(chain))
         found = self._program(key, within)().numpy().tolist()
-        check_start({f"parameter {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
+        check_start({f"layer {i}": fits for i, fits in enumerate(found)}, max_weight_norm)
 
     def cost(self, *, memory: bool = False) -> Cost:
         """Returns what the last step costs, read from its graph.

@@ -16,10 +16,9 @@ Deviation:
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from extensions.errors import ArgumentError
 from extensions.network.chain import Network
+from extensions.network.layers import parameter_norm
 from extensions.network.passes import Parameters, forward
 from extensions.protocols.dpsgd import Sums, added, clipped_sums, parts_of, with_noise
 from extensions.protocols.dpsgd_plan import DEFAULT_WEIGHT_NORM, StepPlan
@@ -63,18 +62,18 @@ def noisy_sums(
     return parts_of(with_noise(ring, sums, plan, source))
 
 
-def encoded_weight(weight: Reals, frac_bits: int) -> Integers:
-    """Returns a weight as ring integers.
+def encoded_layer(weight: Reals, bias: Reals, frac_bits: int) -> tuple[Integers, Integers]:
+    """Returns a layer's weight and bias as ring integers.
 
     Raises:
-        ArgumentError: its norm exceeds what every bound of the step is proven for.
+        ArgumentError: the norm of both together exceeds what every bound of the step is proven for.
     """
-    norm = float(np.linalg.norm(weight))
+    norm = parameter_norm(weight, bias)
     if not norm <= DEFAULT_WEIGHT_NORM:
         raise ArgumentError(
             "weights",
-            f"of norm {norm:.4g}",
+            f"of norm {norm:.4g} with their bias",
             f"of norm {DEFAULT_WEIGHT_NORM:g} at most, for which clipping is proven",
             "Lower the learning rate.",
         )
-    return encode(weight, frac_bits, name="weights")
+    return encode(weight, frac_bits, name="weights"), encode(bias, frac_bits, name="biases")

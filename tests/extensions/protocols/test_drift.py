@@ -46,20 +46,35 @@ def test_steps_are_made_up_to_the_bound_and_no_further(steps, restored):
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("frac_bits", [8, 12, 20, 24])
+@pytest.mark.parametrize("frac_bits", [8, 12, 16, 20, 24])
 @pytest.mark.parametrize("count", [1, 7, 4000])
-def test_parameters_start_within_their_part_of_the_bound(rounding, frac_bits, count):
+def test_layers_start_within_their_part_of_the_bound(rounding, frac_bits, count):
     """Also beyond 2896, where squares of 20 fractional bits would no longer fit 64 bits."""
     ring, bound = ClearRing(frac_bits=frac_bits, rounding=rounding), 400.0
-    part, slack = INITIAL_WEIGHT_SHARE * bound, 2.0**-9 * math.sqrt(count)
+    part, slack = INITIAL_WEIGHT_SHARE * bound, 2.0**-9 * math.sqrt(2 * count)
     even, signs = np.full(count, count**-0.5), np.resize([1.0, -1.0], count)
-    norms = [part * (1 - 2.0**-8), part * (1 + 2.0**-7) + slack, 181.1, 2897.0, 1e5, 2.0**19]
-    scaled = [encode(norm * even * signs, frac_bits) for norm in norms]
-    found = within_initial_bound(ring, scaled, bound)
-    assert [bool(flag) for flag in found] == [True, *[False] * 5]
+    fits, beyond = part * (1 - 2.0**-8), part * (1 + 2.0**-7) + slack
+    pairs = [(fits, 0.0), (0.0, fits), (0.6 * fits, 0.8 * fits)]
+    pairs += [(beyond, 0.0), (0.0, beyond), (0.8 * beyond, 0.6 * beyond)]
+    large = [181.1, 2897.0, 1e5, *2.0 ** np.arange(19, 62 - frac_bits)]
+    pairs += [(norm, 1.0) for norm in large] + [(1.0, norm) for norm in large]
+    layers = [[encode(norm * even * signs, frac_bits) for norm in pair] for pair in pairs]
+    found = within_initial_bound(ring, [*layers, layers[0][:1], layers[3][:1]], bound)
+    assert [flag == 1 for flag in found] == [True] * 3 + [False] * (len(pairs) - 3) + [True, False]
 
 
-def test_parameters_beyond_their_part_are_named():
-    check_start({"0.weight": True}, 400.0)
-    with pytest.raises(ArgumentError, match=r"1.weight, 2.bias of a larger.*at most 100.*larger"):
-        check_start({"0.weight": True, "1.weight": False, "2.bias": False}, 400.0)
+@pytest.mark.parametrize("bits", range(30, 64))
+def test_integers_of_any_size_are_told_from_a_start(bits):
+    """Alone, and many of them, whose squares add up to multiples of 2^64."""
+    ring = ClearRing(frac_bits=16, rounding="floor")
+    for count in (1, 4, 1 << 12):
+        values = np.full(count, -(1 << 63) if bits == 63 else 1 << bits, dtype=np.int64)
+        layers = [[values], [values, values], [values[:1], np.zeros(count, dtype=np.int64)]]
+        found = within_initial_bound(ring, layers, 400.0)
+        assert not any(flag == 1 for flag in found)
+
+
+def test_layers_beyond_their_part_are_named():
+    check_start({"0": 1}, 400.0)
+    with pytest.raises(ArgumentError, match=r"^model = 'with 1, 2 of a larger"):
+        check_start({"0": 1, "1": 0, "2": -2}, 400.0)

@@ -175,14 +175,32 @@ def on_records(shape: tuple[int, ...], *layers: Any) -> None:
         optimizer.step()
 
 
-def weights_written_into() -> None:
-    network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
-    optimizer = dpsgd(network)
-    ((x, y),) = batches()
-    weight = next(iter(network.parameters()))
-    weight.share.data.copy_(torch.full_like(weight.share, 2**30))
-    nn.BCEWithLogitsLoss()(network(x), y).backward()
-    optimizer.step()
+def written_into(name: str, word: int) -> Scenario:
+    """A step after a word was written into each party's shares of a parameter."""
+
+    def run() -> None:
+        network = model(nn.Linear(WIDTH, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+        optimizer = dpsgd(network)
+        ((x, y),) = batches()
+        share = dict(network.named_parameters())[name].share
+        share.data.copy_(torch.full_like(share, word))
+        nn.BCEWithLogitsLoss()(network(x), y).backward()
+        optimizer.step()
+
+    return run
+
+
+def start_with(weight: float, bias: float) -> Scenario:
+    """An optimizer of a converted model whose first layer has such norms."""
+
+    def run() -> None:
+        first = torch.nn.Linear(WIDTH, 5)
+        with torch.no_grad():
+            first.weight.copy_(torch.full((5, WIDTH), weight / (5 * WIDTH) ** 0.5))
+            first.bias.copy_(torch.full((5,), bias / 5**0.5))
+        dpsgd(converted(first, torch.nn.ReLU(), torch.nn.Linear(5, CLASSES)))
+
+    return run
 
 
 def ledger_of_another() -> None:
@@ -284,7 +302,12 @@ GUARDS: dict[str, Scenario] = {
     "copied with its model": copied(copy.deepcopy),
     "pickled": copied(pickle.dumps),
     "unreached parameter": unreached_parameter,
-    "weights written into": weights_written_into,
+    "weights written into": written_into("0.weight", 2**30),
+    "biases written into": written_into("0.bias", 2**30),
+    "words whose squares wrap around": written_into("0.weight", 2**38),
+    "start of large biases": start_with(1.0, 101.0),
+    "start of large layers": start_with(80.0, 80.0),
+    "start of weights whose squares wrap around": start_with(0.0, 2.0**22 * 5**0.5),
     "shared layer": shared_layer,
     "other sample rate": lambda: (b := Bench(sample_rate=0.4)).step_after(b.loss()),
     "unpadded targets": lambda: (b := unpadded()).step_after(b.loss()),
