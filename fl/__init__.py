@@ -14,6 +14,9 @@ the ledger: `LocalDP`, `SignDS`, `CentralDP` and `DistributedDP` protect clients
 `RecordDP` single records. `leakage` rebuilds records from what a coalition saw. The command `pea
 fl` runs experiments from the shell.
 
+**Errors** are `PeaError`s: `ArgumentError` says what does not go together before anything is sent,
+`RoundError` that a round failed, and a client's training raises `UpdateError` to withdraw from one.
+
 **An aggregator** is a subclass of `Aggregator`. It makes one machine a party for every round:
 `server(round)`, `client(round, client, update)` and, if there are further parties, `others(round)`.
 A machine (`Machine`) answers `start`, `receive` and `expire` with outputs, mostly as a generator:
@@ -37,7 +40,26 @@ with `ChainAggregator` clients hand on a masked sum, to those in lists such as `
 also without a server. `latency` has times by formula.
 """
 
+# ruff: noqa: E402 - what the extra brings is looked for before it is imported
+
+from importlib.util import find_spec
+
 from extensions import __version__
+from extensions.errors import (
+    ArgumentError,
+    CiphertextError,
+    MessageError,
+    MissingExtraError,
+    PeaError,
+    RoundError,
+    UpdateError,
+    WorkerLostError,
+)
+
+for _package in ("torch", "gmpy2"):
+    if find_spec(_package) is None:
+        raise MissingExtraError(_package, "fl")
+
 from fl import leakage, paillier
 from fl.chain import ChainAggregator, neighbours
 from fl.clients import ClientRound
@@ -75,9 +97,11 @@ __all__ = [
     "AdaptiveClipping",
     "Aggregate",
     "Aggregator",
+    "ArgumentError",
     "CSVWriter",
     "CentralDP",
     "ChainAggregator",
+    "CiphertextError",
     "ClientLedgers",
     "ClientRound",
     "Coalition",
@@ -98,16 +122,20 @@ __all__ = [
     "MaskedAggregator",
     "Mechanism",
     "Message",
+    "MessageError",
+    "MissingExtraError",
     "Network",
     "Outcome",
     "Output",
     "PaillierAggregator",
     "Party",
+    "PeaError",
     "PlainAggregator",
     "RecordDP",
     "Refusal",
     "RingVector",
     "Round",
+    "RoundError",
     "RoundReport",
     "Sent",
     "ServerOptimizer",
@@ -116,8 +144,10 @@ __all__ = [
     "TensorBoardWriter",
     "Timer",
     "Transcript",
+    "UpdateError",
     "Value",
     "Vector",
+    "WorkerLostError",
     "__version__",
     "aggregate",
     "check_update",

@@ -27,15 +27,15 @@ _MAKERS: dict[str, Callable[..., Aggregator]] = {
     "plain": PlainAggregator,
 }
 OWNERS = {
-    "chain": ("chains", "edges", "time_limit", "led_by", *_OF_RING),
     "masked": ("threshold", "colluders", "graph", *_OF_GRAPH, "lanes", *_OF_RING),
     "paillier": (
         *("key_bits", "no_packing", "insecure_small_key", "hide_model", "model_range"),
         *_OF_FIXED_POINT,
     ),
+    "chain": ("chains", "edges", "time_limit", "led_by", *_OF_RING),
     "plain": (),
 }
-"""From aggregators to the options that belong to each."""
+"""From aggregators to the options that belong to each; the first is advised."""
 _FIXED_POINTS = {"chain": FixedPoint(), "masked": FixedPoint(), "paillier": FIXED_POINT}
 
 

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from extensions.errors import ArgumentError
-from extensions.privacy.accounting import Ledger, calibrate_noise
+from extensions.privacy.accounting import Ledger, calibrate_noise, check_target
 from fl.cli.choices import arguments_of, as_options
 from fl.cli.options import Privacy, Training
 from fl.privacy.adaptive_clipping import AdaptiveClipping
@@ -28,16 +28,17 @@ PURE = 1e-12
 """At any delta, epsilons of releases without Gaussian noise add up to what they do at 0."""
 
 _OWNERS = {
-    "none": (),
-    "local-dp": ("epsilon", "delta", "clip", "noise"),
+    "distributed-dp": ("epsilon", "delta", "clip", "noise_multiplier"),
     "central-dp": (
         *("epsilon", "delta", "clip", "noise_multiplier"),
         *("sampling", "adaptive_clipping", "count_noise"),
     ),
-    "distributed-dp": ("epsilon", "delta", "clip", "noise_multiplier"),
+    "local-dp": ("epsilon", "delta", "clip", "noise"),
     "record-dp": ("delta", "clip", "noise_multiplier", "local_steps", "sample_rate"),
     "sign-ds": ("sign_k", "sign_eps", "sign_thr_ratio", "sign_global_lr", "sign_dim_out"),
+    "none": (),
 }
+"""From mechanisms to the options that belong to each; the first is advised."""
 _EVERYBODY = "each client's updates in all its rounds, from everybody, the server included"
 _PROTECTS = {
     "local-dp": _EVERYBODY,
@@ -156,6 +157,7 @@ def _noise(rate: float, rounds: int, mechanism: str, arguments: dict[str, Any]) 
     if epsilon is None:
         noise_multiplier: float = given
         return noise_multiplier
+    check_target(epsilon, advice="More protects nothing. For no privacy leave --mechanism out.")
     with as_options(sample_rate="client_fraction"):
         return calibrate_noise(epsilon=epsilon, delta=delta, sample_rate=rate, steps=rounds)
 

@@ -81,7 +81,7 @@ class Aggregation:
     """How the server gets the mean of the updates.
 
     Attributes:
-        aggregator: one of chain, masked, paillier, or plain (insecure). There is no default.
+        aggregator: one of masked, paillier, chain, or plain (insecure). There is no default.
         chains: with chain: number of chains (default 1).
         edges: with chain: edge nodes that merge chains (default 0).
         time_limit: with chain: virtual seconds until a token goes back (default 600).

@@ -12,9 +12,19 @@ PLAIN = ("--aggregator", "plain")
 LOCAL = (*PLAIN, "--mechanism", "local-dp")
 CENTRAL = (*PLAIN, "--mechanism", "central-dp")
 HALVED = ("--adaptive-clipping", 0.5)
+NAMED = "masked, paillier, chain, plain"
 BAD = {
-    "no aggregator": ((), "aggregator = None", "one of chain, masked, paillier, plain"),
-    "aggregator": (("--aggregator", "sum"), "aggregator = 'sum'", "one of chain"),
+    "no aggregator": ((), "aggregator = None", f"one of {NAMED}. Type: --aggregator masked."),
+    "aggregator": (
+        ("--aggregator", "sum"),
+        "aggregator = 'sum'",
+        f"one of {NAMED}. Type: --aggregator masked.",
+    ),
+    "aggregator that is nearly one": (
+        ("--aggregator", "chian"),
+        "aggregator = 'chian'",
+        f"one of {NAMED}. Type: --aggregator chain.",
+    ),
     "chains with masked": (
         ("--aggregator", "masked", "--chains", 2),
         "chains = 2",
@@ -56,11 +66,16 @@ BAD = {
         "stage_timeout = 0.0",
         "positive",
     ),
-    "mechanism": ((*PLAIN, "--mechanism", "dp"), "mechanism = 'dp'", "one of none, local-dp"),
+    "mechanism": (
+        (*PLAIN, "--mechanism", "dp"),
+        "mechanism = 'dp'",
+        "one of distributed-dp, central-dp, local-dp, record-dp, sign-ds, none. "
+        "Type: --mechanism distributed-dp.",
+    ),
     "epsilon without mechanism": (
         (*PLAIN, "--epsilon", 8),
         "epsilon = 8.0",
-        "left out with --mechanism none. It belongs to --mechanism local-dp or central-dp or dist",
+        "left out with --mechanism none. It belongs to --mechanism distributed-dp or central-dp or l",
     ),
     "sign with local": (
         (*LOCAL, "--sign-k", 0.1),
