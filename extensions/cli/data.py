@@ -17,11 +17,12 @@ from extensions.owners.data import (
     Split,
     is_table,
     read_cells,
+    separator_of,
     write_parts,
     write_records,
 )
 from extensions.owners.origin import FeatureExtraction, Origin, own_records
-from extensions.owners.schema import NOTICE, drafted
+from extensions.owners.schema import NOTICE, draft
 from extensions.runs.config import TrainConfig, check_parties
 
 Classes = Annotated[
@@ -93,6 +94,9 @@ def schema(
     unit: Annotated[
         str | None, typer.Option(help="Column that names the person, if several records may.")
     ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Column that is left out; once for each.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File for the schema; by default it is printed."), Writes()
     ] = None,
@@ -102,10 +106,14 @@ def schema(
         raise ArgumentError("from", str(records), "a .csv or .parquet file")
     if out is not None and out.exists():
         raise ArgumentError("out", str(out), "a file that is not there yet")
-    text = drafted(read_cells(records), target, unit)
+    separator = separator_of(records)
+    table = read_cells(records, separator)
+    drafted = draft(table, target, unit, exclude=exclude or (), separator=separator)
     if out is None:
-        typer.echo(text, nl=False)
+        typer.echo(drafted.text, nl=False)
     else:
         with out.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(drafted.text)
+    for name, why in drafted.left_out.items():
+        typer.echo(f"left out: {name}, {why}", err=True)
     console.notice(NOTICE)

@@ -32,7 +32,13 @@ from extensions.owners.data.sources import (
     raw_rows,
     settings_of,
 )
-from extensions.owners.data.tables import Columns, is_named_as_records, is_table, read_cells
+from extensions.owners.data.tables import (
+    Columns,
+    is_named_as_records,
+    is_table,
+    read_cells,
+    separator_of,
+)
 from extensions.owners.data.unlabelled import Unlabelled, read_unlabelled
 
 __all__ = [
@@ -63,6 +69,7 @@ __all__ = [
     "read_party_file",
     "read_raw_file",
     "read_unlabelled",
+    "separator_of",
     "settings_of",
     "split_among",
     "standard_rows",

@@ -19,10 +19,12 @@ from extensions.owners.data.records import Labels, Raw, RawSplit, Split, Units
 from extensions.owners.data.rows import bounded_rows, standard_rows
 from extensions.owners.data.tables import (
     Columns,
+    TableRecords,
     class_names,
     class_numbers,
     in_order_of,
     is_table,
+    naming,
     read_cells,
     read_table,
 )
@@ -206,7 +208,7 @@ def load_own(
     labels = [label for own in tables.values() for label in own.labels]
     known = class_names(labels) if names is None else tuple(label_of(name) for name in names)
     splits = [
-        _held_out(tables[path].x, class_numbers(tables[path].labels, known), seed)
+        _labelled(path, tables[path], known, columns, seed)
         if path in tables
         else _shuffled(read_raw_file(path), seed)
         for path in paths
@@ -224,18 +226,25 @@ def load_own(
     ]
 
 
+def _labelled(
+    path: Path, own: TableRecords, names: Sequence[str], columns: Columns, seed: int
+) -> RawSplit:
+    assert columns.label is not None
+    with naming(path):
+        return _held_out(own.x, class_numbers(own.labels, names, columns.label), seed)
+
+
 def _by_schema(path: Path, seed: int, schema: Schema) -> Source:
     """One owner's table as its schema says, or a file of features that were taken so."""
     names = schema.target.classes
     source = partial(Source, classes=len(names) or 1, names=names, schema=schema)
     if not is_table(path):
         return source(split=_shuffled(read_raw_file(path), seed))
-    try:
-        own = encode_table(schema, read_cells(path))
-    except ArgumentError as error:
-        error.add_note(f"The table is {path}.")
-        raise
-    split = _held_out(own.x, own.y, seed) if own.units is None else _by_unit(own, own.units, seed)
+    table = read_cells(path, schema.separator)
+    with naming(path):
+        own = encode_table(schema, table)
+        units = own.units
+        split = _held_out(own.x, own.y, seed) if units is None else _by_unit(own, units, seed)
     return source(split=split, columns=schema.features, clipped=own.clipped, left_out=own.left_out)
 
 
@@ -273,7 +282,8 @@ def _held_out(x: Raw, y: Labels, seed: int) -> RawSplit:
     order = np.random.default_rng(seed).permutation(len(x))
     cut = round(TEST_SHARE * len(x))
     if not 0 < cut < len(x):
-        raise ArgumentError("records", len(x), "at least 3, so that a fifth can be held out")
+        given = f"{len(x)} records"
+        raise ArgumentError("records", given, "at least 3, so that a fifth can be held out")
     x, y = x[order], y[order]
     return RawSplit(train_x=x[cut:], train_y=y[cut:], test_x=x[:cut], test_y=y[:cut])
 

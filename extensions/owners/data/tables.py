@@ -1,21 +1,36 @@
 """A table of one's own: a .csv or .parquet file with a column of labels."""
 
-import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from extensions.errors import ArgumentError, MissingExtraError
+from extensions.errors import ArgumentError
+from extensions.owners.data.csv_file import likely_separator, read_csv
+from extensions.owners.data.parquet_file import read_parquet
 from extensions.owners.data.records import Labels, Raw
-from extensions.owners.schema import Cells, Table, is_missing, label_of
+from extensions.owners.schema import (
+    PANDAS_INDEX,
+    Cells,
+    Separator,
+    Table,
+    label_of,
+    number_of,
+    numbers_in,
+    refuse_missing,
+)
 
 SUFFIXES = (".csv", ".parquet")
 MOST_CLASSES = 100
 """Most different numbers that are taken for classes where nobody names them."""
+DRAFTED = "Say what the column holds in a --schema (`pea schema` drafts one)."
+NO_INDEX = (
+    "If pandas wrote its index there, write the table with index=False. Else give the column a "
+    "name, or leave it out of the file."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,19 +92,42 @@ class TableRecords:
     columns: tuple[str, ...] = ()
 
 
-def read_cells(path: Path) -> dict[str, Cells]:
+def separator_of(path: Path) -> Separator:
+    """Returns what seems to separate the cells of a table; a comma if it is no .csv file.
+
+    Raises:
+        ArgumentError: a .csv file that is not there, empty or not UTF-8.
+    """
+    return likely_separator(_existing(path)) if path.suffix.lower() == ".csv" else ","
+
+
+def read_cells(path: Path, separator: Separator = ",") -> dict[str, Cells]:
     """Returns the values of each column, as written in the file.
 
     Args:
-        path: .csv (comma-separated, UTF-8, names of the columns in its first row) or .parquet.
+        path: .csv (UTF-8, names of the columns in its first row) or .parquet.
+        separator: of the cells of a .csv file.
 
     Raises:
-        ArgumentError: no such file, or one that is no table.
+        ArgumentError: no such file, one that is not well-formed (`read_csv`, `read_parquet`), a
+            column without a name or with that of another one, or no records.
         MissingExtraError: a .parquet file, and pyarrow is not installed.
     """
-    if not path.is_file():
-        raise ArgumentError("records", str(path), "an existing file")
-    return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    parquet = _existing(path).suffix.lower() == ".parquet"
+    names, columns = read_parquet(path) if parquet else read_csv(path, separator)
+    for place, name in enumerate(names, start=1):
+        given = f"{path.name}, column {place}"
+        if not name.strip():
+            raise ArgumentError("records", given, "a column with a name", NO_INDEX)
+        if name in names[: place - 1]:
+            raise ArgumentError("records", f"{given}, {name}", "the only column of that name")
+    if not columns or not len(columns[0]):
+        raise ArgumentError("records", str(path), "a file with at least one record")
+    # A list is the value of one cell, and no further axis.
+    return {
+        name: np.fromiter(values, object, len(values))
+        for name, values in zip(names, columns, strict=True)
+    }
 
 
 def read_table(path: Path, columns: Columns) -> TableRecords:
@@ -100,8 +138,9 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
         columns: which of them are what.
 
     Raises:
-        ArgumentError: as `read_cells`; no such column, one for two things; a missing value or one
-            that is no number, with its row (records count from 1) and column.
+        ArgumentError: as `read_cells`; no such column, one for two things, or the index of
+            pandas; a missing value or one that is no number, with its row (records count from 1)
+            and column.
         MissingExtraError: as `read_cells`.
     """
     table = read_cells(path)
@@ -113,15 +152,15 @@ def read_table(path: Path, columns: Columns) -> TableRecords:
         allowed = f"a column other than that of the labels: {', '.join(others)}"
         raise ArgumentError("text", columns.text, allowed)
     assert columns.label is not None
-    labels = [label_of(label) for label in _present(path, columns.label, table.pop(columns.label))]
-    if not labels:
-        raise ArgumentError("records", str(path), "a file with at least one record")
-    if columns.text is not None:
-        texts = _present(path, columns.text, table[columns.text])
-        return TableRecords(x=np.array([str(text) for text in texts], dtype=object), labels=labels)
+    with naming(path):
+        labels = [label_of(label) for label in _present(columns.label, table.pop(columns.label))]
+        if columns.text is not None:
+            return TableRecords(x=_texts(columns.text, table[columns.text]), labels=labels)
     if not table:
         raise ArgumentError("records", str(path), "a file with columns beside that of labels")
-    x = np.stack([_numbers(path, *column) for column in table.items()], axis=1)
+    for name in filter(PANDAS_INDEX.fullmatch, table):
+        raise ArgumentError("records", f"{path.name}, column {name}", "named by you", NO_INDEX)
+    x = _numbers(path, table, tuple(table))
     return TableRecords(x=x, labels=labels, columns=tuple(table))
 
 
@@ -132,8 +171,7 @@ def read_features(path: Path, names: Sequence[str]) -> Raw:
         ArgumentError: as `read_cells`; no such column, or a value that is missing or no number.
         MissingExtraError: as `read_cells`.
     """
-    table = read_cells(path)
-    return np.stack([_numbers(path, name, _column(path, table, name)) for name in names], axis=1)
+    return _numbers(path, read_cells(path), names)
 
 
 def read_texts(path: Path, name: str) -> Raw:
@@ -143,16 +181,33 @@ def read_texts(path: Path, name: str) -> Raw:
         ArgumentError: as `read_cells`; no such column, or a missing text.
         MissingExtraError: as `read_cells`.
     """
-    texts = _present(path, name, _column(path, read_cells(path), name))
-    return np.array([str(text) for text in texts], dtype=object)
+    cells = _column(path, read_cells(path), name)
+    with naming(path):
+        return _texts(name, cells)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Context manager that adds the file's name to errors about its records."""
+    try:
+        yield
+    except ArgumentError as error:
+        if error.argument not in ("records", "labels"):
+            raise
+        given = f"{path.name}, {error.value}"
+        raise ArgumentError(error.argument, given, error.allowed, error.advice) from None
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise ArgumentError("records", str(path), "an existing file")
+    return path
 
 
 def _column(path: Path, table: Table, name: str) -> Cells:
     if name not in table:
         allowed = f"a table with the column {name!r}, from which the model learnt"
         raise ArgumentError("records", f"{path.name}, with columns {', '.join(table)}", allowed)
-    if not len(table[name]):
-        raise ArgumentError("records", str(path), "a file with at least one record")
     return table[name]
 
 
@@ -177,104 +232,54 @@ def class_names(labels: Sequence[str]) -> tuple[str, ...]:
             more than `MOST_CLASSES` of them.
     """
     names = sorted(set(labels))
-    try:
-        numbers = sorted(names, key=float)
-    except ValueError:
+    numbers = [number_of(name) for name in names]
+    if any(map(math.isnan, numbers)):
         return tuple(names)
-    if len(numbers) > MOST_CLASSES or not all(float(name).is_integer() for name in numbers):
+    if len(names) > MOST_CLASSES or not all(map(float.is_integer, numbers)):
         raise ArgumentError(
             "label",
-            f"a column of {len(numbers)} different numbers",
+            f"a column of {len(names)} different numbers",
             f"one of classes: texts, or at most {MOST_CLASSES} whole numbers",
             "To learn a number give --schema (`pea schema` drafts one) and --loss squared.",
         )
-    return tuple(numbers)
+    return tuple(sorted(names, key=number_of))
 
 
-def class_numbers(labels: Sequence[str], names: Sequence[str]) -> Labels:
+def class_numbers(labels: Sequence[str], names: Sequence[str], column: str) -> Labels:
     """Returns each label's place among the names.
 
+    Args:
+        labels: of the records.
+        names: of the classes.
+        column: of the labels.
+
     Raises:
-        ArgumentError: a label that is none of them.
+        ArgumentError: a label that is none of them; its record is named, and never it.
     """
     places = {label_of(name): place for place, name in enumerate(names)}
     for row, label in enumerate(labels, start=1):
         if label not in places:
-            raise ArgumentError(
-                "labels", label, f"one of {', '.join(names)}", f"Look at record {row}."
-            )
+            given = f"record {row}, column {column}"
+            raise ArgumentError("labels", given, f"one of {', '.join(names)}")
     return np.array([places[label] for label in labels], dtype=np.int64)
 
 
-def _read_csv(path: Path) -> dict[str, Cells]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            names, *rows = csv.reader(file)
-        except (ValueError, csv.Error) as error:
-            allowed = "a CSV file in UTF-8 with the names of its columns in the first row"
-            raise ArgumentError("records", str(path), allowed, f"{error}.") from error
-    if len(set(names)) != len(names):
-        raise ArgumentError("records", str(path), "a file with one name for each column")
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(names):
-            raise ArgumentError(
-                "records",
-                f"{path.name}, record {number}, which has {len(row)} values",
-                f"as many values as columns, {len(names)}",
-            )
-    cells = np.array(rows, dtype=object).reshape(len(rows), len(names))
-    return {name: cells[:, i] for i, name in enumerate(names)}
-
-
-def _read_parquet(path: Path) -> dict[str, Cells]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
-    try:
-        table = parquet.read_table(path)
-    except (ArrowException, OSError) as error:
-        raise ArgumentError("records", str(path), "an undamaged Parquet file") from error
-    columns = {name: table[name].to_pylist() for name in table.column_names}
-    # A list is the value of one cell, and no further axis.
-    return {name: np.fromiter(values, object, len(values)) for name, values in columns.items()}
-
-
-def _present(path: Path, name: str, cells: Cells) -> Cells:
-    for row, value in enumerate(cells, start=1):
-        if is_missing(value):
-            raise _missing(path, row, name)
+def _present(name: str, cells: Cells) -> Cells:
+    refuse_missing(name, cells, f"{DRAFTED} Or drop the record.")
     return cells
 
 
-def _numbers(path: Path, name: str, cells: Cells) -> npt.NDArray[np.float64]:
-    try:
-        numbers = cells.astype(np.float64)
-        if np.isfinite(numbers).all():
-            return numbers
-    except (TypeError, ValueError):
-        pass
-    for row, value in enumerate(cells, start=1):
-        if is_missing(value):
-            raise _missing(path, row, name)
-        try:
-            finite = math.isfinite(float(value))
-        except (TypeError, ValueError):
-            finite = False
-        if not finite:
-            raise ArgumentError(
-                "records",
-                f"{path.name}, record {row}, column {name}",
-                "a finite number",
-                "Say what the column holds in a --schema (`pea schema` drafts one).",
-            )
-    raise AssertionError(name)
+def _texts(name: str, cells: Cells) -> Raw:
+    return np.array([str(text) for text in _present(name, cells)], dtype=object)
 
 
-def _missing(path: Path, row: int, name: str) -> ArgumentError:
-    return ArgumentError(
-        "records",
-        f"{path.name}, record {row}, column {name}",
-        "there: it is missing",
-        "Say what stands for it in a --schema (`pea schema` drafts one), or drop the record.",
-    )
+def _numbers(path: Path, table: Table, names: Sequence[str]) -> Raw:
+    columns = [_column(path, table, name) for name in names]
+    with naming(path):
+        return np.stack(
+            [
+                numbers_in(name, _present(name, cells), ".", advice=DRAFTED)
+                for name, cells in zip(names, columns, strict=True)
+            ],
+            axis=1,
+        )

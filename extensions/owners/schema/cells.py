@@ -3,53 +3,90 @@
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
+Separator = Literal[",", ";", "\t", "|"]
+SEPARATORS: tuple[Separator, ...] = get_args(Separator)
+Mark = Literal[".", ","]
+"""A decimal mark."""
+
+SPELLED = ("na", "n/a", "nan", "null", "none", "?")
+"""How files often spell a missing value, in small letters; only a schema can say that one does."""
+
+PANDAS_INDEX = re.compile(r"Unnamed: [0-9]+|__index_level_[0-9]+__")
+"""How pandas names an index that has no name, once it was written and read."""
 
 Cells = npt.NDArray[np.object_]
 Table = Mapping[str, Cells]
 """The values of each column, by its name."""
 
-_WHOLE = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)(?:\.0*)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_DIGITS = re.compile(r"([+-]?)(?=\.?[0-9])0*+([0-9]*+)(?:\.([0-9]*+))?")
+_TO_POINTS = str.maketrans(",.", ".,")
 _ROUNDED = re.compile(r"[+-]?[0-9](?:\.[0-9]*)?[eE]\+[0-9]+")
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value says that there is none."""
-    if isinstance(value, float):
+    """Whether there is no value: None, NaN of a binary file, or a cell of nothing but spaces."""
+    if isinstance(value, float | np.floating):
         return math.isnan(value)
-    return value is None or (isinstance(value, str) and value.strip().lower() in MISSING)
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
-def number_of(value: Any) -> float:
-    """Returns a value as a number; NaN if it is no finite one."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
+def is_readable(value: Any) -> bool:
+    """Whether a value is text or a number, from which something can be learnt."""
+    return isinstance(value, str | Real | Decimal)
+
+
+def is_spelled_missing(value: Any) -> bool:
+    """Whether a text may spell that a value is missing."""
+    return isinstance(value, str) and value.strip().lower() in SPELLED
+
+
+def number_of(value: Any, mark: Mark = ".") -> float:
+    """Returns a value as a number; NaN if it is no finite one.
+
+    A text is a number in ASCII: sign, digits, one decimal mark and exponent, spaces around it.
+
+    Args:
+        value: of a cell.
+        mark: the decimal mark of texts.
+    """
+    if isinstance(value, str):
+        text = _pointed(value, mark)
+        number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    elif isinstance(value, Real | Decimal):
+        try:
+            number = float(value)
+        except OverflowError:
+            return math.nan
+    else:
         return math.nan
     return number if math.isfinite(number) else math.nan
 
 
-def label_of(value: Any) -> str:
+def label_of(value: Any, mark: Mark = ".") -> str:
     """Returns the one text of a class or category: ``0``, ``0.0`` and ``00`` are all ``0``.
 
+    Only zeros that say nothing are taken away, so ``1e1``, ``1_0`` and ``10`` are three.
+
     Guarantees:
-        Whole numbers that differ in any digit are two classes, however large they are.
+        Numbers that differ in any digit are two classes, however long they are.
     """
-    text = str(value).strip()
-    if (whole := _whole(text)) is not None:
-        return whole
-    number = number_of(text)
-    if math.isnan(number):
+    text, parts = _parts(value, mark)
+    if parts is None:
         return text
-    return str(int(number)) if number.is_integer() else repr(number)
+    sign, whole, rest = parts
+    digits = f"{whole}{mark}{rest}" if rest else whole
+    return f"-{digits}" if sign == "-" and digits != "0" else digits
 
 
-def identity_of(value: Any) -> str:
+def identity_of(value: Any, mark: Mark = ".") -> str:
     """Returns the one text of who a record is about, as it is written but for spaces around it.
 
     A whole number is itself however it is written in digits: ``7``, ``007`` and ``7.0`` are one
@@ -58,24 +95,34 @@ def identity_of(value: Any) -> str:
     Guarantees:
         No digit is rounded: whole numbers that differ in any are two persons.
     """
-    text = str(value).strip()
-    return _whole(text) or text
+    text, parts = _parts(value, mark)
+    return text if parts is None or parts[2] else label_of(value, mark)
 
 
-def is_rounded(value: Any) -> bool:
+def is_rounded(value: Any, mark: Mark = ".") -> bool:
     """Whether a value may stand for several whole numbers: large, and once a float.
 
-    Such are floats from 2^53 on, and texts as spreadsheets write long numbers, ``1.10101E+17``.
+    Such are floats from 2^53 on (of 32 bits from 2^24 on), and texts as spreadsheets write long
+    numbers, ``1.10101E+17``.
     """
-    if isinstance(value, float) and abs(value) >= 2.0**53:
-        return True
-    return _ROUNDED.fullmatch(str(value).strip()) is not None
+    if isinstance(value, float | np.floating):
+        return bool(abs(value) >= 2.0 ** (np.finfo(type(value)).nmant + 1))
+    return _ROUNDED.fullmatch(_pointed(str(value), mark)) is not None
 
 
-def _whole(text: str) -> str | None:
-    """Returns the digits of a whole number, without zeros to be left out; None of other texts."""
-    found = _WHOLE.fullmatch(text)
+def _parts(value: Any, mark: Mark) -> tuple[str, tuple[str, str, str] | None]:
+    """Returns the text of a value; and sign, whole part and rest of a number in plain digits."""
+    if isinstance(value, float | np.floating):
+        value = Decimal(str(value))
+    text = format(value, "f") if isinstance(value, Decimal) else str(value).strip()
+    found = _DIGITS.fullmatch(_pointed(text, mark) if isinstance(value, str) else text)
     if found is None:
-        return None
-    sign, digits = found.groups()
-    return f"-{digits}" if sign == "-" and digits != "0" else digits
+        return text, None
+    sign, whole, rest = found.groups("")
+    return text, (sign, whole or "0", rest.rstrip("0"))
+
+
+def _pointed(text: str, mark: Mark) -> str:
+    """Returns a text with a point for its decimal mark; what has a point already is no number."""
+    text = text.strip()
+    return text if mark == "." else text.translate(_TO_POINTS)

@@ -4,21 +4,28 @@ Each column becomes numbers whose norm is at most 1, whatever its values are.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from extensions.errors import ArgumentError
-from extensions.owners.schema.cells import Cells, is_missing, label_of, number_of
+from extensions.owners.schema.cells import (
+    Cells,
+    Mark,
+    is_missing,
+    is_readable,
+    is_spelled_missing,
+    label_of,
+    number_of,
+)
 from extensions.ring.fixed_point import Reals
 
-Scale = Literal["linear", "log"]
+Scale = Literal["linear", "log", "log1p"]
 Outside = Literal["refuse", "clip"]
+OutsideNames = Literal["refuse", "clip", "other"]
 Missing = Literal["refuse", "indicator"]
-
-PRESENT = 'write `missing = "indicator"` for the column in the schema, or drop the record'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +36,13 @@ class Number:
         name: of the column.
         low: lower end of its range.
         high: upper end.
-        scale: "linear", or "log" where ratios matter more than differences.
+        scale: "linear"; "log" where ratios matter more than differences, of a range above 0; or
+            "log1p", sign(v) log(1 + |v|), which takes zeros and negative numbers too. It is linear
+            up to about 1, so that it depends on the unit.
         outside: "refuse" a value beyond the range, or "clip" it to the nearer end.
         missing: "refuse" a missing value, or take the middle of the range for it and give all
             records an "indicator": a further number that is 1 where it is missing, else 0.
+        missing_values: what stands for a missing value, beside the empty cell: NA, -999.
 
     Raises:
         ArgumentError: no range, or one that its scale cannot have.
@@ -44,6 +54,7 @@ class Number:
     scale: Scale = "linear"
     outside: Outside = "refuse"
     missing: Missing = "refuse"
+    missing_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_range(f"columns.{self.name}.range", self.low, self.high)
@@ -55,6 +66,7 @@ class Number:
                 f"columns.{self.name}.range",
                 [self.low, self.high],
                 'above 0 with scale = "log"',
+                'scale = "log1p" takes zeros and negative numbers.',
             )
 
     @property
@@ -62,31 +74,33 @@ class Number:
         """Names of the numbers that it becomes."""
         return (self.name, *_indicator(self))
 
-    def encode(self, cells: Cells) -> tuple[Reals, int]:
+    def encode(self, cells: Cells, mark: Mark = ".") -> tuple[Reals, int]:
         """Returns the column's numbers, (records, outputs), and how many values were clipped.
+
+        Args:
+            cells: of the column.
+            mark: the decimal mark of texts.
 
         Raises:
             ArgumentError: a value that the schema refuses; its record is named, and never it.
         """
-        absent = _absent(self, cells)
-        values = np.array([number_of(value) for value in cells])
-        refuse(self.name, np.isnan(values) & ~absent, "a number")
-        middle = _bent(self, (self.low, self.high)).mean()
-        values = np.where(absent, self.low, values)
+        absent = _absent(self, cells, mark)
+        values = np.where(absent, self.low, numbers_in(self.name, cells, mark, but=absent))
         beyond = (values < self.low) | (values > self.high)
         if self.outside == "refuse":
             allowed = f"in {self.low:g}..{self.high:g}, the schema's range"
             refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
-        ends = _bent(self, (self.low, self.high))
-        bent = _bent(self, np.clip(values, self.low, self.high))
-        numbers = np.where(absent, 0.0, (bent - middle) / ((ends[1] - ends[0]) / 2))
+        ends = bent(self.scale, np.array([self.low, self.high]))
+        half = (ends[1] - ends[0]) / 2
+        placed = bent(self.scale, np.clip(values, self.low, self.high))
+        numbers = np.where(absent, 0.0, (placed - ends.mean()) / half)
         return _with_indicator(self, numbers[:, None], absent), int(beyond.sum())
 
     def entry(self) -> dict[str, Any]:
         """Returns what a file says of it."""
         scale = {"scale": self.scale} if self.scale != "linear" else {}
         given = {"range": [self.low, self.high], **scale, "outside": self.outside}
-        return given | {"missing": self.missing}
+        return given | _missing_entry(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +112,10 @@ class Category:
     Attributes:
         name: of the column.
         categories: in order.
-        outside: "refuse" what is none of them, or "clip" it: then all its numbers are 0.
+        outside: "refuse" what is none of them, "clip" it: then all its numbers are 0; or make it
+            one more category, "other".
         missing: "refuse" a missing value, or take 0 for all its numbers, and an "indicator".
+        missing_values: as in `Number`.
 
     Raises:
         ArgumentError: fewer than two categories, or one twice.
@@ -107,33 +123,41 @@ class Category:
 
     name: str
     categories: tuple[str, ...]
-    outside: Outside = "refuse"
+    outside: OutsideNames = "refuse"
     missing: Missing = "refuse"
+    missing_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_names(f"columns.{self.name}.categories", self.categories)
-        _check_choice(self.name, "outside", self.outside, get_args(Outside))
+        _check_choice(self.name, "outside", self.outside, get_args(OutsideNames))
         _check_choice(self.name, "missing", self.missing, get_args(Missing))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the numbers that it becomes."""
-        return (*(f"{self.name}={each}" for each in self.categories), *_indicator(self))
+        other = (f"{self.name} is other",) if self.outside == "other" else ()
+        return (*(f"{self.name}={each}" for each in self.categories), *other, *_indicator(self))
 
-    def encode(self, cells: Cells) -> tuple[Reals, int]:
+    def encode(self, cells: Cells, mark: Mark = ".") -> tuple[Reals, int]:
         """Returns the column's numbers, (records, outputs), and how many values were clipped.
+
+        Args:
+            cells: of the column.
+            mark: the decimal mark of texts.
 
         Raises:
             ArgumentError: a value that the schema refuses; its record is named, and never it.
         """
-        absent = _absent(self, cells)
-        places = {label_of(name): place for place, name in enumerate(self.categories)}
-        found = np.array([places.get(label_of(value), -1) for value in cells], dtype=np.int64)
+        absent = _absent(self, cells, mark)
+        count = len(self.categories)
+        places = {label_of(name, mark): place for place, name in enumerate(self.categories)}
+        other = count if self.outside == "other" else -1
+        found = np.array([places.get(label_of(each, mark), other) for each in cells], np.int64)
         beyond = (found < 0) & ~absent
         if self.outside == "refuse":
             allowed = f"one of the schema's categories, {', '.join(self.categories)}"
             refuse(self.name, beyond, allowed, 'Or write `outside = "clip"` there.')
-        count = len(self.categories)
+        count += self.outside == "other"
         numbers = np.zeros((len(cells), count))
         known = (found >= 0) & ~absent
         numbers[known] = np.eye(count)[found[known]] - 1.0 / count
@@ -142,7 +166,7 @@ class Category:
     def entry(self) -> dict[str, Any]:
         """Returns what a file says of it."""
         given = {"categories": list(self.categories), "outside": self.outside}
-        return given | {"missing": self.missing}
+        return given | _missing_entry(self)
 
 
 Column = Number | Category
@@ -169,14 +193,48 @@ def check_names(name: str, names: Sequence[str]) -> None:
         raise ArgumentError(name, list(names), "at least two values, all different and none empty")
 
 
+def bent(scale: Scale, values: Reals) -> Reals:
+    """Returns numbers on a scale; with "log" all are above 0."""
+    if scale == "log1p":
+        return np.sign(values) * np.log1p(np.abs(values))
+    return np.log(values) if scale == "log" else values
+
+
 def refuse_missing(name: str, cells: Cells, advice: str) -> None:
-    """Returns only if every record has a value in the column.
+    """Returns only if every record has a value in the column, which is text or a number.
 
     Raises:
         ArgumentError: one has none; it is named.
     """
-    absent = np.array([is_missing(value) for value in cells], dtype=bool)
-    refuse(name, absent, "there: it is missing", advice)
+    refuse(name, _where(is_missing, cells), "there: it is missing", advice)
+    _refuse_others(name, cells)
+
+
+def numbers_in(name: str, cells: Cells, mark: Mark, but: Any = False, advice: str = "") -> Reals:
+    """Returns a column's numbers, (records,).
+
+    Args:
+        name: of the column.
+        cells: of the column.
+        mark: the decimal mark of texts.
+        but: where no number is needed, (records,); they are NaN there.
+        advice: next step, where the value does not suggest one.
+
+    Raises:
+        ArgumentError: a value is no finite number; its record is named, and never it.
+    """
+    numbers: Reals = np.array([number_of(each, mark) for each in cells], dtype=np.float64)
+    wrong = np.isnan(numbers) & ~np.asarray(but, dtype=bool)
+    if wrong.any():
+        cell = cells[int(np.argmax(wrong))]
+        other: Mark = "," if mark == "." else "."
+        if is_spelled_missing(cell):
+            advice = "If it stands for a missing value, list it in the schema's column, as in "
+            advice += 'missing_values = ["NA"].'
+        elif isinstance(cell, str) and not math.isnan(number_of(cell, other)):
+            advice = f'If "{other}" is its decimal mark, write decimal = "{other}" in the schema.'
+        refuse(name, wrong, "a finite number", advice)
+    return numbers
 
 
 def refuse(name: str, wrong: Any, allowed: str, advice: str = "") -> None:
@@ -201,22 +259,36 @@ def _check_choice(column: str, name: str, value: object, allowed: tuple[str, ...
         raise ArgumentError(f"columns.{column}.{name}", value, f"one of {allowed}")
 
 
+def _missing_entry(column: Column) -> dict[str, Any]:
+    listed = {"missing_values": list(column.missing_values)} if column.missing_values else {}
+    return {"missing": column.missing, **listed}
+
+
 def _indicator(column: Column) -> tuple[str, ...]:
     return (f"{column.name} is missing",) if column.missing == "indicator" else ()
 
 
-def _absent(column: Column, cells: Cells) -> Any:
+def _absent(column: Column, cells: Cells, mark: Mark) -> Any:
+    spelled = {label_of(each, mark) for each in column.missing_values}
+    absent = _where(lambda cell: is_missing(cell) or label_of(cell, mark) in spelled, cells)
     if column.missing == "refuse":
-        refuse_missing(column.name, cells, f"{PRESENT[0].upper()}{PRESENT[1:]}.")
-    return np.array([is_missing(value) for value in cells], dtype=bool)
+        advice = 'Write `missing = "indicator"` for the column in the schema, or drop the record.'
+        refuse(column.name, absent, "there: it is missing", advice)
+    _refuse_others(column.name, cells)
+    return absent
+
+
+def _refuse_others(name: str, cells: Cells) -> None:
+    wrong = _where(lambda cell: not is_missing(cell) and not is_readable(cell), cells)
+    advice = "A --schema leaves out what it does not name (`pea schema` drafts one)."
+    refuse(name, wrong, "text or a number, and no other type of a Parquet file", advice)
+
+
+def _where(holds: Callable[[Any], bool], cells: Cells) -> Any:
+    return np.array([holds(each) for each in cells], dtype=bool)
 
 
 def _with_indicator(column: Column, numbers: Reals, absent: Any) -> Reals:
     if column.missing == "refuse":
         return numbers
     return np.hstack([numbers, absent[:, None].astype(np.float64)])
-
-
-def _bent(column: Number, values: Any) -> Reals:
-    reals = np.asarray(values, dtype=np.float64)
-    return np.log(reals) if column.scale == "log" else reals

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from extensions.errors import ArgumentError
+from extensions.owners.schema.cells import Mark
 from extensions.owners.schema.schema import (
     Schema,
     Target,
@@ -16,7 +17,7 @@ from extensions.owners.schema.schema import (
     numbers_of,
 )
 
-_KEYS = {"basis", "target", "unit", "columns"}
+_KEYS = {"basis", "separator", "decimal", "target", "unit", "columns"}
 _TARGET = {"column", "task", "classes", "weights", "range", "outside"}
 
 
@@ -28,18 +29,21 @@ def read_schema(path: Path) -> Schema:
     """
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         advice = f"{error}. `pea schema --from FILE` drafts one."
         raise ArgumentError("schema", str(path), "a file of TOML", advice) from error
     _check_keys("schema", said, _KEYS)
     columns, target, unit = (_table(said, name) for name in ("columns", "target", "unit"))
     _check_keys("target", target, _TARGET)
     _check_keys("unit", unit, {"column", "rows"})
+    mark = said.get("decimal", ".")
     return Schema(
         basis=said.get("basis", "draft"),
-        target=_target(target),
+        separator=said.get("separator", ","),
+        decimal=mark,
+        target=_target(target, mark),
         unit=Unit(**{"column": "", **unit}) if unit else None,
-        columns=tuple(column_of(name, _table(columns, name)) for name in columns),
+        columns=tuple(column_of(name, _table(columns, name), mark) for name in columns),
     )
 
 
@@ -52,18 +56,19 @@ def to_toml(schema: Schema) -> str:
         learnt |= {"weights": list(target.weights)} if target.weights else {}
     else:
         learnt |= {"range": list(target.range), "outside": target.outside}
-    parts = [f"basis = {_value(schema.basis)}", _section("target", learnt)]
+    head = {"basis": schema.basis, **schema.marks}
+    parts = [_entries(head), _section("target", learnt)]
     if unit is not None:
         parts.append(_section("unit", {"column": unit.column, "rows": unit.rows}))
     parts += [_section(f"columns.{_value(each.name)}", each.entry()) for each in schema.columns]
     return "\n\n".join(parts) + "\n"
 
 
-def _target(said: dict[str, Any]) -> Target:
+def _target(said: dict[str, Any], mark: Mark) -> Target:
     ends = said.get("range")
     target = Target(
         column=str(said.get("column", "")),
-        classes=tuple(list_of("target.classes", said.get("classes", []))),
+        classes=tuple(list_of("target.classes", said.get("classes", []), mark)),
         weights=tuple(numbers_of("target.weights", said.get("weights", []))),
         range=None if ends is None else ends_of("target.range", ends),
         outside=said.get("outside", "refuse"),
@@ -89,7 +94,11 @@ def _check_keys(name: str, said: dict[str, Any], known: set[str]) -> None:
 
 
 def _section(name: str, entries: dict[str, Any]) -> str:
-    return "\n".join([f"[{name}]", *(f"{key} = {_value(x)}" for key, x in entries.items())])
+    return f"[{name}]\n{_entries(entries)}"
+
+
+def _entries(entries: dict[str, Any]) -> str:
+    return "\n".join(f"{key} = {_value(x)}" for key, x in entries.items())
 
 
 def _value(value: Any) -> str:

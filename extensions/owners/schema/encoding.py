@@ -7,8 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from extensions.errors import ArgumentError
-from extensions.owners.schema.cells import Table, identity_of, is_rounded, label_of, number_of
-from extensions.owners.schema.columns import refuse, refuse_missing
+from extensions.owners.schema.cells import (
+    Table,
+    identity_of,
+    is_rounded,
+    is_spelled_missing,
+    label_of,
+)
+from extensions.owners.schema.columns import numbers_in, refuse, refuse_missing
 from extensions.owners.schema.schema import Schema
 from extensions.ring.fixed_point import Reals
 
@@ -77,7 +83,7 @@ def encode_features(schema: Schema, table: Table) -> tuple[Reals, dict[str, int]
     parts, clipped = [], {}
     for column in schema.columns:
         _check_there(table, column.name)
-        numbers, beyond = column.encode(table[column.name])
+        numbers, beyond = column.encode(table[column.name], schema.decimal)
         parts.append(numbers)
         if beyond:
             clipped[column.name] = beyond
@@ -112,11 +118,11 @@ def _targets(schema: Schema, table: Table) -> tuple[npt.NDArray[np.int64] | Real
     refuse_missing(target.column, cells, "Drop the record.")
     if target.range is None:
         places = {name: place for place, name in enumerate(target.classes)}
-        found = np.array([places.get(label_of(each), -1) for each in cells], dtype=np.int64)
+        labels = [label_of(each, schema.decimal) for each in cells]
+        found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
         refuse(target.column, found < 0, f"one of the schema's classes, {', '.join(places)}")
         return found, 0
-    values = np.array([number_of(each) for each in cells])
-    refuse(target.column, np.isnan(values), "a number")
+    values = numbers_in(target.column, cells, schema.decimal)
     low, high = target.range
     beyond = (values < low) | (values > high)
     if target.outside == "refuse":
@@ -131,15 +137,18 @@ def _units(schema: Schema, table: Table) -> npt.NDArray[np.int64] | None:
     _check_there(table, name)
     cells = table[name]
     refuse_missing(name, cells, "Who a record is about must be known.")
-    rounded = np.array([is_rounded(each) for each in cells], dtype=bool)
+    spelled = np.array([is_spelled_missing(each) for each in cells], dtype=bool)
+    advice = "Texts such as NA would make one person of all who have no identifier."
+    refuse(name, spelled, "a person's identifier", advice)
+    rounded = np.array([is_rounded(each, schema.decimal) for each in cells], dtype=bool)
     advice = "Several persons may be one there: export the column as text or as whole numbers."
     refuse(name, rounded, "a person's identifier with all its digits", advice)
     numbers: dict[str, int] = {}
-    return np.array(
-        [numbers.setdefault(identity_of(each), len(numbers)) for each in cells], dtype=np.int64
-    )
+    people = [identity_of(each, schema.decimal) for each in cells]
+    return np.array([numbers.setdefault(each, len(numbers)) for each in people], dtype=np.int64)
 
 
 def _check_there(table: Table, name: str) -> None:
     if name not in table:
-        raise ArgumentError("records", sorted(table), f"a table with the schema's column {name!r}")
+        given = f"columns {', '.join(sorted(table))}"
+        raise ArgumentError("records", given, f"a table with the schema's column {name!r}")

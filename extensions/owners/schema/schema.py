@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from extensions.checks import check_weights
 from extensions.errors import ArgumentError
-from extensions.owners.schema.cells import label_of
+from extensions.owners.schema.cells import SEPARATORS, Mark, Separator, label_of
 from extensions.owners.schema.columns import (
     Category,
     Column,
@@ -90,21 +90,29 @@ class Schema:
         unit: whom the records are about; None where each record is a person's only one.
         basis: where ranges and categories come from: "public" knowledge; the owners' "data", which
             epsilon does not cover; or a "draft" that nobody has looked at, which no run takes.
+        separator: what stands between the cells of a CSV file: , ; | or a tab.
+        decimal: the decimal mark of its numbers, a point or a comma.
 
     Raises:
-        ArgumentError: no columns, or one that stands for two things.
+        ArgumentError: no columns, one that stands for two things, or an unknown mark.
     """
 
     target: Target
     columns: tuple[Column, ...]
     unit: Unit | None = None
     basis: Basis = "draft"
+    separator: Separator = ","
+    decimal: Mark = "."
 
     def __post_init__(self) -> None:
         if not self.columns:
             raise ArgumentError("columns", [], "at least one")
         if self.basis not in get_args(Basis):
             raise ArgumentError("basis", self.basis, f"one of {get_args(Basis)}")
+        if self.separator not in SEPARATORS:
+            raise ArgumentError("separator", self.separator, f"one of {SEPARATORS}")
+        if self.decimal not in get_args(Mark):
+            raise ArgumentError("decimal", self.decimal, f"one of {get_args(Mark)}")
         named = [each.name for each in self.columns] + [self.target.column]
         named += [] if self.unit is None else [self.unit.column]
         for name in named:
@@ -115,6 +123,13 @@ class Schema:
     def task(self) -> Task:
         """What kind of thing is learnt."""
         return "classification" if self.target.classes else "regression"
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Separator and decimal mark by name, but for the usual ones."""
+        marks = {"separator": self.separator, "decimal": self.decimal}
+        usual = {"separator": ",", "decimal": "."}
+        return {name: mark for name, mark in marks.items() if mark != usual[name]}
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -145,6 +160,7 @@ class Schema:
             "schema unit": None if self.unit is None else asdict(self.unit),
             "schema order of columns": [each.name for each in self.columns],
         }
+        facts |= {f"schema {name}": mark for name, mark in self.marks.items()}
         return facts | {f"schema column {each.name}": each.entry() for each in self.columns}
 
     @property
@@ -156,6 +172,7 @@ class Schema:
             "target": _as_json(asdict(self.target)),
             "unit": None if self.unit is None else asdict(self.unit),
             "columns": columns,
+            **self.marks,
         }
         return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
@@ -169,7 +186,7 @@ class Schema:
         """Returns the schema of which `text` returned this."""
         said = json.loads(text)
         columns = {each.pop("name"): each for each in said["columns"]}
-        return cls._of(said["basis"], said["target"], said["unit"], columns)
+        return cls._of({**said, "columns": columns})
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Schema | None":
@@ -178,15 +195,18 @@ class Schema:
             return None
         names = facts["schema order of columns"]
         columns = {name: facts[f"schema column {name}"] for name in names}
-        return cls._of(facts["schema basis"], facts["schema target"], facts["schema unit"], columns)
+        keys = ("basis", "target", "unit", "separator", "decimal")
+        said = {key: facts[f"schema {key}"] for key in keys if f"schema {key}" in facts}
+        return cls._of({**said, "columns": columns})
 
     @classmethod
-    def _of(
-        cls, basis: Basis, target: Any, unit: Any, columns: Mapping[str, dict[str, Any]]
-    ) -> "Schema":
-        ends = target["range"]
+    def _of(cls, said: Mapping[str, Any]) -> "Schema":
+        target, unit = said["target"], said["unit"]
+        ends, mark = target["range"], said.get("decimal", ".")
         return cls(
-            basis=basis,
+            basis=said["basis"],
+            separator=said.get("separator", ","),
+            decimal=mark,
             target=Target(
                 column=target["column"],
                 classes=tuple(target["classes"]),
@@ -195,12 +215,17 @@ class Schema:
                 outside=target["outside"],
             ),
             unit=None if unit is None else Unit(**unit),
-            columns=tuple(column_of(name, entry) for name, entry in columns.items()),
+            columns=tuple(column_of(name, each, mark) for name, each in said["columns"].items()),
         )
 
 
-def column_of(name: str, entry: dict[str, Any]) -> Column:
+def column_of(name: str, entry: dict[str, Any], mark: Mark = ".") -> Column:
     """Returns a column, of what `Number.entry` or `Category.entry` says of it.
+
+    Args:
+        name: of the column.
+        entry: what is said.
+        mark: the decimal mark of texts.
 
     Raises:
         ArgumentError: a key that no such column has, or neither a range nor categories.
@@ -210,12 +235,16 @@ def column_of(name: str, entry: dict[str, Any]) -> Column:
     if ("range" in given) == ("categories" in given):
         allowed = "given either `range = [low, high]` or `categories = [...]`"
         raise ArgumentError(f"columns.{name}", sorted(given), allowed)
-    known = {"outside", "missing"} | ({"range", "scale"} if kind is Number else {"categories"})
+    known = {"outside", "missing", "missing_values"} | (
+        {"range", "scale"} if kind is Number else {"categories"}
+    )
     for key in given.keys() - known:
         raise ArgumentError(f"columns.{name}", key, f"one of {', '.join(sorted(known))}")
+    for key in ("categories", "missing_values"):
+        if key in given:
+            given[key] = tuple(list_of(f"columns.{name}.{key}", given[key], mark))
     if kind is Category:
-        names = list_of(f"columns.{name}.categories", given.pop("categories"))
-        return Category(name=name, categories=tuple(label for label in names), **given)
+        return Category(name=name, **given)
     low, high = ends_of(f"columns.{name}.range", given.pop("range"))
     return Number(name=name, low=low, high=high, **given)
 
@@ -245,15 +274,15 @@ def numbers_of(name: str, value: Any) -> list[float]:
     return [float(each) for each in value]
 
 
-def list_of(name: str, value: Any) -> list[str]:
-    """Returns the texts of classes or categories.
+def list_of(name: str, value: Any, mark: Mark = ".") -> list[str]:
+    """Returns the texts of classes or categories, whose decimal mark is given.
 
     Raises:
         ArgumentError: they are no list of texts or numbers.
     """
     if not isinstance(value, list) or not all(isinstance(x, str | int | float) for x in value):
         raise ArgumentError(name, value, "a list of texts or numbers")
-    return [label_of(each) for each in value]
+    return [label_of(each, mark) for each in value]
 
 
 def _as_json(said: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from extensions.cli.model.recipe import GivenFeatures
 from extensions.cli.model.shares import held_out_of
 from extensions.errors import ArgumentError
 from extensions.owners.data import (
@@ -17,7 +18,6 @@ from extensions.owners.data import (
     read_party_file,
     write_private,
 )
-from extensions.owners.origin import FeatureExtraction
 from extensions.owners.schema import to_toml
 from extensions.runs.model import logits_of, read_opened
 from tests.helpers.arrays import arrays_of
@@ -82,7 +82,7 @@ def test_tables_are_read_by_the_schema_of_the_model(tmp_path, of_a_schema):
     done = pea(
         *("predict", "--model", of_a_schema, "--records", beyond, "--out", tmp_path / "none.csv")
     )
-    assert done.stderr.startswith("pea: records = 'record 1, column age': must be in 0..120")
+    assert done.stderr.startswith("pea: records = 'beyond.csv, record 1, column age': must be in 0..120")
     assert not (tmp_path / "none.csv").exists()
 
 
@@ -107,14 +107,14 @@ def test_held_out_are_those_of_the_training(tmp_path):
     model = trained(tmp_path, "--data", f"csv:{own}", "--label", "side")
     header = read_opened(model).header
     turned = table(tmp_path / "turned.csv", ["side", "b", "a"], [row[::-1] for row in rows])
-    columns, extraction = Columns(label="side"), FeatureExtraction()
-    found = held_out_of(header, turned, columns, extraction)
+    columns, given = Columns(label="side"), GivenFeatures()
+    found = held_out_of(header, turned, columns, given)
     (source,) = load_own([own], 0, columns=columns)
     np.testing.assert_array_equal(found.y, source.split.test_y)
     np.testing.assert_array_equal(found.x, bounded_rows(source.split.test_x))
     other = table(tmp_path / "other.csv", ["side", "c", "a"], [row[::-1] for row in rows])
     with pytest.raises(ArgumentError, match="the model's columns, a, b"):
-        held_out_of(header, other, columns, extraction)
+        held_out_of(header, other, columns, given)
 
 
 @pytest.mark.parametrize(

@@ -237,19 +237,19 @@ def test_a_table_may_hold_texts(tmp_path):
 
 BAD_TABLES = {
     "missing value": (TABLE.replace("41", ""), r"own\.csv, record 2, column age.*missing"),
-    "not available": (TABLE.replace("41", "N/A"), r"own\.csv, record 2, column age.*missing"),
+    "not available": (TABLE.replace("41", "N/A"), r"own\.csv, record 2, column age.*finite number"),
     "missing label": (TABLE.replace("ant", " "), r"own\.csv, record 4, column label.*missing"),
     "word": (TABLE.replace(".25", "few"), r"own\.csv, record 4, column weight.*a finite number"),
     "infinity": (
         TABLE.replace(".25", "inf"),
         r"own\.csv, record 4, column weight.*a finite number",
     ),
-    "short row": (TABLE.replace(",2\n", "\n"), r"own\.csv, record 2, which has 2 values.*3"),
-    "long row": (TABLE.replace(",2\n", ",2,3\n"), r"own\.csv, record 2, which has 4 values"),
+    "short row": (TABLE.replace(",2\n", "\n"), r"line 3, column 1.*a row of 3 cells.*not 2"),
+    "long row": (TABLE.replace(",2\n", ",2,3\n"), r"own\.csv, line 3, column 1.*not 4"),
     "no rows": ("age,label\n", "at least one record"),
     "one column": ("label\na\nb\nc\n", "columns beside that of labels"),
-    "empty": ("", "names of its columns in the first row"),
-    "same name": ("label,x,x\na,1,2\n", "one name for each column"),
+    "empty": ("", "not empty"),
+    "same name": ("label,x,x\na,1,2\n", "own.csv, column 3, x.*the only column of that name"),
     "few rows": ("label,x\na,1\nb,2\n", "at least 3"),
 }
 
@@ -271,13 +271,14 @@ def test_columns_that_are_not_there_are_named(tmp_path):
     ):
         with pytest.raises(ArgumentError, match=f"^{name}: must be a column of own.csv: age, lab"):
             load_raw(f"csv:{path}", None, 0, columns=columns)
-    with pytest.raises(ArgumentError, match="^labels = 'ant': must be one of cat, dog.*record 4"):
+    with pytest.raises(ArgumentError, match="^labels = .*record 4.*one of cat, dog") as caught:
         load_raw(f"csv:{path}", None, 0, columns=Columns(label="label"), names=("cat", "dog"))
+    assert "'ant'" not in str(caught.value)
     with pytest.raises(ArgumentError, match="^records = .*an existing file"):
         load_raw("csv:nowhere.csv", None, 0)
     latin = tmp_path / "latin.csv"
     latin.write_bytes("a,b\nÄ,1\n".encode("latin-1"))
-    with pytest.raises(ArgumentError, match="a CSV file in UTF-8"):
+    with pytest.raises(ArgumentError, match=r"latin\.csv, line 2, column 1': .*text in UTF-8"):
         load_raw(f"csv:{latin}", None, 0, columns=Columns(label="a"))
 
 
@@ -323,7 +324,7 @@ def test_lists_in_a_parquet_file_are_no_numbers(lists, beside, tmp_path):
     path = tmp_path / "own.parquet"
     values = {**beside, "lists": lists, "label": ["cat", "dog", "cat", "ant", "dog"]}
     parquet.write_table(pyarrow.table(values), path)
-    with pytest.raises(ArgumentError, match="record 1, column lists.*a finite number.*--schema"):
+    with pytest.raises(ArgumentError, match="record 1, column lists.*text or a number.*--schema"):
         load_raw(f"parquet:{path}", None, 0, columns=Columns(label="label"))
 
 

@@ -102,6 +102,7 @@ SCHEMA = Table(
         "--from": ("nowhere.csv", "given/own.npz", "given", "given/empty.csv"),
         "--target": ("nothing",),
         "--unit": ("nothing",),
+        "--exclude": ("nothing", "side"),
         "--out": ("given/own.csv", "given/own.npz/schema.toml", "given"),
         "--config": ("nowhere.toml", "given"),
     },
