@@ -9,16 +9,24 @@ from torch.utils.data import TensorDataset
 
 from extensions.checks import check_count, check_positive
 from extensions.errors import ArgumentError
-from fl.training.data import Records, as_tensors
+from fl.training.data import Records, as_tensors, single
 
 Rows = list[npt.NDArray[np.int64]]
 Labels = npt.NDArray[np.int64]
 
 SHARDS_OF_A_CLIENT = 2
+DRAWS = 1000
+"""Draws of Dirichlet, at most, until every client has enough records."""
 
 
 def partition(
-    dataset: Records, n: int, scheme: str = "iid", *, alpha: float = 0.5, seed: int = 0
+    dataset: Records,
+    n: int,
+    scheme: str = "iid",
+    *,
+    alpha: float = 0.5,
+    min_size: int = 1,
+    seed: int = 0,
 ) -> list[TensorDataset]:
     """Returns the records of each client: every record belongs to one, every client has some.
 
@@ -27,23 +35,28 @@ def partition(
         n: number of clients.
         scheme: "iid": shuffled, sizes differ by one at most. "shards": two of 2n runs of the
             records sorted by label, so that most clients see few classes. "dirichlet": each class
-            is dealt out in proportions drawn from Dirichlet(alpha, ..., alpha).
+            is dealt out in proportions drawn from Dirichlet(alpha, ..., alpha), and all of them
+            anew until every client has `min_size` records.
         alpha: of "dirichlet": the smaller, the more uneven.
+        min_size: of "dirichlet": fewest records of a client.
         seed: of everything random here; public.
 
     Raises:
         ArgumentError: an unknown scheme, or one that sorts by class where there are none; fewer
-            records than clients (or shards); a client that the draw leaves without records, by
-            number.
+            records than clients (or shards) need; a client that has too few records in the last of
+            1,000 draws, by number.
 
     Source:
         McMahan et al., AISTATS 2017, section 3 (iid, shards); Hsu et al., 2019, and Yurochkin et
-        al., ICML 2019 (dirichlet).
+        al., ICML 2019 (dirichlet); Li et al., ICDE 2022 (drawn anew).
     """
     if scheme not in SCHEMES:
         raise ArgumentError("scheme", scheme, f"one of {', '.join(map(repr, SCHEMES))}")
     check_positive("alpha", alpha)
     check_count("seed", seed, 0)
+    check_count("min_size", min_size, 1)
+    if min_size > 1 and scheme != "dirichlet":
+        raise ArgumentError("min_size", min_size, f"left out with {scheme!r}: sizes are even")
     x, y = as_tensors(dataset, "dataset")
     if scheme != "iid" and y.ndim > 1:
         allowed = f"'iid' for labels of shape {tuple(y.shape)}, which name no classes"
@@ -51,15 +64,21 @@ def partition(
     most = len(y) // (SHARDS_OF_A_CLIENT if scheme == "shards" else 1)
     if n not in range(1, most + 1):
         raise ArgumentError("n", n, f"in 1..{most} for {len(y)} records and {scheme!r}")
-    rows = SCHEMES[scheme](y.numpy(), n, alpha, np.random.default_rng(seed))
-    if empty := [client for client, own in enumerate(rows) if len(own) == 0]:
-        raise ArgumentError(
-            "alpha",
-            alpha,
-            f"such that no client is left without records, as {empty} are",
-            "Raise it, lower n, or take another seed.",
-        )
-    return [TensorDataset(x[own], y[own]) for own in map(torch.from_numpy, rows)]
+    if min_size > len(y) // n:
+        raise ArgumentError("min_size", min_size, f"in 1..{len(y) // n} for {len(y)} records")
+    labels, draws = single(y).numpy(), np.random.default_rng(seed)
+    for _ in range(DRAWS):
+        rows = SCHEMES[scheme](labels, n, alpha, draws)
+        few = [client for client, own in enumerate(rows) if len(own) < min_size]
+        if not few:
+            return [TensorDataset(x[own], y[own]) for own in map(torch.from_numpy, rows)]
+    raise ArgumentError(
+        "alpha",
+        alpha,
+        f"such that no client is left with fewer than {min_size} records, as {few} are in draw "
+        f"{DRAWS}",
+        "Raise it, or lower n or min_size.",
+    )
 
 
 def _iid(labels: Labels, n: int, alpha: float, draws: np.random.Generator) -> Rows:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 from torch.utils.data import Dataset, TensorDataset
 
 import fl
@@ -71,6 +72,55 @@ def test_the_seed_decides():
         for seed in (1, 1, 2)
     )
     assert one == same != other
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("clients", "alpha", "least"), [(100, 0.1, 1), (20, 0.1, 10), (50, 0.3, 5)]
+)
+def test_dirichlet_is_drawn_anew_until_every_client_has_its_fewest_records(
+    clients, alpha, least, seed
+):
+    digits = load_digits(return_X_y=True)
+    parts, again = (
+        fl.partition(digits, clients, "dirichlet", alpha=alpha, min_size=least, seed=seed)
+        for _ in range(2)
+    )
+    sizes = [len(part) for part in parts]
+    assert min(sizes) >= least
+    assert sum(sizes) == len(digits[1])
+    for part, same in zip(parts, again, strict=True):
+        assert torch.equal(part.tensors[0], same.tensors[0])
+
+
+def test_a_first_draw_that_is_enough_is_the_partition():
+    """As it was before there were others."""
+    x, y = numbered(500)
+    draws, wanted = np.random.default_rng(7), [[] for _ in range(4)]
+    for label in range(10):
+        rows = draws.permutation(np.flatnonzero(y == label))
+        ends = np.rint(np.cumsum(draws.dirichlet(np.full(4, 1.0)))[:-1] * len(rows))
+        for own, dealt_out in zip(wanted, np.split(rows, ends.astype(int)), strict=True):
+            own.extend(dealt_out.tolist())
+    parts = fl.partition((x, y), 4, "dirichlet", alpha=1.0, min_size=20, seed=7)
+    assert [part.tensors[0].int().tolist() for part in parts] == [sorted(own) for own in wanted]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"min_size": 0}, "min_size"),
+        ({"min_size": 1.5}, "min_size"),
+        ({"min_size": 21}, "min_size"),
+        ({"min_size": 2, "scheme": "iid"}, "min_size"),
+        ({"min_size": 20}, "alpha"),
+    ],
+)
+def test_fewest_records_that_cannot_be_are_refused(given, named):
+    with pytest.raises(ArgumentError) as caught:
+        records = np.arange(40.0), np.zeros(40, dtype=int)
+        fl.partition(records, 2, **{"scheme": "dirichlet", "alpha": 0.001, **given})
+    assert caught.value.argument == named
 
 
 def test_client_without_records_is_an_error_that_names_it():
